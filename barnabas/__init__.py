@@ -1,3 +1,3 @@
-"""Barnabas: a Kafka broker, taken apart."""
+"""Barnabas: a Kafka broker split into four services."""
 
 __version__ = "0.2.0"

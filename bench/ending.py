@@ -1,4 +1,4 @@
-"""How a bench ends early: told to by SIGTERM or Ctrl-C, it stops what it has started, as it does at its end."""
+"""How a bench ends early: on SIGTERM or Ctrl-C it stops what it has started, as it does at its end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 
 
 def end_in_order() -> None:
-    """Have SIGTERM and Ctrl-C leave every `with` and `finally` of the main thread. To be called first by whoever starts
-    clusters: these are sessions of their own, and nobody else would stop them.
+    """Make SIGTERM and Ctrl-C leave every `with` and `finally` of the main thread. Programs that start clusters call
+    this first: clusters are separate sessions, and would not be stopped otherwise.
     """
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)

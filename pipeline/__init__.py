@@ -1,4 +1,4 @@
-"""Topics to tables with Spark, and back: a client of any Kafka cluster, with no part in the broker.
+"""Write topics to tables with Spark, and back: a client of any Kafka cluster, separate from the broker.
 
 `core` decides and is pure; `kafka` speaks the protocol and cuts record batches into Arrow columns; `source` is Spark's
 `format("barnabas")`; `tables` and `replay` are jobs on top of it.

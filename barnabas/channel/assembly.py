@@ -1,4 +1,6 @@
-"""Read results in pieces: bulk bytes travel in messages of about 1 MiB, so that heartbeats and acks pass between."""
+"""Read results in pieces: record bytes are sent in messages of about 1 MiB, so that heartbeats and acks can be sent in
+between.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,22 @@ from typing import Final
 from barnabas.channel.messages import Buffer, ReadPartitionResult, ReadPiece
 from barnabas.channel.packing_primitives import MalformedMessage
 
-# About what a partition's result takes beside its records.
+# An estimate of what a partition's result takes besides its records.
 _PARTITION_OVERHEAD_BYTES: Final = 64
 
 
 @dataclass(slots=True)
 class ReadResult:
-    """A whole read: one result per partition asked, in order."""
+    """A complete read: one result per partition, in the requested order."""
 
     request_id: int
     partitions: list[ReadPartitionResult]
 
 
 def split_read_result(result: ReadResult, piece_bytes_max: int = 1 << 20) -> Iterator[ReadPiece]:
-    """The pieces of a result, in order; the last one says so. Records are sliced, not copied.
+    """Yield the pieces of a result, in order; the last one is marked. Records are sliced, not copied.
 
-    A partition whose records do not fit goes on in the next piece under the same index, its other fields left out.
+    A partition whose records do not fit continues in the next piece under the same index, without its other fields.
     """
     partitions: list[ReadPartitionResult] = []
     room = piece_bytes_max
@@ -67,7 +69,7 @@ def _first_part(partition: ReadPartitionResult, records: memoryview) -> ReadPart
 
 
 class _Assembly:
-    """A read whose last piece has not come."""
+    """A read whose last piece has not arrived."""
 
     __slots__ = ("byte_count", "partitions", "tail")
 
@@ -101,10 +103,10 @@ class _Assembly:
 
 
 class ReadAssembler:
-    """Puts the reads of one stream together from their pieces; the pieces of different reads may interleave.
+    """Assembles the reads of one stream from their pieces; the pieces of different reads may interleave.
 
-    `reads_max` and `bytes_max` bound what unfinished reads may hold: a logstore never answers more than was asked, so
-    one that goes beyond is broken and its stream is to be closed (MalformedMessage).
+    `reads_max` and `bytes_max` bound what unfinished reads may hold: a logstore never answers more than was requested,
+    so one that does is broken and its stream must be closed (MalformedMessage).
     """
 
     __slots__ = ("_assemblies", "_byte_count", "_bytes_max", "_reads_max")
@@ -118,7 +120,7 @@ class ReadAssembler:
     def add_piece(self, piece: ReadPiece) -> ReadResult | None:
         """Return the whole result when this piece was its last one; the piece's partitions become the result's.
 
-        Records are joined, and so copied, only where they span pieces. Raises MalformedMessage.
+        Records are joined, and so copied, only if they span pieces. Raises MalformedMessage.
         """
         assembly = self._assemblies.get(piece.request_id)
         if assembly is None:
@@ -139,7 +141,9 @@ class ReadAssembler:
         return None
 
     def forget(self, request_id: int) -> None:
-        """Drop what has come of a read, when no more of it will (a cancelled read may still be answered to its end)."""
+        """Drop what has arrived of a read, when no more of it will (a cancelled read may still be answered
+        completely).
+        """
         assembly = self._assemblies.pop(request_id, None)
         if assembly is not None:
             self._byte_count -= assembly.byte_count

@@ -1,14 +1,14 @@
-"""Credit on the data channel: what a stream's opener may have outstanding at a logstore, in requests and in bytes.
+"""Credit on the data channel: how many requests and bytes a stream's opener may have outstanding at a logstore.
 
-An account can pay for a request that fits its balance; and while it holds at least the stream's minimum it can pay
-for any request, going into debt by it. So a request larger than every share still passes, since an idle account holds
-its minimum or more, and nothing waits for a grant that never comes. Debt ends sending until it is worked off: a stream
-is over its share by one request at most, and only by one larger than the minimum.
+An account can pay for a request that fits its balance; and while it holds at least the stream's minimum it can pay for
+any request, going into debt. So a request larger than every share still passes, because an idle account holds at least
+its minimum, and no request waits for a grant that never comes. Debt stops sending until it is paid off: a stream
+exceeds its share by one request at most, and only by one larger than the minimum.
 
-The logstore's pool shares its totals by dynamic thresholds (Choudhury and Hahne, 1998, made for shared switch buffers):
-a stream may hold as much as is left free. With k busy streams each gets 1/(k+1) of the total, and the rest stays there
-for newcomers. A stream that holds more than that gets back less than it spent until it is even; one that uses half of
-what it holds gets more; one that is idle keeps what it has. Only the minimums may exceed the totals.
+The logstore's pool divides its totals by dynamic thresholds (Choudhury and Hahne, 1998, for shared switch buffers): a
+stream may hold as much as is left free. With k busy streams each gets 1/(k+1) of the total, and the rest is left for
+new ones. A stream that holds more than that gets back less than it spent until it is even; one that uses half of what
+it holds gets more; an idle one keeps what it has. Only the minimums may exceed the totals.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Final
 
 from barnabas.channel.messages import Credit
 
-# Every open stream holds at least this much. The largest record batch of Kafka's defaults (message.max.bytes) fits.
+# The minimum of every open stream. The largest record batch of Kafka's defaults (message.max.bytes) fits.
 STREAM_REQUESTS_MIN: Final = 8
 STREAM_BYTES_MIN: Final = 1_048_588
 
-# A new stream starts with at most this part of the totals and grows with use: an idle one must not sit on a share.
+# A new stream starts with at most this part of the totals and grows with use: an idle one must not hold a large share.
 _OPENING_PARTS: Final = 16
 
 
@@ -36,7 +36,9 @@ class CreditAccount:
         self.bytes = 0
 
     def try_spend(self, requests: int, byte_count: int) -> bool:
-        """Pay for `requests` with `byte_count` bytes of records in all; False, and nothing is paid, without credit."""
+        """Pay for `requests` with `byte_count` bytes of records in all. Without enough credit, return False and pay
+        nothing.
+        """
         if requests > self.requests < STREAM_REQUESTS_MIN or byte_count > self.bytes < STREAM_BYTES_MIN:
             return False
         self.requests -= requests
@@ -44,12 +46,12 @@ class CreditAccount:
         return True
 
     def grant(self, credit: Credit) -> None:
-        """Take what the logstore hands out."""
+        """Add what the logstore grants."""
         self.requests += credit.requests
         self.bytes += credit.bytes
 
     def reset(self) -> None:
-        """The stream is down: a new one starts from nothing."""
+        """The stream is down: a new one starts from zero."""
         self.requests = 0
         self.bytes = 0
 
@@ -61,7 +63,7 @@ class _Share:
     held: int
     # Received and not handled.
     outstanding: int = 0
-    # The most that was outstanding or not granted back since the last grant.
+    # The maximum that was outstanding or not granted back since the last grant.
     outstanding_max: int = 0
     # Handled and not granted back.
     handled: int = 0
@@ -84,7 +86,9 @@ class _Resource:
         return _Share(held)
 
     def due(self, share: _Share) -> int:
-        """What to grant now: what was handled, less what the stream holds too much or more what it may have."""
+        """Return what to grant now: what was handled, minus what the stream holds too much or plus what it may have in
+        addition.
+        """
         room = max(self.minimum, (self.free + share.held) // 2) - share.held
         if room > 0 and 2 * share.outstanding_max < share.held:
             room = 0
@@ -111,14 +115,16 @@ class CreditPool:
         self._streams: dict[int, tuple[_Share, _Share]] = {}
 
     def open_stream(self, stream_id: int) -> Credit:
-        """A stream's first credit, for its welcome."""
+        """Return a stream's first credit, for its welcome."""
         assert stream_id not in self._streams, f"stream {stream_id} is open already"
         requests, byte_share = self._requests.open(), self._bytes.open()
         self._streams[stream_id] = requests, byte_share
         return Credit(requests.held, byte_share.held)
 
     def received(self, stream_id: int, requests: int, byte_count: int) -> bool:
-        """Note what came. False when the opener had no credit left to spend: it breaks the contract, close it."""
+        """Record what arrived. Return False if the opener had no credit left: it violates the protocol, close the
+        stream.
+        """
         request_share, byte_share = self._streams[stream_id]
         had_credit = request_share.held > request_share.outstanding + request_share.handled and (
             not byte_count or byte_share.held > byte_share.outstanding + byte_share.handled
@@ -129,7 +135,7 @@ class CreditPool:
         return had_credit or not requests
 
     def handled(self, stream_id: int, requests: int, byte_count: int) -> None:
-        """Note what no longer takes a place in the queue or in memory; unknown streams are closed ones."""
+        """Record what does not occupy the queue or memory any more; unknown streams are closed ones."""
         shares = self._streams.get(stream_id)
         if shares is None:
             return
@@ -139,7 +145,7 @@ class CreditPool:
             share.handled += count
 
     def grants_due(self, stream_id: int) -> Credit | None:
-        """What to send with the stream's next response, counted as sent; None when there is nothing."""
+        """Return what to send with the stream's next response, counted as sent; None if there is nothing."""
         shares = self._streams.get(stream_id)
         if shares is None or not (shares[0].handled or shares[1].handled):
             return None
@@ -147,7 +153,7 @@ class CreditPool:
         return Credit(requests, byte_count) if requests or byte_count else None
 
     def close_stream(self, stream_id: int) -> None:
-        """The stream is gone: its share is free, whatever of it is still being handled."""
+        """The stream is closed: its share is free, even if some of it is still being handled."""
         shares = self._streams.pop(stream_id, None)
         if shares is not None:
             self._requests.close(shares[0])

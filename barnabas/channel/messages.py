@@ -85,7 +85,7 @@ class PartitionState:
     earlier_epochs_led: Annotated[int, "uint32", 11] = 0
 
     def leads_since(self, leader_epoch: int) -> bool:
-        """Whether this logstore leads, and has led without a break since `leader_epoch`."""
+        """Whether this logstore leads, and has led without interruption since `leader_epoch`."""
         is_leading = self.leading and self.online
         return is_leading and self.leader_epoch - self.earlier_epochs_led <= leader_epoch <= self.leader_epoch
 
@@ -127,7 +127,7 @@ class Credit:
 
 @dataclass(slots=True)
 class ExchangeRequest:
-    """One turn of a processor: all that it has for one logstore, except reads."""
+    """One turn of a processor: all its requests to one logstore, except reads."""
 
     hello: Annotated[Hello | None, "message", 1] = None
     heartbeat: Annotated[int, "uint64", 2] = 0
@@ -139,7 +139,7 @@ class ExchangeRequest:
 
 @dataclass(slots=True)
 class ExchangeResponse:
-    """One turn of a logstore: all that it has for one processor, except reads."""
+    """One turn of a logstore: all its responses to one processor, except reads."""
 
     welcome: Annotated[Welcome | None, "message", 1] = None
     heartbeat: Annotated[int, "uint64", 2] = 0
@@ -281,7 +281,7 @@ class GroupCollect:
 
 @dataclass(slots=True)
 class CoordinateRequest:
-    """One turn of a processor: all that it has for one coordinator."""
+    """One turn of a processor: all its calls to one coordinator."""
 
     hello: Annotated[Hello | None, "message", 1] = None
     heartbeat: Annotated[int, "uint64", 2] = 0

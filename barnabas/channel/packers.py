@@ -1,6 +1,6 @@
 """The compiler of packers: one message class of the data channel becomes one function from a message to its bytes.
 
-Fields are written in ascending order and proto3's defaults left out, so that the bytes equal protobuf's deterministic
+Fields are written in ascending order and proto3's defaults are left out, so the bytes equal protobuf's deterministic
 serialization. Nested messages are inlined, and so are varints of up to two bytes. Fields that are slices are copied
 once: they join the small parts when the whole message is joined.
 
@@ -29,11 +29,11 @@ _NAMES: Final[dict[str, Any]] = {
 }
 
 _Put = Callable[[str], None]
-"""Write the line that adds the bytes of an expression to what is packed."""
+"""Writes the line that adds the bytes of an expression to what is packed."""
 
 
 def compile_packer(message: type[T]) -> Callable[[T], bytes]:
-    """A function `message -> bytes`."""
+    """Return a function `message -> bytes`."""
     return _Packer(message).compile()
 
 
@@ -42,7 +42,7 @@ def _tag(field: Field) -> str:
 
 
 def _length(expression: str) -> str:
-    """The expression of the varint of a length."""
+    """Return the expression of the varint of a length."""
     return f"(SHORT[n] if (n := {expression}) < {SHORT_VARINTS_END} else varint(n))"
 
 
@@ -51,7 +51,7 @@ def _holds_slices(field: Field) -> bool:
 
 
 def _is_simple(field: Field) -> bool:
-    """Whether one expression packs the field, and gives nothing for its default."""
+    """Whether one expression packs the field, and is empty for its default."""
     if field.is_repeated or field.has_presence:
         return False
     is_integer = field.type in UNSIGNED_TYPES | ZIGZAG_TYPES | SIGNED_TYPES
@@ -59,7 +59,7 @@ def _is_simple(field: Field) -> bool:
 
 
 def _simple(value: str, field: Field) -> str:
-    """The expression of the bytes of a simple field; its cases stand in the order of what they cost."""
+    """Return the expression of the bytes of a simple field; its cases are ordered by cost."""
     tag = _tag(field)
     if field.type == "bytes":
         return f"({tag} + varint(len(d)) + d if (d := {value}) else b'')"
@@ -205,7 +205,7 @@ class _Packer:
     def pack_holders(self, message: str, field: Field) -> None:
         """Write what adds a message whose last field is a list of messages that have a slice.
 
-        Its length is known after them, so its head takes a place kept for it.
+        Its length is known after them, so a place is reserved for its head.
         """
         source = self.source
         *before, last = fields_of(field.python_type)

@@ -1,4 +1,4 @@
-"""Packs and scans the messages of the data channel, byte-equal to protobuf (a property test holds it).
+"""Pack and scan the messages of the data channel, byte-equal to protobuf (a property test checks it).
 
 For each message M of a stream: `pack_m(message) -> bytes` and `scan_m(data) -> M`, which raises MalformedMessage. Both
 are compiled from the fields that M declares. `Buffer` fields of a scanned message are slices of `data`.

@@ -1,7 +1,7 @@
-"""What the packers and scanners of the data channel share: protobuf's varints, and the one error of a bad message.
+"""What packers and scanners of the data channel share: protobuf's varints, and the error for malformed messages.
 
-Unknown fields are skipped. Refused although protobuf accepts them, since no serializer writes them: groups and overlong
-tags.
+Unknown fields are skipped. Groups and overlong tags are refused although protobuf accepts them, since no serializer
+writes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class MalformedMessage(ValueError):  # noqa: N818 - it names what arrived
-    """What a peer sent is not a message of the stream: the stream is to be closed."""
+    """What a peer sent is not a message of the stream, which must be closed."""
 
 
 SHORT_VARINTS_END: Final = 1 << 14
@@ -24,7 +24,7 @@ _CONTINUED: Final[list[bytes]] = [bytes((n & 0x7F | 0x80, n >> 7 | 0x80)) for n 
 
 
 def varint(n: int) -> bytes:
-    """A varint of 0 ≤ n < 2**64."""
+    """Return the varint of 0 ≤ n < 2**64."""
     if 0 <= n < SHORT_VARINTS_END:
         return SHORT_VARINTS[n]
     if 0 <= n < _FOUR_BYTES:
@@ -35,25 +35,25 @@ def varint(n: int) -> bytes:
 
 
 def message_field(tag: bytes, body: bytes) -> bytes:
-    """A submessage that is present, even when empty."""
+    """Pack a submessage that is present, even if empty."""
     return tag + varint(len(body)) + body
 
 
 def packed_uints(tag: bytes, values: list[int]) -> bytes:
-    """A packed repeated uint32 or uint64; nothing when empty."""
+    """Pack a repeated uint32 or uint64; empty if there is none."""
     return message_field(tag, b"".join([varint(n) for n in values])) if values else b""
 
 
 def packed_ints(tag: bytes, values: list[int]) -> bytes:
-    """A packed repeated int32; nothing when empty."""
+    """Pack a repeated int32; empty if there is none."""
     return message_field(tag, b"".join([varint(n & 0xFFFF_FFFF_FFFF_FFFF) for n in values])) if values else b""
 
 
 def long_varint(data: bytes, position: int, value: int, tag: int) -> tuple[int, int]:
-    """Go on with a varint whose first byte, `value`, is read and continues: (whole value, position after it).
+    """Continue a varint whose first byte, `value`, is read and has its high bit set: return (value, position after it).
 
-    Where the tag says that no varint follows it (another wire type, or a longer tag) nothing is read: the field is
-    unknown, and its scanner goes back to skip it whole.
+    If the tag means that no varint follows (another wire type, or a longer tag) nothing is read: the field is unknown,
+    and its scanner goes back to skip it completely.
     """
     if tag & 0x85:
         return value, position
@@ -76,14 +76,14 @@ def long_varint(data: bytes, position: int, value: int, tag: int) -> tuple[int, 
 
 
 def read_varint(data: bytes, position: int, wire_type: int = 0) -> tuple[int, int]:
-    """(value, position after it); wire type 2 says that it is a length."""
+    """Return (value, position after it); for wire type 2 it is a length."""
     value = data[position]
     position += 1
     return long_varint(data, position, value, wire_type) if value > 0x7F else (value, position)
 
 
 def skip_field(data: bytes, position: int) -> int:
-    """The position after an unknown field that starts (with its tag) at `position`; it may be past the end."""
+    """Return the position after an unknown field that starts (with its tag) at `position`; it may be past the end."""
     tag, after_tag = read_varint(data, position)
     if tag >> 3 == 0 or tag >> 32:
         raise MalformedMessage("a tag has no valid field number")
@@ -104,7 +104,7 @@ def skip_field(data: bytes, position: int) -> int:
 
 
 def skip_unknown(data: bytes, position: int, tag: int, value: int) -> int:
-    """The position after an unknown field; it may be past the end.
+    """Return the position after an unknown field; it may be past the end.
 
     `tag` is the first byte of its tag, `value` the varint after that as `long_varint` read it, `position` after both.
     """
@@ -116,23 +116,23 @@ def skip_unknown(data: bytes, position: int, tag: int, value: int) -> int:
 
 
 def varint_length(n: int) -> int:
-    """How many bytes varint(n) has."""
+    """Return how many bytes varint(n) has."""
     return max(1, (n.bit_length() + 6) // 7)
 
 
 def signed32(value: int) -> int:
-    """The int32 that a varint carries."""
+    """Return the int32 that a varint represents."""
     value &= 0xFFFF_FFFF
     return value - 0x1_0000_0000 if value & 0x8000_0000 else value
 
 
 def signed64(value: int) -> int:
-    """The int64 that a varint carries."""
+    """Return the int64 that a varint represents."""
     return value - 0x1_0000_0000_0000_0000 if value & 0x8000_0000_0000_0000 else value
 
 
 def scan_varints(data: bytes, position: int, end: int) -> list[int]:
-    """The varints of one packed field, at most one per byte."""
+    """Return the varints of one packed field, at most one per byte."""
     values: list[int] = []
     while position < end:
         value, position = read_varint(data, position)
@@ -143,7 +143,7 @@ def scan_varints(data: bytes, position: int, end: int) -> list[int]:
 
 
 def scan_string(data: bytes, position: int, length: int) -> str:
-    """A string field; protobuf strings are UTF-8."""
+    """Read a string field; protobuf strings are UTF-8."""
     try:
         return str(data[position : position + length], "utf-8")
     except UnicodeDecodeError:

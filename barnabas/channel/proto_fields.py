@@ -1,7 +1,7 @@
 """How a message class of the data channel declares its protobuf fields.
 
-A message is a dataclass with slots. The annotation of each field carries the type and the number that the field has in
-its `.proto`, in ascending order of the numbers:
+A message is a dataclass with slots. The annotation of each field has the type and the number of the field in its
+`.proto`, in ascending order of the numbers:
 
     @dataclass(slots=True)
     class Append:

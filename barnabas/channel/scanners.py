@@ -5,10 +5,10 @@ value or a length) and then decides. Packers write fields in ascending order. Th
 that order, each once, and reads the next tag after each field found: a field costs one comparison, wherever it stands.
 A tag that is none of those left is skipped when it is unknown; otherwise the tests start again from the first field.
 
-Nothing is checked per field: an index past the data is an IndexError, and a field that ends past its message is seen by
-the one comparison at the end. A repeated scalar keeps its last value where it is not a list, messages in one field are
-merged, and integers wider than their field are cut to it, as protobuf does. What a message leaves out has protobuf's
-default, not the dataclass's. Objects are made without their `__init__`, every slot assigned.
+Nothing is checked per field: an index past the data is an IndexError, and a field that ends past its message is found
+by the one comparison at the end. A repeated scalar keeps its last value if it is not a list, messages in one field are
+merged, and integers wider than their field are truncated to it, as in protobuf. A missing field has protobuf's default,
+not the dataclass's. Objects are created without their `__init__`, every slot assigned.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _VALUES: Final = {
     "enum": "signed32({0})",
     "bool": "{0} != 0",
 }
-"""The expression of a value of each type, from the unsigned varint that carries it."""
+"""The expression of a value of each type, from its unsigned varint."""
 
 _nested_scanners: dict[type[Any], Callable[..., Any]] = {}
 
 
 def compile_scanner(message: type[T]) -> Callable[[bytes], T]:
-    """A function `data -> message` that raises nothing but MalformedMessage, whatever the bytes.
+    """Return a function `data -> message` that raises only MalformedMessage, for any bytes.
 
     `Buffer` fields are slices of `data`.
     """
@@ -81,9 +81,9 @@ def _nested_scanner(message: type[Any]) -> Callable[..., Any]:
 
 
 def _compile_nested(message: type[Any]) -> Callable[..., Any]:
-    """A function `(data, position, end, known) -> message` for a message within another one.
+    """Return a function `(data, position, end, known) -> message` for a message within another one.
 
-    After `data` it takes a memoryview of it where the message holds slices. `known` is an earlier message in the same
+    After `data` it takes a memoryview of it if the message contains slices. `known` is an earlier message in the same
     field, into which this one is merged, or None.
     """
     scanner = _Scanner(message)
@@ -99,7 +99,7 @@ def _compile_nested(message: type[Any]) -> Callable[..., Any]:
 
 
 def _data(message: type[Any]) -> str:
-    """The first arguments of the scanner of a message within another one."""
+    """Return the first arguments of the scanner of a nested message."""
     return "data, view" if holds_slices(message) else "data"
 
 
@@ -182,7 +182,7 @@ class _Scanner:
                 self.write_next_field()
                 with source.block(f"if tag != {field.tag:#04x}:"):
                     source.line("break")
-            # The loop ended without another tag: so did the message.
+            # The loop ended without another tag, and so did the message.
             with source.block(f"if tag == {field.tag:#04x}:"):
                 source.line("break")
 
@@ -201,7 +201,7 @@ class _Scanner:
         self.source.line("position += value")
 
     def nested(self, field: Field, known: str = "") -> str:
-        """The expression of a message that starts at `position` and has `value` bytes."""
+        """Return the expression of a message that starts at `position` and has `value` bytes."""
         name = self.source.constant(f"scan_{field.python_type.__name__}", _nested_scanner(field.python_type))
         return f"{name}({_data(field.python_type)}, position, position + value{known})"
 

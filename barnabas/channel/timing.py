@@ -1,6 +1,6 @@
-"""Timed and Times: the requests of a message whose times are asked for, and how long they took (data.proto).
+"""Timed and Times: the requests of a message whose times are requested, and how long they took (data.proto).
 
-They travel beside the requests, not in them: what is not timed costs nothing.
+They are separate from the requests, so that untimed requests cost nothing.
 """
 
 from __future__ import annotations

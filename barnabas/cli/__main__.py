@@ -19,9 +19,9 @@ from barnabas.cli.topic_commands import topics
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="barnabas")
 def main() -> None:
-    """Barnabas: a Kafka broker, taken apart.
+    """Run and operate Barnabas, a Kafka broker split into four services.
 
-    Without --data-dir every command means the cluster in ./data.
+    Without --data-dir, every command works on the cluster in ./data.
     """
 
 

@@ -1,4 +1,4 @@
-"""What etcd holds of the cluster, into a file."""
+"""Back up the cluster's state in etcd to a file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ EXPECTED: Final = (StateError, LayoutError)
 
 
 def save(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
-    """Raises what is EXPECTED."""
+    """Save the state below `etcd.prefix` to `file`. Raises the errors in EXPECTED."""
     if file != "-" and Path(file).exists():
-        raise StateError(f"{file} is there already: choose another name")
+        raise StateError(f"{file} already exists: choose another name")
     endpoints = etcd.endpoints or (f"{HOST}:{directory.require_layout().etcd_client_port}",)
     snapshot = ask_etcd(etcd, endpoints, lambda client: client.get_prefix(etcd.prefix))
     try:
@@ -42,7 +42,7 @@ def save(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
 
 
 def take_backup(snapshot: Snapshot, prefix: str, cluster_id: str, taken_ms: int, written_by: str) -> Backup:
-    """Of everything below the prefix, as it was at one revision."""
+    """Read everything below the prefix at one revision."""
     entries = tuple(
         [BackupEntry(each.key[len(prefix) :], each.value) for each in snapshot.key_values if each.lease == NO_LEASE]
     )
@@ -51,10 +51,10 @@ def take_backup(snapshot: Snapshot, prefix: str, cluster_id: str, taken_ms: int,
 
 
 def _backup_of(snapshot: Snapshot, keys: Keys) -> Backup:
-    """Raises StateError: there is no cluster, or none that this version understands."""
+    """Build the backup from a snapshot. Raises StateError if there is no cluster that this version can read."""
     values = {each.key: each.value for each in snapshot.key_values}
     if keys.cluster not in values:
-        raise StateError(f"there is no cluster below {keys.prefix}: was another --etcd-prefix given to it?")
+        raise StateError(f"there is no cluster below {keys.prefix}: was it started with another --etcd-prefix?")
     if keys.version in values:
         version = decode_record(keys, keys.version, values[keys.version])
         assert isinstance(version, VersionRecord)
@@ -67,7 +67,7 @@ def _backup_of(snapshot: Snapshot, keys: Keys) -> Backup:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole and durable, or not at all. Raises StateError."""
+    """Write the file completely and durably, or not at all. Raises StateError."""
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -1,4 +1,4 @@
-"""`backup`, `restore`, `rebuild`, `inspect`: the cluster's state in etcd saved, and made again."""
+"""`backup`, `restore`, `rebuild`, `inspect`: save and restore the cluster's state in etcd."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def backup(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
     """Save the cluster's state in etcd to FILE, or to standard output (-).
 
-    While the cluster runs; everything is of one moment. Records are in the log directories, and not in this file.
+    The cluster may be running; the backup is a snapshot of one moment. It does not contain records: they are in the log
+    directories.
     """
     from barnabas.cli.backup import EXPECTED, save
 
@@ -34,9 +35,9 @@ def backup(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
 @click.command()
 @click.argument("log_dirs", nargs=-1, required=True, type=click.Path(path_type=Path))
 def inspect(log_dirs: tuple[Path, ...]) -> None:
-    """Say as JSON what the LOG_DIRS of one stopped logstore hold; nothing is changed in them.
+    """Print as JSON what the LOG_DIRS of one stopped logstore contain, without changing them.
 
-    For `restore` and `rebuild` of a cluster on several hosts, which take it by --from.
+    `restore` and `rebuild` of a cluster on several hosts read this output with --from.
     """
     from barnabas.cluster.inspection import InspectionRefused, encode_inspection
     from services.logstore.inspection import inspect_log_dirs
@@ -54,7 +55,7 @@ def _recovery_options(command: Command) -> Command:
             multiple=True,
             type=click.Path(path_type=Path),
             metavar="JSON",
-            help="What `barnabas inspect` said of a logstore; one for each. [default: those of the local cluster]",
+            help="The output of `barnabas inspect`, one file per logstore. [default: those of the local cluster]",
         ),
         click.option(
             "--without-node",
@@ -62,17 +63,17 @@ def _recovery_options(command: Command) -> Command:
             multiple=True,
             type=int,
             metavar="ID",
-            help="Go on without this logstore, whose disks are out of reach.",
+            help="Leave out this logstore, whose disks can't be read.",
         ),
         click.option(
             "--topic-id",
             "topic_ids",
             multiple=True,
             metavar="TOPIC=ID",
-            help="Which one is meant, where the disks have several topics of a name.",
+            help="Which topic to keep if the disks have several of this name.",
         ),
-        click.option("--accept-losses", is_flag=True, help="Write it although records may be missing then."),
-        click.option("--replace", is_flag=True, help="Put it in the place of a cluster that etcd has."),
+        click.option("--accept-losses", is_flag=True, help="Write the state even if records may be missing."),
+        click.option("--replace", is_flag=True, help="Replace the cluster that is in etcd now."),
     )
     decorated: Any = command
     for option in reversed(options):
@@ -85,11 +86,11 @@ def _recovery_options(command: Command) -> Command:
 @data_dir_option
 @etcd_options
 @_recovery_options
-@click.option("--dry-run", is_flag=True, help="Only say what would be written.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 def restore(directory: ClusterDirectory, file: Path, etcd: EtcdOptions, dry_run: bool, **given: Any) -> None:
-    """Write the cluster's state to etcd: that of the back-up FILE, and what has happened since by the logs' account.
+    """Restore the cluster's state to etcd from the backup FILE, updated with what the logs show has happened since.
 
-    All services have to be stopped; etcd runs (of a local cluster it is started for the time).
+    All services must be stopped and etcd must run (a local cluster's etcd is started for the restore).
     """
     choices = _choices(**given)
     from barnabas.cli.recovery import EXPECTED, read_backup, recover
@@ -102,11 +103,11 @@ def restore(directory: ClusterDirectory, file: Path, etcd: EtcdOptions, dry_run:
 @data_dir_option
 @etcd_options
 @_recovery_options
-@click.option("--write", is_flag=True, help="Do it; without, only say what would be written.")
+@click.option("--write", is_flag=True, help="Write the state. Without it, only show what would be written.")
 def rebuild(directory: ClusterDirectory, etcd: EtcdOptions, write: bool, **given: Any) -> None:
-    """Make the cluster's state in etcd again from the log directories alone: etcd is lost, and there is no back-up.
+    """Rebuild the cluster's state in etcd from the log directories alone, when etcd is lost and there is no backup.
 
-    Says what it would write, and writes it with --write. All services have to be stopped.
+    Shows what it would write, and writes it with --write. All services must be stopped.
     """
     choices = _choices(**given)
     from barnabas.cli.recovery import EXPECTED, nothing_remembered, recover
@@ -128,5 +129,5 @@ def _choices(
         try:
             picked[topic] = bytes.fromhex(topic_id)
         except ValueError:
-            raise click.BadParameter(f"{each} is no TOPIC=ID of 32 hexadecimal digits") from None
+            raise click.BadParameter(f"{each} is not TOPIC=ID with an ID of 32 hexadecimal digits") from None
     return Choices(inspections, frozenset(absent), picked, accept_losses, replace)

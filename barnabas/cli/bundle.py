@@ -1,8 +1,8 @@
-"""`barnabas doctor --bundle`: all that a bug report needs, in one file of bounded size.
+"""`barnabas doctor --bundle`: collect what a bug report needs in one file of bounded size.
 
-It is made as far as it can be: what is down or can't be read is named in `manifest.json`, with the reason. Nothing
-secret goes into it: values of keys that look like secrets are left out of configurations, and records are never read.
-Logs are taken as they are; the manifest says so.
+A bundle is written even if it is incomplete: `manifest.json` names each part that is missing, with the reason. It
+contains no secrets: values of keys that look like secrets are left out of configurations, and records are never read.
+Logs are copied unchanged; the manifest says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from protos.controller.v1 import operations_pb2 as pb
 
 ENTRY_BYTES_MAX: Final = 4 << 20
 BUNDLE_BYTES_MAX: Final = 64 << 20
-"""Before it is compressed."""
+"""Limit before compression."""
 LOG_BYTES_MAX: Final = 1 << 20
 ANSWER_SECONDS_MAX: Final = 5.0
 PARTITIONS_MAX: Final = 10_000
@@ -38,7 +38,7 @@ _LOCAL_ONLY: Final = "the cluster does not run here, or was not started by `barn
 
 
 class Bundle:
-    """What is gathered, by name, and what could not be."""
+    """The entries collected, by name, and the reasons for those that are missing."""
 
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}
@@ -47,7 +47,7 @@ class Bundle:
         self._bytes = 0
 
     def add_file(self, name: str, data: bytes) -> None:
-        """Its beginning where it is too large; nothing of it where the bundle is full."""
+        """Add an entry: truncated if it is too large, left out if the bundle is full."""
         kept = data[: min(ENTRY_BYTES_MAX, BUNDLE_BYTES_MAX - self._bytes)]
         if data and not kept:
             self.missing[name] = f"the bundle is full ({BUNDLE_BYTES_MAX >> 20} MiB)"
@@ -58,21 +58,21 @@ class Bundle:
         self._bytes += len(kept)
 
     def gather(self, name: str, make: Callable[[], bytes]) -> None:
-        """Whatever keeps it from being made is a line in the manifest, and nothing more: half a bundle helps too."""
+        """Add what `make` returns, or record in the manifest why it failed: a partial bundle helps too."""
         try:
             self.add_file(name, make())
         except Exception as error:
             self.missing[name] = " ".join(f"{type(error).__name__}: {error}".split())
 
     def write(self, path: Path) -> None:
-        """Raises OSError."""
+        """Write the zip file. Raises OSError."""
         manifest = {
             "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "barnabas": __version__,
             "entries": {name: len(data) for name, data in sorted(self.entries.items())},
             "truncated_from_bytes": self.truncated,
             "missing": self.missing,
-            "secrets": "values of keys that look like secrets are left out; logs are as they were written",
+            "secrets": "values of keys that look like secrets are left out; logs are unchanged",
         }
         with tarfile.open(path, "w:gz") as archive:
             for name, data in {"manifest.json": _json(manifest), **self.entries}.items():
@@ -82,7 +82,7 @@ class Bundle:
 
 
 def gather_bundle(directory: ClusterDirectory, address: str | None) -> Bundle:
-    """Of the cluster at that controller, or of the one in the directory. Takes a minute at most."""
+    """Collect a bundle for the cluster at that controller, or for the one in the directory. Takes up to a minute."""
     bundle = Bundle()
     bundle.gather("versions.json", lambda: _json(host_facts.versions()))
     bundle.gather("host.json", lambda: _json(host_facts.facts(directory.path)))
@@ -144,11 +144,11 @@ def _gather_described(bundle: Bundle, address: str) -> None:
                 url = f"http://{node.addresses['metrics']}/metrics"
                 bundle.gather(name, partial(_fetch, url))
             else:
-                bundle.missing[name] = "it tells no address of its metrics"
+                bundle.missing[name] = "it has no metrics address"
 
 
 def _descriptions(operations: OperationsClient, nodes: list[pb.Node]) -> Iterator[tuple[str, Callable[[], object]]]:
-    """`nodes` is filled by the first."""
+    """Ask the controller for the entries. The first one fills `nodes`."""
 
     def cluster() -> object:
         found = operations.describe_cluster()
@@ -192,7 +192,7 @@ def _descriptions(operations: OperationsClient, nodes: list[pb.Node]) -> Iterato
 
 
 def _described_group(operations: OperationsClient, group_id: str) -> dict[str, Any]:
-    """One whose coordinator is away does not take the others along."""
+    """Describe a group. If its coordinator is unavailable, only this group is missing."""
     try:
         return plain(operations.ask(lambda stub: stub.DescribeGroup, pb.DescribeGroupRequest(group_id=group_id)))
     except OperationsError as error:

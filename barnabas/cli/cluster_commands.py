@@ -1,4 +1,4 @@
-"""`up`, `down`, `status`, `logs`, `doctor`: the cluster as a whole."""
+"""`up`, `down`, `status`, `logs`, `doctor`: commands for the cluster as a whole."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _FOLLOW_SECONDS = 0.2
 
 @click.command()
 @data_dir_option
-@click.option("--logstores", type=int, help="How many; a running cluster can be given more.  [default: 1]")
-@click.option("--port", type=click.IntRange(1024, 65000), help="Kafka's bootstrap port.  [default: 9092]")
+@click.option("--logstores", type=int, help="Number of logstores; can be increased later.  [default: 1]")
+@click.option("--port", type=click.IntRange(1024, 65000), help="Bootstrap port.  [default: 9092]")
 def up(directory: ClusterDirectory, logstores: int | None, port: int | None) -> None:
-    """Start the cluster in the background; done when a client can produce.
+    """Start the cluster in the background, and return when a client can produce.
 
-    Starts only what does not run: after a crash, `up` again is the repair.
+    Starts only what does not run: after a crash, run `up` again.
     """
     with clear_errors(ClusterError, LayoutError, EtcdMissingError), sole_command(directory):
         layout = settle_layout(directory, port, logstores)
@@ -55,7 +55,7 @@ Try:
 
 
 def _command_to_type() -> str:
-    """`barnabas` where the shell finds it, else the path in the checkout's own environment."""
+    """Return `barnabas` if the shell finds it, else its path in the checkout's environment."""
     import shutil
     import sys
 
@@ -68,7 +68,7 @@ def _command_to_type() -> str:
 @click.command()
 @data_dir_option
 def down(directory: ClusterDirectory) -> None:
-    """Stop the cluster; its data stays."""
+    """Stop the cluster. Its data is kept."""
     with clear_errors(ClusterError, LayoutError):
         cluster = existing_cluster(directory)
         with sole_command(directory):
@@ -81,9 +81,9 @@ def down(directory: ClusterDirectory) -> None:
 @click.command()
 @data_dir_option
 @address_option
-@click.option("--json", "as_json", is_flag=True, help="Everything, with every address, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print all details, with addresses, as JSON.")
 def status(directory: ClusterDirectory, address: str | None, as_json: bool) -> None:
-    """Say what runs and what does not; exit code 0 when all is well."""
+    """Show which services run and which do not. The exit code is 0 if the cluster is healthy."""
     if address:
         raise SystemExit(show_remote_status(address, as_json))
     from barnabas.cli.status import State, inspect
@@ -115,10 +115,10 @@ def status(directory: ClusterDirectory, address: str | None, as_json: bool) -> N
 @click.command()
 @data_dir_option
 @click.argument("service", required=False)
-@click.option("-n", "--lines", default=20, show_default=True, help="How many lines of each log.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option("-n", "--lines", default=20, show_default=True, help="Number of lines of each log.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines.")
 def logs(directory: ClusterDirectory, service: str | None, lines: int, follow: bool) -> None:
-    """Show the logs of SERVICE, or of all."""
+    """Show the logs of SERVICE, or of all services."""
     with clear_errors(ClusterError, LayoutError):
         cluster = existing_cluster(directory)
         services = cluster.services if service is None else [cluster.service(service)]
@@ -134,11 +134,11 @@ def logs(directory: ClusterDirectory, service: str | None, lines: int, follow: b
 
 
 def _print_new_lines(name: str, path: Path, position: int, with_name: bool) -> int:
-    """Print the whole lines after a position; returns the new one."""
+    """Print the complete lines after a position, and return the new position."""
     if not path.exists():
         return 0
     if path.stat().st_size < position:
-        position = 0  # set aside, and begun anew
+        position = 0  # the log was rotated
     with path.open("rb") as log:
         log.seek(position)
         text = log.read()
@@ -159,11 +159,11 @@ def _print_log_line(name: str, line: str, with_name: bool) -> None:
     "--bundle",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE.tar.gz",
-    help="Write all that a bug report needs into a file instead.",
+    help="Write a diagnostic bundle for a bug report to a file instead.",
 )
 @address_option
 def doctor(directory: ClusterDirectory, port: int | None, bundle: Path | None, address: str | None) -> None:
-    """Check whether a cluster can run here, and say what to do where not; or gather what a bug report needs."""
+    """Check whether a cluster can run here and what to change if not, or write a diagnostic bundle."""
     if bundle is not None:
         _write_bundle(directory, bundle, address)
         return
@@ -187,4 +187,4 @@ def _write_bundle(directory: ClusterDirectory, path: Path, address: str | None) 
     for name, why in sorted(bundle.missing.items()):
         click.secho(f"missing: {name}: {why}", fg="yellow", err=True)
     size = path.stat().st_size / (1 << 20)
-    click.echo(f"{path}: {len(bundle.entries)} entries, {size:.1f} MiB; look through the logs before you hand it on")
+    click.echo(f"{path}: {len(bundle.entries)} entries, {size:.1f} MiB; review the logs before you share it")

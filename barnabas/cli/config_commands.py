@@ -1,4 +1,4 @@
-"""`configs`: what is in force, where it comes from, and what brokers are given while they run."""
+"""`configs`: show effective configuration and its source; change dynamic broker configuration."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from protos.controller.v1 import operations_pb2 as pb
 
 _SOURCES = {
     pb.TOPIC_CONFIG: "topic",
-    pb.DYNAMIC_BROKER_CONFIG: "broker, while it runs",
-    pb.DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers, while they run",
+    pb.DYNAMIC_BROKER_CONFIG: "dynamic, this broker",
+    pb.DYNAMIC_DEFAULT_BROKER_CONFIG: "dynamic, all brokers",
     pb.STATIC_BROKER_CONFIG: "static",
     pb.DEFAULT_CONFIG: "default",
 }
@@ -22,13 +22,13 @@ _SOURCES = {
 
 @click.group(cls=ListingGroup)
 def configs() -> None:
-    """Configuration in force, of topics and of brokers."""
+    """Show effective configuration of topics and brokers; change it for brokers."""
 
 
 @configs.command("list")
-@click.option("--topic", help="Of this topic.")
-@click.option("--broker", type=int, metavar="NODE", help="Of this logstore.")
-@click.option("--key", "keys", multiple=True, help="Only this one; may be given several times.")
+@click.option("--topic", help="Show configs of this topic.")
+@click.option("--broker", type=int, metavar="NODE", help="Show configs of this logstore.")
+@click.option("--key", "keys", multiple=True, help="Show only this key; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="Defaults too.")
 @json_option
 @operating
@@ -40,7 +40,7 @@ def list_configs(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """What is in force, and where each value comes from."""
+    """List effective configs and where each value comes from."""
     if (topic is None) == (broker is None):
         raise click.UsageError("give --topic or --broker")
     request = pb.DescribeConfigsRequest(topic=topic or "", broker=broker, keys=keys, only_set=not (everything or keys))
@@ -48,7 +48,13 @@ def list_configs(
     if as_json:
         print_json(plain(answer))
         return
-    show(answer.configs, False, ("KEY", "VALUE", "FROM", "INSTEAD OF"), _row, "everything is at its default: --all")
+    show(
+        answer.configs,
+        False,
+        ("KEY", "VALUE", "FROM", "OVERRIDES"),
+        _row,
+        "all values are defaults; show them with --all",
+    )
 
 
 def _row(entry: pb.ConfigEntry) -> tuple[object, ...]:
@@ -58,10 +64,16 @@ def _row(entry: pb.ConfigEntry) -> tuple[object, ...]:
 
 
 @configs.command("alter")
-@click.option("--broker", type=int, metavar="NODE", help="Of this logstore.")
-@click.option("--all-brokers", is_flag=True, help="Of all that have no value of their own.")
-@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="May be given several times.")
-@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Back to what it was started with; likewise.")
+@click.option("--broker", type=int, metavar="NODE", help="Change configs of this logstore.")
+@click.option("--all-brokers", is_flag=True, help="Change the default of all logstores without their own value.")
+@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="Set a config; repeatable.")
+@click.option(
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="KEY",
+    help="Delete the dynamic value, so that the static one applies; repeatable.",
+)
 @operating
 def alter(
     operations: OperationsClient,
@@ -70,7 +82,7 @@ def alter(
     given: Sequence[str],
     deleted: Sequence[str],
 ) -> None:
-    """Change what brokers are configured with while they run. (Topics: `barnabas topics alter`.)"""
+    """Change dynamic broker configs. (Topics: `barnabas topics alter`.)"""
     if (broker is None) == (not all_brokers):
         raise click.UsageError("give --broker NODE or --all-brokers")
     if not (given or deleted):

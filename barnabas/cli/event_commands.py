@@ -1,4 +1,4 @@
-"""`events`, `history`: what happens, and who was the controller when."""
+"""`events`, `history`: follow cluster events, and list past controllers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from barnabas.cli.operations import OperationsClient, OperationsError
 from protos.controller.v1 import operations_pb2 as pb
 
 _AGAIN_SECONDS = 0.5
-# A controller that takes over needs some seconds.
+# A new controller takes some seconds to become active.
 _AGAIN_SECONDS_MAX = 30.0
 _GO_ON = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.CANCELLED)
 
 
 @click.command()
-@click.option("--from-revision", type=click.IntRange(0), default=0, help="After this one.  [default: from now on]")
-@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@click.option(
+    "--from-revision",
+    type=click.IntRange(0),
+    default=0,
+    help="Show events after this revision.  [default: from now on]",
+)
+@click.option("--count", type=click.IntRange(1), help="Stop after this many events.")
 @json_option
 @operating
 def events(operations: OperationsClient, from_revision: int, count: int | None, as_json: bool) -> None:
-    """What happens, as it happens, until Ctrl-C; a controller that takes over goes on with it.
+    """Follow cluster events until Ctrl-C, also across controller failover.
 
-    With --json every event is a line.
+    With --json, each event is one line.
     """
     revision, told = from_revision, 0
     silent_since: float | None = None
@@ -51,7 +56,7 @@ def events(operations: OperationsClient, from_revision: int, count: int | None, 
 
 def line_of(event: pb.Event) -> str:
     kind = event.WhichOneof("what")
-    told = "something that this version has no words for"
+    told = "an event unknown to this version"
     if kind is not None:
         told = _WORDS[kind](getattr(event, kind))
     return f"{moment(event.time_ms)}  {event.revision:>8}  {told}"
@@ -59,7 +64,7 @@ def line_of(event: pb.Event) -> str:
 
 def _leader(each: pb.LeaderEvent) -> str:
     after = f"is led by {each.leader}" if each.leader >= 0 else "has no leader"
-    before = each.leader_before if each.leader_before >= 0 else "nobody"
+    before = each.leader_before if each.leader_before >= 0 else "none"
     return f"{each.topic}-{each.partition} {after} in epoch {each.leader_epoch} (before: {before})"
 
 
@@ -83,24 +88,24 @@ def _move(each: pb.ReassignmentEvent) -> str:
 _WORDS: dict[str, Callable[[Any], str]] = {
     "node_up": lambda each: f"{each.role} {each.id} is up",
     "node_down": lambda each: f"{each.role} {each.id} is down",
-    "node_removed": lambda each: f"{each.role} {each.id} is forgotten",
+    "node_removed": lambda each: f"{each.role} {each.id} is removed",
     "leader_changed": _leader,
     "isr_shrunk": _isr("shrinks"),
     "isr_expanded": _isr("expands"),
-    "topic_created": lambda each: f"topic {each.topic} is created with {each.partitions} partitions",
-    "topic_deleted": lambda each: f"topic {each.topic} is deleted",
-    "partitions_added": lambda each: f"topic {each.topic} has {each.partitions} partitions now",
+    "topic_created": lambda each: f"topic {each.topic} created with {each.partitions} partitions",
+    "topic_deleted": lambda each: f"topic {each.topic} deleted",
+    "partitions_added": lambda each: f"topic {each.topic} now has {each.partitions} partitions",
     "config_changed": _config,
     "controller_changed": lambda each: (
         f"{each.controller_id} is the controller in epoch {each.controller_epoch}"
         if each.controller_id
-        else "there is no controller at the moment"
+        else "there is no active controller"
     ),
     "reassignment_begun": _move,
     "reassignment_done": lambda each: f"{each.topic}-{each.partition} has its replicas: {listed(each.replicas)}",
     "drain_begun": lambda each: f"logstore {each.node_id} is being drained",
     "drain_ended": lambda each: f"logstore {each.node_id} is back in service",
-    "balance_changed": lambda each: f"the balance of leaders {'is paused' if each.paused else 'goes on'}",
+    "balance_changed": lambda each: f"automatic leader balancing is {'paused' if each.paused else 'resumed'}",
 }
 
 
@@ -108,7 +113,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 @json_option
 @operating
 def history(operations: OperationsClient, as_json: bool) -> None:
-    """Who was the controller when."""
+    """List which controller was active when."""
     request = pb.DescribeControllerHistoryRequest()
     terms = operations.ask(lambda stub: stub.DescribeControllerHistory, request).terms
     show(
@@ -122,5 +127,5 @@ def history(operations: OperationsClient, as_json: bool) -> None:
             moment(term.until_ms) if term.until_ms else "now",
             term.address,
         ),
-        "nobody has been the controller",
+        "no controller has been active yet",
     )

@@ -1,4 +1,4 @@
-"""`groups`: who reads what, and how far behind."""
+"""`groups`: list and describe consumer groups and their lag."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from protos.controller.v1 import operations_pb2 as pb
 
 @click.group(cls=ListingGroup)
 def groups() -> None:
-    """List and describe groups of consumers."""
+    """List and describe consumer groups."""
 
 
 @groups.command("list")
-@click.option("--state", "states", multiple=True, help="Stable, Empty, …; may be given several times.")
+@click.option("--state", "states", multiple=True, help="Only groups in this state: Stable, Empty, …; repeatable.")
 @json_option
 @operating
 def list_groups(operations: OperationsClient, states: Sequence[str], as_json: bool) -> None:
-    """All groups, and who coordinates each."""
+    """List all groups and their coordinators."""
     found: list[pb.GroupSummary] = []
     request = pb.ListGroupsRequest(states=states)
     while True:
@@ -37,7 +37,7 @@ def list_groups(operations: OperationsClient, states: Sequence[str], as_json: bo
         as_json,
         ("GROUP", "STATE", "PROTOCOL", "COORDINATOR"),
         lambda each: (each.group_id, each.state, each.protocol_type or "-", each.coordinator),
-        "there is no group",
+        "no groups",
     )
 
 
@@ -46,7 +46,7 @@ def list_groups(operations: OperationsClient, states: Sequence[str], as_json: bo
 @json_option
 @operating
 def describe(operations: OperationsClient, group: str, as_json: bool) -> None:
-    """Members of GROUP, what each has committed, and how far that is behind."""
+    """Describe members, committed offsets and lag of GROUP."""
     answer = operations.ask(lambda stub: stub.DescribeGroup, pb.DescribeGroupRequest(group_id=group))
     warn(answer.unanswered)
     if as_json:
@@ -67,7 +67,7 @@ def describe(operations: OperationsClient, group: str, as_json: bool) -> None:
     owners = {offset.member_id for offset in answer.offsets}
     idle = [member for member in answer.members if member.member_id not in owners]
     for member in idle:
-        click.echo(f"{member.member_id} ({clients[member.member_id]}) has no partition")
+        click.echo(f"{member.member_id} ({clients[member.member_id]}) has no assigned partitions")
 
 
 def _row(offset: pb.GroupOffset, clients: dict[str, str]) -> tuple[object, ...]:

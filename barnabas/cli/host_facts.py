@@ -1,4 +1,4 @@
-"""What a bug report has to know of the machine, and of the software on it."""
+"""Facts about the machine and its software for a bug report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _version(package: str) -> str | None:
 
 
 def facts(data_path: Path) -> dict[str, object]:
-    """Of this host, and of the file system that `data_path` is on, or will be."""
+    """Return facts about this host and the file system of `data_path`, which need not exist yet."""
     while not data_path.exists():
         data_path = data_path.parent
     disk = shutil.disk_usage(data_path)
@@ -77,7 +77,7 @@ def facts(data_path: Path) -> dict[str, object]:
 
 
 def _mount_of(path: Path) -> str | None:
-    """The line of /proc/mounts whose directory is the nearest above."""
+    """Return the line of /proc/mounts for the nearest parent directory that is a mount point."""
     resolved, best, found = path.resolve(), -1, None
     for line in (_read("/proc/mounts") or "").splitlines():
         fields = line.split()

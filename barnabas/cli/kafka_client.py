@@ -1,6 +1,6 @@
-"""A small synchronous Kafka client on `barnabas.wire`: what `up`, `status`, `produce` and `consume` need, no more.
+"""A small synchronous Kafka client on `barnabas.wire`, with what `up`, `status`, `produce` and `consume` need.
 
-One connection a broker, one request at a time. It retries what Kafka marks retriable until its deadline; it is not
+One connection per broker, one request at a time. It retries what Kafka marks retriable until its deadline; it is not
 idempotent, so a retried produce may write twice.
 """
 
@@ -36,7 +36,7 @@ CLIENT_ID = "barnabas-cli"
 RETRY_SECONDS = 0.1
 
 _FETCH_VERSION = 12
-"""The last version that names topics rather than ids."""
+"""The last version that identifies topics by name rather than by id."""
 _PRODUCE_VERSION = 12
 _LIST_OFFSETS_VERSION = 7
 _METADATA_VERSION = 12
@@ -47,11 +47,11 @@ R = TypeVar("R", bound=Response)
 
 
 class KafkaError(Exception):
-    """What the cluster refused, or that it could not be reached in time."""
+    """The cluster refused a request, or could not be reached in time."""
 
 
 class KafkaClient:
-    """A cluster as a client sees it. Use it as a context manager: it closes its connections."""
+    """A connection to a cluster. Use it as a context manager, which closes its connections."""
 
     def __init__(self, host: str, port: int, timeout_seconds: float = 30.0) -> None:
         self._bootstrap = (host, port)
@@ -72,13 +72,13 @@ class KafkaClient:
         return self._ask(self._bootstrap, request, 3, ApiVersionsResponse)
 
     def metadata(self, topic: str | None = None, *, create: bool = False) -> MetadataResponse:
-        """The brokers, and the one topic when it is named."""
+        """Return the brokers, and the one topic if it is given."""
         topics = [] if topic is None else [MetadataRequestTopic(name=topic)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
         return self._ask(self._bootstrap, request, _METADATA_VERSION, MetadataResponse)
 
     def topic(self, topic: str, *, create: bool) -> MetadataResponseTopic:
-        """The topic with a leader for each partition, waited for. Raises KafkaError."""
+        """Wait until every partition of the topic has a leader, and return the topic. Raises KafkaError."""
         deadline = time.monotonic() + self._timeout_seconds
         while True:
             response = self.metadata(topic, create=create)
@@ -95,7 +95,7 @@ class KafkaClient:
             self._retry_or_raise(error, deadline, f"metadata of {topic}")
 
     def produce(self, topic: str, partition: int, records: list[Record]) -> int:
-        """Append with acks=all; returns the offset of the first. Raises KafkaError."""
+        """Append with acks=all and return the offset of the first record. Raises KafkaError."""
         data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, build_batch(records))])
         request = ProduceRequest(
             acks=_ACKS_ALL, timeout_ms=int(self._timeout_seconds * 1000), topic_data=[data], transactional_id=None
@@ -110,7 +110,7 @@ class KafkaClient:
             self.topic(topic, create=False)
 
     def offset(self, topic: str, partition: int, timestamp: int) -> int:
-        """The offset for one of Kafka's special timestamps, or for a time in ms. Raises KafkaError."""
+        """Return the offset for one of Kafka's special timestamps, or for a time in ms. Raises KafkaError."""
         asked = ListOffsetsTopic(topic, [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)])
         request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[asked])
         deadline = time.monotonic() + self._timeout_seconds
@@ -123,7 +123,7 @@ class KafkaClient:
             self.topic(topic, create=False)
 
     def fetch(self, topic: str, partition: int, offset: int, wait_ms_max: int) -> list[Record]:
-        """The records at and after `offset`; empty when there were none for `wait_ms_max`. Raises KafkaError."""
+        """Return the records at and after `offset`; empty if none arrive within `wait_ms_max`. Raises KafkaError."""
         asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES_MAX)
         request = FetchRequest(
             max_wait_ms=wait_ms_max,
@@ -150,7 +150,7 @@ class KafkaClient:
         if (topic, partition) not in self._leaders:
             partitions = len(self.topic(topic, create=False).partitions)
             if (topic, partition) not in self._leaders:
-                raise KafkaError(f"topic {topic} has {partitions} partitions, from 0; there is no {partition}")
+                raise KafkaError(f"topic {topic} has {partitions} partitions, numbered from 0; there is no {partition}")
         return self._ask(self._leaders[topic, partition], request, version, response_type)
 
     def _ask(self, address: tuple[str, int], request: Request, version: int, response_type: type[R]) -> R:
@@ -168,14 +168,14 @@ class KafkaClient:
 
     def _retry_or_raise(self, error: int, deadline: float, what: str) -> None:
         code = ErrorCode(error)
-        # No error at all is a topic that was made this moment and has no partitions to show yet.
+        # No error and no partitions: the topic was created a moment ago.
         if not (code.retriable or code == ErrorCode.NONE) or time.monotonic() > deadline:
             raise KafkaError(f"{what}: {code.name}: {code.message}")
         time.sleep(RETRY_SECONDS)
 
 
 def decode_batches(buffer: bytes | bytearray | memoryview) -> Iterator[Record]:
-    """The records of all whole batches in a fetched buffer; those of control batches are left out."""
+    """Return the records of all complete batches in a fetched buffer, without those of control batches."""
     view = memoryview(buffer)
     for position, header in iterate_headers(view):
         if not header.is_control:
@@ -186,10 +186,10 @@ def decode_batches(buffer: bytes | bytearray | memoryview) -> Iterator[Record]:
 def _opened(compression: int, payload: memoryview) -> Buffer:
     if compression == Compression.NONE:
         return payload
-    # Only here: every other command of the CLI does without the codecs.
+    # Imported here because no other command of the CLI needs the codecs.
     from barnabas.runtime.compression import decompress
 
     opened = decompress(compression, payload, DECOMPRESSED_BYTES_MAX)
     if opened is None:
-        raise MalformedFrame(f"a batch that its codec {compression} can't read")
+        raise MalformedFrame(f"a batch that can't be decompressed with codec {compression}")
     return opened

@@ -1,10 +1,10 @@
-"""Where a local cluster lives: its directory, its services and their ports.
+"""The layout of a local cluster: its directory, its services and their ports.
 
-data/cluster.json           what is written down here: ports and the number of logstores
-data/conf/<service>.properties   what each service was started with
-data/run/<service>.pid      who it is
-data/logs/<service>.log     what it says
-data/etcd, data/logstore-<id>    what it keeps
+data/cluster.json                this layout: ports and the number of logstores
+data/conf/<service>.properties   the configuration of each service
+data/run/<service>.pid           the identity of its process
+data/logs/<service>.log          its log
+data/etcd, data/logstore-<id>    its data
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 HOST: Final = "127.0.0.1"
-"""Services of a local cluster talk and listen on the loopback interface only: nothing authenticates them yet."""
+"""Services of a local cluster connect and listen on the loopback interface only: nothing authenticates them yet."""
 
 LOGSTORES_MAX: Final = 50
 FORMAT: Final = 1
@@ -28,23 +28,23 @@ _PORT_MAX: Final = 65_535
 
 
 class LayoutError(Exception):
-    """A directory that is no cluster's, or settings that don't fit it; the message says what to do."""
+    """The directory has no valid cluster, or the settings don't fit it; the message says what to do."""
 
 
 @dataclass(slots=True, frozen=True)
 class ClusterLayout:
-    """What is decided once, when the cluster is made, except that logstores can be added."""
+    """What is decided when the cluster is created. Only the number of logstores can change later."""
 
     kafka_port: int
     """The bootstrap port; broker `id` is advertised at `kafka_port + 1 + id`."""
     internal_port: int
-    """The first of the ports that the services use among themselves."""
+    """The first of the services' internal ports."""
     logstores: int
     format: int = FORMAT
 
     @property
     def logstore_ids(self) -> range:
-        """Kafka's broker ids, from 0."""
+        """Kafka's broker ids, which start at 0."""
         return range(self.logstores)
 
     @property
@@ -57,7 +57,7 @@ class ClusterLayout:
 
     @property
     def controller_port(self) -> int:
-        """Membership and the ops API."""
+        """The port for membership and the ops API."""
         return self.internal_port + 2
 
     @property
@@ -97,7 +97,7 @@ class ClusterLayout:
 
 
 def new_layout(kafka_port: int, logstores: int) -> ClusterLayout:
-    """The layout of a cluster on its default ports."""
+    """Return the layout of a cluster on the default ports."""
     offset = _INTERNAL_PORTS_OFFSET
     if kafka_port + offset + _LOGSTORE_METRICS_OFFSET + LOGSTORES_MAX > _PORT_MAX:
         offset = -offset
@@ -106,7 +106,7 @@ def new_layout(kafka_port: int, logstores: int) -> ClusterLayout:
 
 @dataclass(slots=True, frozen=True)
 class ClusterDirectory:
-    """The directory of a cluster, absolute."""
+    """The directory of a cluster, as an absolute path."""
 
     path: Path
 
@@ -131,15 +131,15 @@ class ClusterDirectory:
         return self.path / "logs" / f"{service}.log"
 
     def read_layout(self) -> ClusterLayout | None:
-        """None when no cluster was made here. Raises LayoutError for one that this version can't read."""
+        """Return None if there is no cluster here. Raises LayoutError for one that this version can't read."""
         try:
             layout = msgspec.json.decode(self.layout_path.read_bytes(), type=ClusterLayout)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
-            raise LayoutError(f"{self.layout_path} can't be read ({error}); `make clean` forgets the data") from None
+            raise LayoutError(f"{self.layout_path} can't be read ({error}); `make clean` deletes the data") from None
         if layout.format != FORMAT:
-            raise LayoutError(f"{self.path} was made by another version of Barnabas (format {layout.format})")
+            raise LayoutError(f"{self.path} was created by another version of Barnabas (format {layout.format})")
         return layout
 
     def require_layout(self) -> ClusterLayout:
@@ -156,22 +156,22 @@ class ClusterDirectory:
 
 
 def settle_layout(directory: ClusterDirectory, kafka_port: int | None, logstores: int | None) -> ClusterLayout:
-    """The layout to start: what is written down, with logstores added, or a new one. Raises LayoutError."""
+    """Return the layout to start: the stored one, with logstores added, or a new one. Raises LayoutError."""
     known = directory.read_layout()
     if logstores is not None and not 1 <= logstores <= LOGSTORES_MAX:
-        raise LayoutError(f"{logstores} logstores? Between 1 and {LOGSTORES_MAX} can run on one machine")
+        raise LayoutError(f"the number of logstores must be between 1 and {LOGSTORES_MAX}, not {logstores}")
     if known is None:
         return new_layout(kafka_port or 9092, logstores or 1)
     if kafka_port is not None and kafka_port != known.kafka_port:
         raise LayoutError(
-            f"the cluster in {directory.path} is on port {known.kafka_port}; for another on {kafka_port} "
-            f"give it a directory of its own (--data-dir, or make up DATA=…)"
+            f"the cluster in {directory.path} uses port {known.kafka_port}; for another cluster on {kafka_port} "
+            f"use another directory (--data-dir, or make up DATA=…)"
         )
     if logstores is None or logstores == known.logstores:
         return known
     if logstores < known.logstores:
         raise LayoutError(
             f"the cluster in {directory.path} has {known.logstores} logstores with partitions on them; "
-            f"to start over with {logstores}: make clean, then make up LOGSTORES={logstores}"
+            f"to start over with {logstores}, run make clean, then make up LOGSTORES={logstores}"
         )
     return replace(known, logstores=logstores)

@@ -1,4 +1,4 @@
-"""Starts and stops the services of a local cluster."""
+"""Start and stop the services of a local cluster."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from barnabas.cli.readiness import not_ready
 from barnabas.cli.services import Role, Service, service_environment, services_of
 
 STOP_SECONDS_MAX = 30.0
-"""How long each kind of service may take to stop by itself."""
+"""How long each kind of service may take to stop after SIGTERM."""
 READY_SECONDS_MAX = 60.0
 PORT_SECONDS_MAX = 2.0
-"""How long a port that is in use is given to become free, all ports together."""
+"""How long to wait for ports in use to become free, for all ports together."""
 ETCD_RENEWAL_SECONDS = 2.5
-"""A service that ran on without etcd finds out how its lease fared when it next renews it, three times per TTL of 6 s;
-until then it may look ready and not stay so."""
+"""A service that kept running without etcd finds out whether its lease is still valid when it next renews it, three
+times per TTL of 6 s; until then it may look ready although it is not."""
 
 _POLL_SECONDS = 0.05
 _DEAD_LOG_LINES = 8
 
 
 class ClusterError(Exception):
-    """What keeps a cluster from starting or stopping, in one line that says what to do, perhaps with log lines."""
+    """The cluster can't be started or stopped. The message says what to do, and may include log lines."""
 
 
 @dataclass(slots=True, frozen=True)
 class Started:
-    """What `up` did."""
+    """The result of `up`."""
 
     services: list[str]
-    """Those that it started; empty when all ran already."""
+    """The services that were started; empty if all were running."""
     seconds: float
 
 
 class LocalCluster:
-    """The cluster of one directory. Raises ClusterError wherever something can't be done."""
+    """The cluster of one directory. Its methods raise ClusterError."""
 
     def __init__(self, directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> None:
         self.directory = directory
@@ -54,11 +54,13 @@ class LocalCluster:
     def service(self, name: str) -> Service:
         found = next((service for service in self.services if service.name == name), None)
         if found is None:
-            raise ClusterError(f"no service {name}; there are {', '.join(service.name for service in self.services)}")
+            raise ClusterError(
+                f"no service {name}; the services are {', '.join(service.name for service in self.services)}"
+            )
         return found
 
     def identity(self, service: Service) -> ProcessIdentity | None:
-        """Of the process that was started last, which may have died since."""
+        """Return the identity of the process that was started last; it may have died since."""
         return processes.read_pid_file(self.directory.pid_path(service.name))
 
     def is_alive(self, service: Service) -> bool:
@@ -66,7 +68,9 @@ class LocalCluster:
         return identity is not None and processes.is_alive(identity)
 
     def start(self, say: Say) -> Started:
-        """Start what does not run, restart what is configured otherwise now, and wait until a client can produce."""
+        """Start services that don't run, restart those whose configuration changed, and wait until a client can
+        produce.
+        """
         began = time.monotonic()
         self._check_etcd_and_logstores_belong_together()
         stopped = [service for service in self.services if not self._runs_as_configured(service)]
@@ -84,7 +88,7 @@ class LocalCluster:
         return Started([service.name for service in stopped], time.monotonic() - began)
 
     def spawn(self, service: Service) -> ProcessIdentity:
-        """Start one process and write down who it is; nothing is waited for."""
+        """Start one process and record its identity, without waiting for it."""
         if service.properties:
             config_path = self.directory.config_path(service.name)
             config_path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +101,7 @@ class LocalCluster:
         return identity
 
     def stop(self) -> tuple[list[str], list[str]]:
-        """Stop everything, from the gateway to etcd; returns who ran, and who had to be killed."""
+        """Stop all services, from the gateway to etcd. Returns those that ran and those that had to be killed."""
         stopped, killed = [], []
         for role in reversed(Role):
             identities: dict[ProcessIdentity, str] = {}
@@ -112,10 +116,10 @@ class LocalCluster:
         return stopped, killed
 
     def kill(self, service: Service) -> None:
-        """SIGKILL to the one process, whatever that does to its children."""
+        """Send SIGKILL to the one process, and not to its children."""
         identity = self.identity(service)
         if identity is None or not processes.is_alive(identity):
-            raise ClusterError(f"{service.name} does not run")
+            raise ClusterError(f"{service.name} is not running")
         processes.signal_process(identity, signal.SIGKILL)
         while processes.is_alive(identity):
             time.sleep(_POLL_SECONDS)
@@ -129,16 +133,16 @@ class LocalCluster:
         return config_path.exists() and config_path.read_text() == service.properties_text
 
     def _clear_away(self, service: Service, say: Say) -> None:
-        """Stop what an earlier start left of this service: all of it, or the children of a killed one."""
+        """Stop what an earlier start left of this service: the whole service, or the children of a killed process."""
         identity = self.identity(service)
         if identity is None:
             return
         if identity.boot_id != processes.boot_id():
-            say(f"{service.name}: its pid file is from before the machine's last start; starting it anew")
+            say(f"{service.name}: its pid file is from before the machine's last start; starting it again")
         elif processes.is_alive(identity):
             say(f"{service.name}: its configuration changed; restarting it")
         else:
-            say(f"{service.name}: had died (pid {identity.pid}); starting it again")
+            say(f"{service.name}: process {identity.pid} had died; starting it again")
         processes.stop([identity], STOP_SECONDS_MAX)
         self.directory.pid_path(service.name).unlink(missing_ok=True)
 
@@ -149,12 +153,12 @@ class LocalCluster:
         if kept:
             raise ClusterError(
                 f"{self.directory.logstore_path(kept[0])} has records, but {self.directory.etcd_path} with the "
-                "cluster's state is gone: `barnabas restore` a back-up, or `barnabas rebuild` it from the records; or "
-                "forget the data with `make clean`"
+                "cluster's state is gone: restore a backup with `barnabas restore`, rebuild the state from the records "
+                "with `barnabas rebuild`, or delete the data with `make clean`"
             )
 
     def _check_ports(self, services: list[Service]) -> None:
-        """Whoever was killed this moment may still be on its way out, with its ports."""
+        """Check that the ports are free. A process that was just killed may hold its ports a little longer."""
         deadline = time.monotonic() + PORT_SECONDS_MAX
         for service in services:
             for port in service.ports.values():
@@ -162,12 +166,12 @@ class LocalCluster:
                     time.sleep(_POLL_SECONDS)
                 if not ports.is_free(port):
                     raise ClusterError(
-                        f"port {port}, for {service.name}, is in use by {ports.holder(port)}: stop that, "
+                        f"port {port}, for {service.name}, is in use by {ports.holder(port)}: stop it, "
                         "or start a cluster elsewhere (make up PORT=… DATA=…)"
                     )
 
     def _wait(self, reason: Callable[[], str | None], hold_seconds: float = 0.0) -> None:
-        """Until there has been no reason to wait for so long."""
+        """Wait until there has been no reason to wait for long enough."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         ready_since: float | None = None
         while True:
@@ -197,19 +201,19 @@ class LocalCluster:
 
 
 def existing_cluster(directory: ClusterDirectory) -> LocalCluster:
-    """The cluster that was made in this directory. Raises LayoutError."""
+    """Return the cluster of this directory. Raises LayoutError."""
     etcd = find_etcd()
     return LocalCluster(directory, directory.require_layout(), Path("etcd") if etcd is None else etcd.path)
 
 
 def cluster_to_start(directory: ClusterDirectory, layout: ClusterLayout, say: Say) -> LocalCluster:
-    """Raises EtcdMissingError."""
+    """Return the cluster to start. Raises EtcdMissingError."""
     return LocalCluster(directory, layout, pick_etcd(say).path)
 
 
 @contextmanager
 def sole_command(directory: ClusterDirectory) -> Iterator[None]:
-    """Keeps two commands from starting and stopping the same cluster at once. Raises ClusterError."""
+    """Hold a lock so that no two commands start or stop the same cluster at once. Raises ClusterError."""
     try:
         directory.path.mkdir(parents=True, exist_ok=True)
         lock_file = (directory.path / ".lock").open("w")
@@ -219,5 +223,5 @@ def sole_command(directory: ClusterDirectory) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClusterError(f"another command starts or stops the cluster in {directory.path} just now") from None
+            raise ClusterError(f"another command is starting or stopping the cluster in {directory.path}") from None
         yield

@@ -1,4 +1,4 @@
-"""`nodes`, `drain`, `return`, `balance`: nodes in and out of service."""
+"""`nodes`, `drain`, `return`, `balance`: take nodes out of service and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.5
 
 @click.group(cls=ListingGroup)
 def nodes() -> None:
-    """List nodes, and forget those that are gone for good."""
+    """List nodes, and remove those that are gone for good."""
 
 
 @nodes.command("list")
@@ -24,15 +24,15 @@ def nodes() -> None:
 @json_option
 @operating
 def list_nodes(operations: OperationsClient, role: str | None, as_json: bool) -> None:
-    """All nodes, dead or alive, and what each logstore leads and has."""
+    """List all nodes, alive or dead, with the leaders and replicas of each logstore."""
     found = operations.ask(lambda stub: stub.ListNodes, pb.ListNodesRequest(role=role or "")).nodes
-    show(found, as_json, NODE_HEADER, node_row, "no node has ever registered")
+    show(found, as_json, NODE_HEADER, node_row, "no node has registered yet")
 
 
 def node_row(node: pb.Node) -> tuple[object, ...]:
     state = "up" if node.alive else f"down since {moment(node.down_since_ms)}"
     if node.alive and not node.connected:
-        state = "does not follow"
+        state = "control channel down"
     if node.drained:
         state += ", drained"
     if node.active:
@@ -52,17 +52,17 @@ def node_row(node: pb.Node) -> tuple[object, ...]:
 @click.argument("node_id", type=int)
 @operating
 def remove_node(operations: OperationsClient, node_id: int) -> None:
-    """Forget logstore NODE_ID, which is gone for good and has no replicas any more."""
+    """Remove logstore NODE_ID, which is gone for good and has no replicas left."""
     operations.ask(lambda stub: stub.RemoveNode, pb.RemoveNodeRequest(node_id=node_id))
-    click.echo(f"logstore {node_id} is forgotten")
+    click.echo(f"logstore {node_id} is removed")
 
 
 @click.command()
 @click.argument("node_id", type=int)
 @click.option("--move-replicas", is_flag=True, help="Move all of its replicas to other logstores too.")
-@click.option("--dry-run", is_flag=True, help="Only say whether it can be drained, and what there is to do.")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Until nothing is left to do.")
-@click.option("--wait-seconds", default=3600.0, show_default=True, help="How long at most.")
+@click.option("--dry-run", is_flag=True, help="Only check whether it can be drained, and what would move.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the drain is complete.")
+@click.option("--wait-seconds", default=3600.0, show_default=True, help="Maximum time to wait.")
 @operating
 def drain(
     operations: OperationsClient,
@@ -72,7 +72,7 @@ def drain(
     wait: bool,
     wait_seconds: float,
 ) -> None:
-    """Take logstore NODE_ID out of service before maintenance: others lead what it leads, until it is returned."""
+    """Drain logstore NODE_ID for maintenance: other logstores lead its partitions until `barnabas return`."""
     request = pb.DrainNodeRequest(node_id=node_id, move_replicas=move_replicas, validate_only=dry_run)
     answer = operations.ask(lambda stub: stub.DrainNode, request)
     if dry_run:
@@ -90,7 +90,7 @@ def _wait_until_drained(operations: OperationsClient, node_id: int, wait_seconds
     while True:
         (found,) = operations.ask(lambda stub: stub.ListDrains, pb.ListDrainsRequest(node_id=node_id)).drains
         if found.done:
-            rest = "has no replicas any more" if found.move_replicas else "leads nothing any more"
+            rest = "has no replicas left" if found.move_replicas else "leads no partitions"
             click.secho(f"logstore {node_id} {rest}: it can be stopped", fg="green")
             return
         line = _drain_line(found)
@@ -98,29 +98,31 @@ def _wait_until_drained(operations: OperationsClient, node_id: int, wait_seconds
             click.echo(line)
             told = line
         if time.monotonic() > deadline:
-            raise OperationsError(f"logstore {node_id} is not drained after {wait_seconds:g} s; it goes on: {line}")
+            raise OperationsError(
+                f"logstore {node_id} is not drained after {wait_seconds:g} s; the drain continues: {line}"
+            )
         time.sleep(_POLL_SECONDS)
 
 
 def _drain_line(found: pb.Drain) -> str:
     left = f"leads {found.leaders}"
     if found.move_replicas:
-        left += f", has {found.replicas} replicas, of these {found.moving} are moving"
-    return left + (f"; waits for {found.blocked[0]}" if found.blocked else "")
+        left += f", has {found.replicas} replicas, {found.moving} of them moving"
+    return left + (f"; blocked: {found.blocked[0]}" if found.blocked else "")
 
 
 @click.command()
 @json_option
 @operating
 def drains(operations: OperationsClient, as_json: bool) -> None:
-    """Logstores that are drained, and what is left to do."""
+    """List drained logstores and what is left to do."""
     found = operations.ask(lambda stub: stub.ListDrains, pb.ListDrainsRequest()).drains
     header = ("LOGSTORE", "SINCE", "WHAT GOES", "LEADERS LEFT", "REPLICAS", "MOVING", "STATE")
     show(found, as_json, header, _drain_row, "no logstore is drained")
     if not as_json:
         for each in found:
             for line in each.blocked:
-                click.echo(f"logstore {each.node_id} waits for {line}")
+                click.echo(f"logstore {each.node_id} is blocked: {line}")
 
 
 def _drain_row(found: pb.Drain) -> tuple[object, ...]:
@@ -137,10 +139,10 @@ def _drain_row(found: pb.Drain) -> tuple[object, ...]:
 
 @click.command("return")
 @click.argument("node_id", type=int)
-@click.option("--let-moves-finish", is_flag=True, help="Moves off it that are under way go on.")
+@click.option("--let-moves-finish", is_flag=True, help="Let reassignments off this logstore finish.")
 @operating
 def return_node(operations: OperationsClient, node_id: int, let_moves_finish: bool) -> None:
-    """Take logstore NODE_ID back into service after a drain; it gets its leaders back."""
+    """Return logstore NODE_ID to service after a drain. It leads its partitions again."""
     request = pb.ReturnNodeRequest(node_id=node_id, let_moves_finish=let_moves_finish)
     operations.ask(lambda stub: stub.ReturnNode, request)
     click.echo(f"logstore {node_id} is back in service")
@@ -148,21 +150,21 @@ def return_node(operations: OperationsClient, node_id: int, let_moves_finish: bo
 
 @click.group(cls=ListingGroup)
 def balance() -> None:
-    """The balance of leaders: whether preferred ones are elected by themselves."""
+    """Control the automatic election of preferred leaders."""
 
 
 @balance.command("list")
 @json_option
 @operating
 def show_balance(operations: OperationsClient, as_json: bool) -> None:
-    """Whether it is on."""
+    """Show whether automatic leader balancing is on."""
     found = operations.describe_cluster().balance
     if as_json:
         print_json(plain(found))
     elif not found.enabled:
         click.echo("off: auto.leader.rebalance.enable is false in the controller's configuration")
     elif found.paused:
-        click.echo(f"paused since {moment(found.paused_since_ms)} UTC; `barnabas balance resume` goes on")
+        click.echo(f"paused since {moment(found.paused_since_ms)} UTC; `barnabas balance resume` resumes it")
     else:
         click.echo("on")
 
@@ -170,14 +172,14 @@ def show_balance(operations: OperationsClient, as_json: bool) -> None:
 @balance.command("pause")
 @operating
 def pause_balance(operations: OperationsClient) -> None:
-    """Leaders stay where they are until it is resumed, but for failures and what is asked for."""
+    """Pause automatic leader balancing: leaders then change only on failures and on request."""
     operations.ask(lambda stub: stub.PauseBalance, pb.PauseBalanceRequest())
-    click.echo("the balance of leaders is paused")
+    click.echo("automatic leader balancing is paused")
 
 
 @balance.command("resume")
 @operating
 def resume_balance(operations: OperationsClient) -> None:
-    """Preferred leaders are elected by themselves again, from now on."""
+    """Resume automatic leader balancing: preferred leaders are elected automatically again."""
     operations.ask(lambda stub: stub.ResumeBalance, pb.ResumeBalanceRequest())
-    click.echo("the balance of leaders goes on")
+    click.echo("automatic leader balancing is resumed")

@@ -1,4 +1,4 @@
-"""What the operators' commands share: which cluster they mean, and how they show what it says."""
+"""What the operator commands share: selecting a cluster and printing its answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P = ParamSpec("P")
 
 
 class ListingGroup(click.Group):
-    """`barnabas nodes` is `barnabas nodes list`: what is asked for most often needs no second word."""
+    """A group whose default command is `list`: `barnabas nodes` is `barnabas nodes list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
@@ -29,14 +29,14 @@ class ListingGroup(click.Group):
 
 
 def controller_address(directory: ClusterDirectory, address: str | None) -> str:
-    """Of the cluster that is meant. Raises LayoutError."""
+    """Return the controller's address. Raises LayoutError."""
     if address:
         return address
     layout = directory.read_layout()
     if layout is None:
         raise LayoutError(
             f"no cluster in {directory.path}: start one with `barnabas up`, "
-            "or name another's controller with --address HOST:PORT or BARNABAS_CONTROLLER"
+            "or select a controller with --address HOST:PORT or BARNABAS_CONTROLLER"
         )
     return f"{HOST}:{layout.controller_port}"
 
@@ -46,16 +46,16 @@ def address_option(command: Callable[P, None]) -> Callable[P, None]:
         "--address",
         metavar="HOST:PORT",
         envvar="BARNABAS_CONTROLLER",
-        help="The controller of a cluster that is not here; several with commas.  [env var: BARNABAS_CONTROLLER]",
+        help="The controllers of a remote cluster, separated by commas.  [env var: BARNABAS_CONTROLLER]",
     )(command)
 
 
 def operating(command: Callable[Concatenate[OperationsClient, P], None]) -> Callable[..., None]:
-    """A command that is given a client of the cluster that is meant, and the options to say which that is."""
+    """Decorate a command with the options that select a cluster; it is called with a client of that cluster."""
 
     @data_dir_option
     @address_option
-    @click.option("--timeout", default=30.0, show_default=True, metavar="SECONDS", help="For each answer.")
+    @click.option("--timeout", default=30.0, show_default=True, metavar="SECONDS", help="Timeout of each request.")
     @functools.wraps(command)
     def run(
         directory: ClusterDirectory, address: str | None, timeout: float, *args: P.args, **kwargs: P.kwargs
@@ -80,7 +80,7 @@ def show(
     row: Callable[[Any], Sequence[object]],
     nothing: str,
 ) -> None:
-    """A table for people, a list for programs."""
+    """Print a table, or JSON with --json."""
     if as_json:
         print_json([plain(each) for each in found])
     elif found:
@@ -94,7 +94,9 @@ def print_json(value: object) -> None:
 
 
 def plain(message: Message) -> dict[str, Any]:
-    """As JSON has it: all fields by their names in the .proto, numbers as numbers, ids as Kafka prints them."""
+    """Return the message as JSON types: all fields by their names in the .proto, numbers as numbers, ids as Kafka
+    prints them.
+    """
     return {
         field.name: _field(message, field)
         for field in message.DESCRIPTOR.fields
@@ -103,7 +105,7 @@ def plain(message: Message) -> dict[str, Any]:
 
 
 def _field(message: Message, field: Any) -> Any:
-    """`field`: its FieldDescriptor, of which there are two kinds by the implementation of protobuf."""
+    """`field` is a FieldDescriptor; which of its two classes depends on protobuf's implementation."""
     value = getattr(message, field.name)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return {key: value[key] for key in sorted(value)}
@@ -124,7 +126,7 @@ def _value(value: Any, field: Any) -> Any:
 
 
 def kafka_id(topic_id: bytes) -> str:
-    """As `kafka-topics --describe` prints it."""
+    """Format an id as `kafka-topics --describe` prints it."""
     return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
@@ -137,11 +139,11 @@ def moment(wall_ms: int) -> str:
 
 
 def number(value: int) -> str:
-    """-1 is not known."""
+    """Format a number; -1 means unknown."""
     return "?" if value < 0 else str(value)
 
 
 def warn(lines: Iterable[str]) -> None:
-    """What keeps an answer from being whole, where it disturbs no table and no JSON."""
+    """Warn on stderr that an answer is incomplete, so that tables and JSON on stdout stay intact."""
     for line in lines:
         click.secho(f"incomplete: {line}", fg="yellow", err=True)

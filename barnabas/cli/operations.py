@@ -1,4 +1,4 @@
-"""The operators' API, synchronously: one client of however many controllers, of which one is active."""
+"""A synchronous client of the operators' API that finds the active one among any number of controllers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from protos.controller.v1.operations_pb2_grpc import OperationsStub
 
 _ACTIVE_IS_AT: Final = "barnabas-controller"
 _REFUSED: Final = "barnabas-refused"
-# A proxy of the environment is never meant for a service of the cluster.
+# Ignore proxies from the environment: a service of the cluster is never reached through one.
 _OPTIONS: Final = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", 256 << 20)]
 
 RequestT = TypeVar("RequestT", bound=Message, contravariant=True)
 AnswerT = TypeVar("AnswerT", bound=Message, covariant=True)
 
 
-# Requests that change nothing may be asked of anybody, as often as need be.
+# Requests that change nothing may be sent to any controller and repeated.
 _READING = ("Describe", "List")
-# What gRPC says where there was no connection to send by.
+# gRPC's details when it had no connection to send the request.
 _NEVER_SENT = ("failed to connect", "DNS resolution failed")
 
 
 class OperationsError(Exception):
-    """The controller could not be reached, or refused; the message is one line for people."""
+    """The controller could not be reached, or refused. The message is one line for users."""
 
     def __init__(self, message: str, status: grpc.StatusCode | None = None) -> None:
         super().__init__(message)
@@ -45,17 +45,17 @@ class OperationsClient:
     """Use it as a context manager. Every call raises OperationsError."""
 
     def __init__(self, address: str, timeout_seconds: float = 10.0) -> None:
-        """`address`: host:port, or several of them with commas between: of all controllers."""
+        """`address`: host:port of every controller, separated by commas."""
         self.addresses = [each.strip() for each in address.split(",") if each.strip()]
         if not self.addresses:
-            raise OperationsError("no address of a controller is given")
+            raise OperationsError("no controller address is given")
         for each in self.addresses:
             host, _, port = each.rpartition(":")
             if not host or not port.isdecimal():
-                raise OperationsError(f"'{each}' is no address of a controller: host:port")
+                raise OperationsError(f"'{each}' is not a controller address HOST:PORT")
         self._timeout_seconds = timeout_seconds
         self._channels: dict[str, grpc.Channel] = {}
-        # Where the last answer came from: the active controller, as far as is known.
+        # The controller that answered last: the active one, as far as is known.
         self._active = self.addresses[0]
 
     def __enter__(self) -> OperationsClient:
@@ -71,7 +71,7 @@ class OperationsClient:
         return self.ask(lambda stub: stub.DescribeCluster, pb.DescribeClusterRequest())
 
     def ask(self, method: Callable[[OperationsStub], Unary[RequestT, AnswerT]], request: RequestT) -> AnswerT:
-        """The active controller's answer: whoever is asked first, it is found."""
+        """Return the active controller's answer, trying the others until it is found."""
         last: grpc.RpcError | None = None
         for address in self._candidates():
             try:
@@ -81,7 +81,7 @@ class OperationsClient:
                     raise self._explained(error, address) from None
                 if _may_be_done(request, error):
                     raise OperationsError(
-                        f"the controller at {address} was lost: look whether it is done, then ask again",
+                        f"the controller at {address} was lost: check whether the change was made, then try again",
                         error.code(),
                     ) from None
                 last = error
@@ -92,13 +92,13 @@ class OperationsClient:
         raise self._explained(last, self.addresses[0])
 
     def watch(self, from_revision: int) -> Iterator[pb.WatchEventsResponse]:
-        """One stream of one controller, without a deadline; it ends with OperationsError."""
+        """Yield the events from one controller's stream without a deadline. It ends with OperationsError."""
         last: grpc.RpcError | None = None
         for address in self._candidates():
             try:
                 for response in self._stub(address).WatchEvents(pb.WatchEventsRequest(from_revision=from_revision)):
                     self._active = address
-                    # Whoever is asked next goes on from there.
+                    # The next controller continues from this revision.
                     from_revision = response.revision
                     yield response
             except grpc.RpcError as error:
@@ -109,7 +109,9 @@ class OperationsClient:
         raise self._explained(last, self._active)
 
     def _candidates(self) -> Iterator[str]:
-        """Who was active last, then the others; then whoever they have named, who may not be one of those given."""
+        """Yield the controller that was active last, then the other given ones, then those that they have named, which
+        may be new.
+        """
         tried: list[str] = []
         for address in (self._active, *self.addresses):
             if address not in tried:
@@ -119,7 +121,7 @@ class OperationsClient:
             yield self._active
 
     def _is_elsewhere(self, error: grpc.RpcError) -> bool:
-        """This one is not active, or not there: another one may be."""
+        """This controller is not active, or not reachable: another one may be active."""
         trailers = _trailers(error)
         named = trailers.get(_ACTIVE_IS_AT)
         if isinstance(named, str) and named:
@@ -151,7 +153,7 @@ def _trailers(error: grpc.RpcError) -> dict[str, str | bytes]:
 
 
 def _may_be_done(request: object, error: grpc.RpcError) -> bool:
-    """It changes something, and the connection was lost when it may have been on its way."""
+    """The request changes state, and the connection was lost when it may already have been sent."""
     if type(request).__name__.startswith(_READING):
         return False
     return error.code() is grpc.StatusCode.UNAVAILABLE and not (error.details() or "").startswith(_NEVER_SENT)

@@ -1,4 +1,4 @@
-"""`partitions`, `elect`, `reassign`: who leads what, what is not whole, and where replicas go."""
+"""`partitions`, `elect`, `reassign`: inspect partitions, elect leaders and move replicas."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ _SHORT = {
 @click.option("--offline", "conditions", flag_value=pb.OFFLINE, multiple=True, type=int)
 @click.option("--moving", "conditions", flag_value=pb.REASSIGNING, multiple=True, type=int)
 @click.option("--not-preferred", "conditions", flag_value=pb.LEADER_NOT_PREFERRED, multiple=True, type=int)
-@click.option("--leader", type=int, metavar="NODE", help="Led by this node; -1: by nobody.")
-@click.option("--replica", type=int, metavar="NODE", help="With a replica on this node.")
+@click.option(
+    "--leader", type=int, metavar="NODE", help="Only partitions that this node leads; -1: those without a leader."
+)
+@click.option("--replica", type=int, metavar="NODE", help="Only partitions with a replica on this node.")
 @json_option
 @operating
 def partitions(
@@ -55,7 +57,7 @@ def partitions(
     replica: int | None,
     as_json: bool,
 ) -> None:
-    """Partitions of all topics, or of TOPIC; those in any of the conditions that are named."""
+    """List partitions of all topics, or of TOPIC, that are in any of the given conditions."""
     request = pb.ListPartitionsRequest(
         topic=topic or "",
         conditions=[pb.PartitionCondition.ValueType(each) for each in conditions],
@@ -65,11 +67,11 @@ def partitions(
     )
     found = list(all_partitions(operations, request))
     header = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "MIN", "ELIGIBLE", "STATE")
-    show(found, as_json, header, partition_row, "no partition is like that")
+    show(found, as_json, header, partition_row, "no partition matches")
 
 
 def all_partitions(operations: OperationsClient, request: pb.ListPartitionsRequest) -> Iterator[pb.Partition]:
-    """Page by page."""
+    """Yield all partitions, page by page."""
     while True:
         answer = operations.ask(lambda stub: stub.ListPartitions, request)
         yield from answer.partitions
@@ -95,14 +97,14 @@ def partition_row(found: pb.Partition) -> tuple[object, ...]:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[TOPIC[:0,1,…]]...")
-@click.option("--all", "everything", is_flag=True, help="Preferred leaders of all partitions.")
-@click.option("--unclean", is_flag=True, help="Any live replica where there is no leader: records may be lost.")
+@click.option("--all", "everything", is_flag=True, help="Elect leaders of all partitions.")
+@click.option("--unclean", is_flag=True, help="Elect any live replica if there is no leader; may lose records.")
 @json_option
 @operating
 def elect(operations: OperationsClient, names: Sequence[str], everything: bool, unclean: bool, as_json: bool) -> None:
-    """Elect leaders: the preferred ones, of the partitions that are named or of --all."""
+    """Elect preferred leaders of the given partitions, or of --all."""
     if bool(names) == everything:
-        raise click.UsageError("name topics, or give --all")
+        raise click.UsageError("give TOPIC arguments or --all")
     request = pb.RunElectionRequest(
         kind=pb.UNCLEAN if unclean else pb.PREFERRED, partitions=[_named(each) for each in names]
     )
@@ -120,13 +122,13 @@ def elect(operations: OperationsClient, names: Sequence[str], everything: bool, 
     )
     failed = [each for each in answer.elections if each.error not in ("NONE", "ELECTION_NOT_NEEDED")]
     if failed:
-        raise OperationsError(f"{len(failed)} of {len(answer.elections)} partitions have got no leader by it")
+        raise OperationsError(f"{len(failed)} of {len(answer.elections)} partitions could not be given a leader")
 
 
 def _named(text: str) -> pb.TopicPartitions:
     topic, _, numbers = text.partition(":")
     if not all(each.isdecimal() for each in numbers.split(",") if numbers):
-        raise click.BadParameter(f"{text}: TOPIC, or TOPIC:0,1")
+        raise click.BadParameter(f"{text} is neither TOPIC nor TOPIC:0,1")
     return pb.TopicPartitions(topic=topic, partitions=[int(each) for each in numbers.split(",") if numbers])
 
 
@@ -140,7 +142,7 @@ def reassign() -> None:
 @json_option
 @operating
 def list_reassignments(operations: OperationsClient, topic: str | None, as_json: bool) -> None:
-    """Moves under way, and how far they have come."""
+    """List reassignments in progress and how far they have come."""
     found: list[pb.ReassigningPartition] = []
     request = pb.ListReassignmentsRequest(topic=topic or "")
     while True:
@@ -172,25 +174,30 @@ def _progress(adding: pb.AddingReplica, leader_byte_count: int) -> str:
 
 @reassign.command("start")
 @click.argument("moves", nargs=-1, metavar="[TOPIC:PARTITION=NODE,NODE…]...")
-@click.option("--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A plan as Kafka's.")
-@click.option("--throttle", type=click.IntRange(1), metavar="BYTES", help="Bytes a second of replication, at most.")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A reassignment JSON file as for kafka-reassign-partitions.",
+)
+@click.option("--throttle", type=click.IntRange(1), metavar="BYTES", help="Maximum bytes per second of replication.")
 @json_option
 @operating
 def start_reassignment(
     operations: OperationsClient, moves: Sequence[str], path: Path | None, throttle: int | None, as_json: bool
 ) -> None:
-    """Begin to move partitions: those that are named, or those of a file for kafka-reassign-partitions."""
+    """Start moving the given partitions, or those of a file for kafka-reassign-partitions."""
     if bool(moves) == (path is not None):
-        raise click.UsageError("name moves (orders:0=1,2,3), or give --file")
+        raise click.UsageError("give moves (orders:0=1,2,3) or --file")
     asked = [_move(each) for each in moves] if path is None else _plan(path)
     request = pb.ReassignRequest(moves=asked, throttle_bytes_per_second=throttle or 0)
     answer = operations.ask(lambda stub: stub.Reassign, request)
     if as_json:
         print_json(plain(answer))
         return
-    click.echo(f"moving {len(asked)} partition{'s' if len(asked) > 1 else ''}; `barnabas reassign` tells how far")
+    click.echo(f"moving {len(asked)} partition{'s' if len(asked) > 1 else ''}; `barnabas reassign` shows the progress")
     if throttle:
-        click.echo("when nothing moves any more: `barnabas reassign remove-throttles`")
+        click.echo("when all moves are complete: `barnabas reassign remove-throttles`")
 
 
 def _move(text: str) -> pb.ReassignRequest.Move:
@@ -211,7 +218,7 @@ def _plan(path: Path) -> list[pb.ReassignRequest.Move]:
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OperationsError(
-            f"{path} is no plan of moves ({error}): "
+            f"{path} is not a reassignment plan ({error}): "
             '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2,3]}]}'
         ) from None
 
@@ -221,17 +228,19 @@ def _plan(path: Path) -> list[pb.ReassignRequest.Move]:
 @click.option("--all", "everything", is_flag=True, help="Whatever moves.")
 @operating
 def cancel_reassignment(operations: OperationsClient, names: Sequence[str], everything: bool) -> None:
-    """Take moves back: replicas stay where they were."""
+    """Cancel reassignments: replicas stay where they were."""
     if bool(names) == everything:
-        raise click.UsageError("name topics, or give --all")
+        raise click.UsageError("give TOPIC arguments or --all")
     request = pb.CancelReassignmentsRequest(partitions=[_named(each) for each in names])
     answer = operations.ask(lambda stub: stub.CancelReassignments, request)
-    click.echo(f"taken back: {answer.cancelled}" if answer.cancelled else "nothing moves")
+    click.echo(f"cancelled: {answer.cancelled}" if answer.cancelled else "no reassignment is in progress")
 
 
 @reassign.command("remove-throttles")
 @operating
 def remove_throttles(operations: OperationsClient) -> None:
-    """Take away the throttles of replication that moves were given."""
+    """Remove the replication throttles that reassignments set."""
     answer = operations.ask(lambda stub: stub.RemoveThrottles, pb.RemoveThrottlesRequest())
-    click.echo(f"throttles taken from {answer.changed} topics and brokers" if answer.changed else "there are none")
+    click.echo(
+        f"throttles removed from {answer.changed} topics and brokers" if answer.changed else "there are no throttles"
+    )

@@ -1,4 +1,4 @@
-"""Who holds a TCP port, as far as this user may see."""
+"""Find out which process holds a TCP port, as far as this user may see."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LISTEN = "0A"
 
 
 def is_free(port: int) -> bool:
-    """Whether a service could listen on it now; a listener's own connections in TIME_WAIT don't hinder it."""
+    """Return whether a service can listen on the port now; connections in TIME_WAIT are ignored."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -30,7 +30,7 @@ def is_free(port: int) -> bool:
 
 
 def accepts(port: int, timeout_seconds: float = 1.0) -> bool:
-    """Whether somebody accepts connections on it."""
+    """Return whether a process accepts connections on the port."""
     try:
         connect(HOST, port, timeout_seconds).close()
     except OSError:
@@ -39,7 +39,7 @@ def accepts(port: int, timeout_seconds: float = 1.0) -> bool:
 
 
 def holder(port: int) -> str:
-    """`pid 123 (java)`, or words for nobody that can be seen."""
+    """Return `pid 123 (java)`, or a phrase if no process can be seen."""
     inodes = _listening_inodes(port)
     for name in sorted(os.listdir("/proc")):
         if name.isdigit() and _holds(Path("/proc") / name / "fd", inodes):
@@ -66,4 +66,4 @@ def _holds(descriptors: Path, inodes: set[str]) -> bool:
     try:
         return any(os.readlink(descriptor) in inodes for descriptor in descriptors.iterdir())
     except OSError:
-        return False  # ended meanwhile, or somebody else's
+        return False  # ended meanwhile, or another user's

@@ -1,7 +1,7 @@
 """Background processes that outlive the command which started them.
 
-Each is the leader of a session of its own and is known by a pid file that holds, beside the pid, the kernel's boot id
-and the process's start time: a pid alone may have been given to somebody else since.
+Each is a session leader and is identified by a pid file that holds, beside the pid, the kernel's boot id and the
+process's start time: a pid alone may have been reused since.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 import msgspec
 
 LOG_BYTES_MAX = 32 * 1024 * 1024
-"""A larger log is set aside as `<name>.log.1` before its process starts anew; one such is kept."""
+"""A log larger than this is renamed to `<name>.log.1` before its process starts again; one such file is kept."""
 
 KILL_SECONDS_MAX = 10.0
-"""Only a process stuck in the kernel outlives SIGKILL for so long."""
+"""Only a process stuck in the kernel outlives SIGKILL for this long."""
 
 OPEN_FILES = 65_536
-"""As many as a service may have open, where the hard limit allows it."""
+"""The number of files a service may open, if the hard limit allows it."""
 
 _POLL_SECONDS = 0.02
 
@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.02
 class ProcessIdentity:
     pid: int
     start_ticks: int
-    """Clock ticks between the boot and the start of the process: field 22 of /proc/<pid>/stat."""
+    """Clock ticks between boot and the start of the process: field 22 of /proc/<pid>/stat."""
     boot_id: str
 
 
@@ -58,13 +58,13 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Who runs under this pid now; None when nobody does."""
+    """Return the identity of the process with this pid; None if there is none."""
     stat = _stat(pid)
     return None if stat is None else ProcessIdentity(pid, stat.start_ticks, boot_id())
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Whether that very process runs; one that ended and was not waited for does not."""
+    """Return whether that very process runs; one that has ended but was not waited for does not."""
     _reap(identity.pid)
     stat = _stat(identity.pid)
     return (
@@ -83,7 +83,9 @@ def _reap(pid: int) -> None:
 
 
 def session_members(identity: ProcessIdentity) -> list[int]:
-    """Pids in the session that this process leads or led, itself included: what a killed leader left behind too."""
+    """Return the pids in the session that this process leads or led, itself included, and so also what a killed leader
+    left behind.
+    """
     if identity.boot_id != boot_id():
         return []
     members = []
@@ -101,7 +103,7 @@ def session_members(identity: ProcessIdentity) -> list[int]:
 
 
 def spawn(argv: list[str], log_path: Path, environment: Mapping[str, str]) -> ProcessIdentity:
-    """Start a process in a session of its own, its output appended to the log. Raises OSError."""
+    """Start a process in its own session, with its output appended to the log. Raises OSError."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     if log_path.exists() and log_path.stat().st_size > LOG_BYTES_MAX:
         log_path.rename(log_path.with_suffix(".log.1"))
@@ -122,7 +124,9 @@ def spawn(argv: list[str], log_path: Path, environment: Mapping[str, str]) -> Pr
 
 
 def raise_open_files_limit() -> None:
-    """Let what is spawned from now on open more files than a login shell's usual 1,024: connections and segments."""
+    """Raise the soft limit of open files for processes started from now on: a login shell's usual 1,024 is too low for
+    connections and segments.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -130,13 +134,13 @@ def raise_open_files_limit() -> None:
 
 
 def signal_process(identity: ProcessIdentity, number: signal.Signals) -> None:
-    """Signal that very process; nothing when it has ended."""
+    """Signal that very process, unless it has ended."""
     if is_alive(identity):
         os.kill(identity.pid, number)
 
 
 def signal_session(identity: ProcessIdentity, number: signal.Signals) -> None:
-    """Signal everything that the process left in its session."""
+    """Signal every process in the session."""
     for pid in session_members(identity):
         try:
             os.kill(pid, number)
@@ -145,7 +149,7 @@ def signal_session(identity: ProcessIdentity, number: signal.Signals) -> None:
 
 
 def stop(identities: Iterable[ProcessIdentity], grace_seconds: float) -> list[ProcessIdentity]:
-    """SIGTERM, then SIGKILL to each whole session after the grace; returns those that had to be killed."""
+    """Send SIGTERM, then SIGKILL to each whole session after the grace period. Returns those that had to be killed."""
     stopping = [identity for identity in identities if session_members(identity)]
     for identity in stopping:
         signal_process(identity, signal.SIGTERM)
@@ -171,7 +175,7 @@ def write_pid_file(path: Path, identity: ProcessIdentity) -> None:
 
 
 def read_pid_file(path: Path) -> ProcessIdentity | None:
-    """None when there is none, or when it can't be read as one."""
+    """Return None if there is no pid file, or none that can be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=ProcessIdentity)
     except (FileNotFoundError, msgspec.DecodeError):
@@ -179,7 +183,7 @@ def read_pid_file(path: Path) -> ProcessIdentity | None:
 
 
 def last_lines(log_path: Path, count: int) -> list[str]:
-    """The end of a log, at most 64 KiB of it."""
+    """Return the last lines of a log, at most 64 KiB of it."""
     try:
         with log_path.open("rb") as log:
             log.seek(max(0, log_path.stat().st_size - 65536))

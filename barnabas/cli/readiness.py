@@ -1,4 +1,4 @@
-"""When a client can really produce."""
+"""Find out whether a client can produce."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from barnabas.cli.layout import HOST, ClusterLayout
 
 PROBE_SECONDS_MAX = 5.0
 NETWORK_THREADS = "3"
-"""`num.network.threads` where the environment does not set it: Kafka's default."""
+"""Kafka's default of `num.network.threads`, for an environment that does not set it."""
 
 
 def not_ready(layout: ClusterLayout) -> str | None:
-    """Why a client could not produce now; None when it could.
+    """Return why a client could not produce now; None if it could.
 
-    That is: the gateway answers, the controller answers and has a live control channel to every logstore, and the
-    gateway has heard from the controller of all of them.
+    A client can produce when the gateway answers, the controller answers and has a live control channel to every
+    logstore, and the gateway has heard of all of them from the controller.
     """
     if not ports.accepts(layout.kafka_port):
         return "the gateway does not listen yet"
@@ -45,7 +45,7 @@ def _controller_waits_for(layout: ClusterLayout) -> str | None:
 
 
 def _gateway_waits_for(layout: ClusterLayout) -> str | None:
-    """Connections go to the network processors in turn, and each of those hears from the controller by itself."""
+    """Connections go to the network processors in turn, and each of those gets the controller's updates separately."""
     processors = int(os.environ.get("BARNABAS_NUM_NETWORK_THREADS", NETWORK_THREADS))
     with ExitStack() as connections:
         try:

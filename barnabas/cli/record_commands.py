@@ -1,4 +1,4 @@
-"""`produce` and `consume`: lines to records and back."""
+"""`produce` and `consume`: turn lines into records and back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ _WAIT_MS_MAX = 500
 @data_dir_option
 @bootstrap_option
 @click.argument("topic")
-@click.option("--partition", type=click.IntRange(0), help="All to this one; else batches go round all of them.")
-@click.option("-K", "--key-separator", help="What stands between key and value in a line.")
+@click.option(
+    "--partition", type=click.IntRange(0), help="Produce to this partition only; else batches go to all in turn."
+)
+@click.option("-K", "--key-separator", help="Separator of key and value in a line.")
 def produce(
     directory: ClusterDirectory, bootstrap: str | None, topic: str, partition: int | None, key_separator: str | None
 ) -> None:
-    """Produce each line of standard input to TOPIC (acks=all); a topic that is not there is created."""
+    """Produce each line of standard input to TOPIC with acks=all, creating the topic if necessary."""
     count = 0
     stdin = sys.stdin.buffer
     assert isinstance(stdin, io.BufferedReader), "standard input is buffered"
@@ -43,7 +45,7 @@ def produce(
 
 
 def _batches(stdin: io.BufferedReader, key_separator: str | None) -> Iterator[list[Record]]:
-    """Whole lines as they come: a line typed by hand goes out at once, a file in large batches."""
+    """Yield complete lines as they arrive: a line typed by hand is sent at once, a file in large batches."""
     partial = b""
     while chunk := stdin.read1(_BATCH_BYTES_MAX):
         *lines, partial = (partial + chunk).split(b"\n")
@@ -65,13 +67,13 @@ def _record(text: bytes, key_separator: str | None) -> Record:
 @data_dir_option
 @bootstrap_option
 @click.argument("topic")
-@click.option("--partition", type=click.IntRange(0), help="Only this one; else all of them.")
+@click.option("--partition", type=click.IntRange(0), help="Consume this partition only.  [default: all]")
 @click.option(
-    "--offset", default="earliest", show_default=True, help="`earliest`, `latest`, or a number: where to begin."
+    "--offset", default="earliest", show_default=True, help="Where to begin: `earliest`, `latest` or an offset."
 )
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records; else go on until Ctrl-C.")
-@click.option("-K", "--key-separator", help="Print keys too, with this between key and value.")
-@click.option("--exit", "exits_at_end", is_flag=True, help="Stop at the end of the partitions.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many records.  [default: at Ctrl-C]")
+@click.option("-K", "--key-separator", help="Print keys too, with this separator.")
+@click.option("--exit", "exits_at_end", is_flag=True, help="Stop at the end of all partitions.")
 def consume(
     directory: ClusterDirectory,
     bootstrap: str | None,
@@ -82,7 +84,7 @@ def consume(
     key_separator: str | None,
     exits_at_end: bool,
 ) -> None:
-    """Print the records of TOPIC, a line each."""
+    """Print the records of TOPIC, one per line."""
     out = sys.stdout.buffer
     with clear_errors(KafkaError, LayoutError), KafkaClient(*bootstrap_of(directory, bootstrap)) as client:
         partitions = [each.partition_index for each in client.topic(topic, create=False).partitions]
@@ -107,8 +109,8 @@ def _first_offset(client: KafkaClient, topic: str, partition: int, offset: str) 
 
 
 def _records(client: KafkaClient, topic: str, positions: dict[int, int], exits_at_end: bool) -> Iterator[Record]:
-    """Partition by partition what is there, then what comes, until the end when told so."""
-    # With one partition the broker holds the question until there is an answer; with more, none may hold up the others.
+    """Yield the records that exist, partition by partition, then new ones, until the end if `exits_at_end`."""
+    # With one partition, the broker holds the fetch until there is data; with more, no partition may delay the others.
     wait_ms_max = _WAIT_MS_MAX if len(positions) == 1 and not exits_at_end else _WAIT_MS_MAX // (10 * len(positions))
     while True:
         found = 0

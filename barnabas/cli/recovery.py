@@ -1,4 +1,4 @@
-"""The cluster's state in etcd made again, of a back-up and of what the disks hold."""
+"""Restore the cluster's state in etcd from a backup and from what the disks hold."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _LINES_MAX: Final = 20
 
 
 def nothing_remembered() -> Remembered:
-    """Without a back-up."""
+    """The state to start from if there is no backup."""
     return Remembered()
 
 
 def read_backup(path: Path, etcd: EtcdOptions) -> Remembered:
-    """Raises StateError."""
+    """Read a backup file. Raises StateError."""
     try:
         remembered = remember(decode_backup(path.read_bytes()), Keys(etcd.prefix))
     except OSError as error:
@@ -69,12 +69,12 @@ def recover(
     )
     _show(plan)
     if plan.conflicts:
-        raise StateError("nothing is written before this is resolved")
+        raise StateError("nothing is written until this is resolved")
     if dry_run:
-        click.echo("nothing is written: this is what it would be")
+        click.echo("nothing is written: the above shows what would be")
         return
     if plan.losses and not choices.accepts_losses:
-        raise StateError("nothing is written: records may be missing then; --accept-losses goes on all the same")
+        raise StateError("nothing is written because records may be missing; --accept-losses writes anyway")
     with ExitStack() as stack:
         endpoints = etcd.endpoints or stack.enter_context(local_etcd(directory))
         ask_etcd(etcd, endpoints, lambda client: write_state(client, keys, plan.writes, replace=choices.replace))
@@ -82,12 +82,14 @@ def recover(
 
 
 def _inspections(directory: ClusterDirectory, etcd: EtcdOptions, choices: Choices) -> list[NodeInspection]:
-    """Of the files given, or of the local cluster's own logstores. Raises StateError, InspectionRefused."""
+    """Read the inspections from the files given, or inspect the local cluster's logstores. Raises StateError,
+    InspectionRefused.
+    """
     if choices.inspections:
         return [_read_inspection(path) for path in choices.inspections]
     if etcd.endpoints:
         return []
-    # What reads logs is where logstores are, and not in every image.
+    # Imported here because the code that reads logs is not in every image.
     from services.logstore.inspection import inspect_log_dirs
 
     layout = directory.require_layout()
@@ -115,7 +117,7 @@ def _show(plan: Plan) -> None:
     print_table(("TOPIC", "ID", "PARTITIONS", "LOGSTORES", "CONFIGS"), rows)
     _list("Note", plan.notes, "yellow")
     _list("Records may be missing", plan.losses, "red")
-    _list("Can't go on", plan.conflicts, "red")
+    _list("Conflicts", plan.conflicts, "red")
 
 
 def _list(title: str, lines: Sequence[str], colour: str) -> None:

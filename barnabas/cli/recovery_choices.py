@@ -1,4 +1,4 @@
-"""What the operator has said of the state that is to be made."""
+"""What the operator has chosen for the state to be written."""
 
 from __future__ import annotations
 

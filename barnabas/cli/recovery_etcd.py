@@ -1,4 +1,4 @@
-"""etcd for the commands that save and write the cluster's state: which one is meant, and what is done to it."""
+"""Select an etcd, read the cluster's state from it, and write it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _NAMES_MAX: Final = 5
 
 
 class StateError(Exception):
-    """Why the state in etcd was not read or written, in one line that says what to do."""
+    """The state in etcd was not read or written. The message says why and what to do."""
 
 
 def ask_etcd(
     options: EtcdOptions, endpoints: tuple[str, ...], work: Callable[[EtcdClient], Awaitable[Result]]
 ) -> Result:
-    """What `work` gives, on a client of its own. Raises StateError."""
+    """Call `work` with a new client and return its result. Raises StateError."""
     tls = TlsFiles(options.tls_authority, options.tls_certificate, options.tls_key) if options.tls_authority else None
 
     async def connected() -> Result:
@@ -73,8 +73,8 @@ def ask_etcd(
 
 @contextmanager
 def local_etcd(directory: ClusterDirectory) -> Iterator[tuple[str, ...]]:
-    """The endpoints of the local cluster's etcd, which is started for the time if it does not run. Raises ClusterError
-    while any other service does, LayoutError and EtcdMissingError.
+    """Yield the endpoints of the local cluster's etcd, which is started for the duration if it does not run. Raises
+    ClusterError while any other service runs, LayoutError and EtcdMissingError.
     """
     with sole_command(directory):
         layout = directory.require_layout()
@@ -98,11 +98,11 @@ def local_etcd(directory: ClusterDirectory) -> Iterator[tuple[str, ...]]:
 
 
 async def write_state(etcd: EtcdClient, keys: Keys, writes: Mapping[str, bytes], *, replace: bool) -> None:
-    """Put these below the prefix, and nothing else; half of it is never taken for a cluster. Raises StateError,
-    EtcdUnavailable and EtcdRefused.
+    """Replace everything below the prefix with these keys; an interrupted write is never taken for a cluster. Raises
+    StateError, EtcdUnavailable and EtcdRefused.
 
-    Everything is fenced by the version record, which says meanwhile that a restore is under way, and by the absence of
-    an active controller.
+    Every write is fenced by the version record, which meanwhile says that a restore is in progress, and by the absence
+    of an active controller.
     """
     found = await etcd.get_prefix(keys.prefix)
     _check(keys, found, replace=replace)
@@ -123,7 +123,7 @@ def _check(keys: Keys, found: Snapshot, *, replace: bool) -> None:
     leased = [each.key for each in found.key_values if each.lease != NO_LEASE]
     if leased:
         raise StateError(
-            f"services are registered ({_some(leased)}): stop all of them first, and wait some seconds if they were "
+            f"services are registered ({_some(leased)}): stop all of them first, and wait a few seconds if they were "
             "killed"
         )
     kept = [each for each in found.key_values if each.key != keys.version]
@@ -138,7 +138,7 @@ def _check(keys: Keys, found: Snapshot, *, replace: bool) -> None:
     if (kept or version is not None) and not replace:
         raise StateError(
             f"there is a cluster below {keys.prefix} already ({_some([each.key for each in found.key_values])}): "
-            "--replace puts this in its place, for good"
+            "--replace replaces it permanently"
         )
 
 
@@ -147,7 +147,7 @@ def _some(names: list[str]) -> str:
 
 
 async def _put_version(etcd: EtcdClient, keys: Keys, seen_revision: int, value: bytes) -> int:
-    """The mod revision of the version record as it is now."""
+    """Write the version record and return its mod revision."""
     txn = Txn((modified_at(keys.version, seen_revision), absent(keys.election)), (Put(keys.version, value),))
     try:
         result = await etcd.txn(txn)
@@ -158,13 +158,13 @@ async def _put_version(etcd: EtcdClient, keys: Keys, seen_revision: int, value: 
     written = await etcd.get(keys.version)
     if written is None or written.value != value or written.mod_revision == seen_revision:
         raise StateError(
-            "somebody else writes below the prefix: stop every service and every other restore, then again"
+            "another process writes below the prefix: stop every service and every other restore, then try again"
         )
     return written.mod_revision
 
 
 async def _repeat(etcd: EtcdClient, txn: Txn) -> None:
-    """Until it is done: it writes the same however often, as long as the fence holds."""
+    """Repeat until it succeeds: repeating writes the same as long as the fence holds."""
     for _ in range(_ATTEMPTS_MAX):
         try:
             result = await etcd.txn(txn)
@@ -172,6 +172,8 @@ async def _repeat(etcd: EtcdClient, txn: Txn) -> None:
             await asyncio.sleep(_POLL_SECONDS)
             continue
         if not result.succeeded:
-            raise StateError("somebody else writes below the prefix: stop every service, then again with --replace")
+            raise StateError(
+                "another process writes below the prefix: stop every service, then try again with --replace"
+            )
         return
-    raise StateError("etcd loses its answers: look after it, then again with --replace")
+    raise StateError("etcd does not answer reliably: repair it, then try again with --replace")

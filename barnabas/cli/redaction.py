@@ -1,4 +1,4 @@
-"""Configurations without their secrets, for other people's eyes."""
+"""Remove secrets from configurations and log lines before they are shared."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ REDACTED: Final = "(left out)"
 
 _WORDS: Final = r"password|passwd|secret|token|credential|jaas|private|ssl\.key|api\.?key"
 _SECRET_KEY: Final = re.compile(_WORDS, re.IGNORECASE)
-# Within a value, or in a comment that was a configuration once.
+# Within a value, or in a comment that used to be a configuration.
 _SECRET_WITHIN: Final = re.compile(rf"(?:{_WORDS})[^\s=:]*\s*[=:]\s*", re.IGNORECASE)
-# "https://user:word@host", wherever it stands.
+# "https://user:word@host", anywhere in the text.
 _CREDENTIALS_IN_URL: Final = re.compile(r"(?<=://)[^/\s]+@")
 
 
@@ -20,7 +20,9 @@ def is_secret(key: str) -> bool:
 
 
 def redacted_properties(text: str) -> str:
-    """A properties file; the keys stay, and so do comments. A value that goes on in the next line goes with it."""
+    """Redact a properties file; keys and comments stay. A value that continues on the next line is removed with that
+    line.
+    """
     lines = []
     goes_on = is_left_out = False
     for line in text.splitlines():
@@ -43,7 +45,7 @@ def _goes_on(line: str) -> bool:
 
 
 def _without_credentials(line: str) -> str:
-    """What follows a word that looks like that of a secret goes too, to the end of the line."""
+    """Also remove what follows a word that looks like a secret's name, to the end of the line."""
     line = _CREDENTIALS_IN_URL.sub(f"{REDACTED}@", line)
     found = _SECRET_WITHIN.search(line)
     return line if found is None else line[: found.end()] + REDACTED

@@ -1,4 +1,4 @@
-"""Whether a cluster is healthy that does not run here, and if not, why: all from its controller."""
+"""Show whether a remote cluster is healthy, and if not, why, as its controller reports it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ANSWER_SECONDS_MAX = 10.0
 
 
 def show_remote_status(address: str, as_json: bool) -> int:
-    """The exit code: 0 when all is well."""
+    """Print the status and return the exit code: 0 if the cluster is healthy."""
     with clear_errors(OperationsError), OperationsClient(address, _ANSWER_SECONDS_MAX) as operations:
         found = operations.describe_cluster()
     if as_json:
@@ -27,9 +27,11 @@ def show_remote_status(address: str, as_json: bool) -> int:
     if drained:
         click.secho(f"drained: logstore {', '.join(drained)}", fg="yellow")
     if found.balance.paused:
-        click.secho(f"the balance of leaders is paused since {moment(found.balance.paused_since_ms)} UTC", fg="yellow")
+        click.secho(
+            f"automatic leader balancing is paused since {moment(found.balance.paused_since_ms)} UTC", fg="yellow"
+        )
     if found.reassigning_partitions:
-        click.echo(f"{found.reassigning_partitions} partitions move")
+        click.echo(f"{found.reassigning_partitions} partitions are being reassigned")
     if not found.problems:
         line = f"healthy: controller {found.controller_id}, topics {found.topics}, partitions {found.partitions}"
         click.secho(line, fg="green")

@@ -1,4 +1,4 @@
-"""The processes of a local cluster: how each is started and what it is configured with."""
+"""The processes of a local cluster: how each is started and configured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 ETCD_HEARTBEAT_MS = 20
 ETCD_ELECTION_MS = 200
 """An etcd of one member elects itself after one to two election timeouts, and nothing is read or written before. Its
-default of 1 s is for members that may be slow to hear from each other, of which there are none here."""
+default of 1 s is for members that are slow to hear from each other, of which a local cluster has none."""
 
 
 class Role(StrEnum):
@@ -27,15 +27,15 @@ class Role(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class Service:
-    """One process. It has to be restarted when its properties change."""
+    """One process. It is restarted when its properties change."""
 
     name: str
     role: Role
     argv: list[str]
     ports: dict[str, int]
-    """What it listens on, by the name that operators know."""
+    """The ports it listens on, by the name that operators know."""
     properties: dict[str, str] = field(default_factory=dict)
-    """Empty for etcd, which is configured by its command line alone."""
+    """Empty for etcd, which is configured only by its command line."""
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -43,12 +43,12 @@ class Service:
 
     @property
     def properties_text(self) -> str:
-        """In Java's syntax, where a backslash escapes what follows it."""
+        """Write Java's properties syntax, in which a backslash escapes the next character."""
         return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in self.properties.items())
 
 
 def services_of(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> list[Service]:
-    """All services, in the order in which they start; they stop in the opposite order."""
+    """Return all services in the order in which they start; they stop in reverse."""
     return [
         _etcd(directory, layout, etcd),
         _controller(directory, layout),
@@ -59,10 +59,10 @@ def services_of(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) 
 
 
 def service_environment() -> dict[str, str]:
-    """This process's environment, with the packages found where this process found them.
+    """Return this process's environment, with its import path.
 
-    Where PYTHONDONTWRITEBYTECODE keeps bytecode from being written beside the sources, it is written to the cache
-    instead: a dozen processes would otherwise compile the same modules at every start, which doubles its duration.
+    If PYTHONDONTWRITEBYTECODE keeps bytecode from being written beside the sources, it is written to the cache instead:
+    otherwise a dozen processes would compile the same modules at every start, which doubles its duration.
     """
     root = str(Path(__file__).parents[2])
     search_path = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -148,7 +148,7 @@ def _gateway(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
         "listeners": f"PLAINTEXT://{HOST}:{layout.kafka_port}",
         "ops.listeners": f"{HOST}:{layout.gateway_ops_port}",
     }
-    # Where a client finds each broker id: a new logstore means a new port.
+    # Tells clients the port of each broker id: a new logstore needs a new port.
     brokers = {f"broker-{logstore_id}": layout.kafka_port + 1 + logstore_id for logstore_id in layout.logstore_ids}
     ports = {
         "kafka": layout.kafka_port,

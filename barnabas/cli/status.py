@@ -1,4 +1,4 @@
-"""What runs, what does not, and what to do about it: from pid files, ports, the controller and a Kafka client."""
+"""Find out what runs, what does not and what to do about it, from pid files, ports, the controller and a client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State(StrEnum):
     UP = "up"
     DOWN = "down"
     SILENT = "silent"
-    """The process is there and does not do its work."""
+    """The process runs but does not do its work."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ServiceStatus:
     pid: int | None
     addresses: dict[str, str]
     problem: str = ""
-    """Why it is not up; empty when it is."""
+    """Why it is not up; empty if it is."""
     advice: str = ""
 
 
@@ -47,17 +47,17 @@ class ClusterStatus:
     ops: str
     data_dir: str
     cluster_id: str
-    """Empty while the controller can't be asked. So are the next three."""
+    """Empty if the controller can't be asked, as are all fields below that come from it."""
     controller_epoch: int | None
     topics: int | None
     partitions: int | None
     services: list[ServiceStatus]
     problems: list[str]
-    """Those of the cluster as a whole."""
+    """Problems of the cluster as a whole."""
 
 
 def inspect(cluster: LocalCluster) -> ClusterStatus:
-    """Look at everything, whatever is dead. Takes a few seconds at most."""
+    """Check everything, whatever has failed. Takes up to a few seconds."""
     services = [_process_status(cluster, service) for service in cluster.services]
     _check_etcd(cluster, services)
     described, refused = _describe(cluster, services)
@@ -89,11 +89,11 @@ def _process_status(cluster: LocalCluster, service: Service) -> ServiceStatus:
         return _down(status, "not started", START_AGAIN)
     if not processes.is_alive(identity):
         if identity.boot_id != processes.boot_id():
-            return _down(status, "not started since the machine's last start", START_AGAIN)
+            return _down(status, "not started since the last reboot", START_AGAIN)
         log_path = cluster.directory.log_path(service.name)
         lines = processes.last_lines(log_path, 1)
-        last_words = f"; its last line: {lines[0]}" if lines else ""
-        return _down(status, f"died (it was pid {identity.pid}){last_words}", f"{START_AGAIN}; its log is {log_path}")
+        last_words = f"; last log line: {lines[0]}" if lines else ""
+        return _down(status, f"died (was pid {identity.pid}){last_words}", f"{START_AGAIN}; its log is {log_path}")
     status.pid = identity.pid
     for name, port in service.ports.items():
         if not ports.accepts(port):
@@ -108,7 +108,7 @@ def _down(status: ServiceStatus, problem: str, advice: str) -> ServiceStatus:
 
 def _silent(status: ServiceStatus, problem: str, cluster: LocalCluster) -> ServiceStatus:
     status.state, status.problem = State.SILENT, problem
-    status.advice = f"see {cluster.directory.log_path(status.name)}; if it stays so: make down, then make up"
+    status.advice = f"see {cluster.directory.log_path(status.name)}; if this persists: make down, then make up"
     return status
 
 
@@ -130,7 +130,7 @@ def _check_etcd(cluster: LocalCluster, services: list[ServiceStatus]) -> None:
 
 
 def _describe(cluster: LocalCluster, services: list[ServiceStatus]) -> tuple[DescribeClusterResponse | None, str]:
-    """What the controller says, or why there is nothing to say."""
+    """Return the cluster's description from the controller, or None and the reason."""
     from barnabas.cli.operations import OperationsClient, OperationsError
 
     controller = _one(services, Role.CONTROLLER)
@@ -155,7 +155,7 @@ def _check_registrations(described: DescribeClusterResponse, services: list[Serv
         problem = _registration_problem(service, node)
         if problem:
             service.state, service.problem = State.SILENT, problem
-            service.advice = "give it some seconds; if it stays so: make down, then make up"
+            service.advice = "wait a few seconds; if this persists: make down, then make up"
 
 
 def _registration_problem(service: ServiceStatus, node: Node | None) -> str:

@@ -1,4 +1,4 @@
-"""What the commands share on the terminal: options, tables, and errors as one clear line."""
+"""What commands share on the terminal: options, tables, and errors as one line."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ def data_dir_option(command: Command) -> Command:
         default="./data",
         show_default=True,
         callback=lambda _context, _option, value: ClusterDirectory(Path(value).absolute()),
-        help="Where the cluster lives.",
+        help="Directory of the cluster.",
     )(command)
 
 
 def bootstrap_option(command: Command) -> Command:
     return click.option(
-        "--bootstrap", metavar="HOST:PORT", help="Another cluster's address, instead of the one in --data-dir."
+        "--bootstrap", metavar="HOST:PORT", help="Address of a cluster to use instead of the one in --data-dir."
     )(command)
 
 
 def bootstrap_of(directory: ClusterDirectory, bootstrap: str | None) -> tuple[str, int]:
-    """Where to reach Kafka. Raises LayoutError."""
+    """Return the bootstrap address. Raises LayoutError."""
     if bootstrap is None:
         return HOST, directory.require_layout().kafka_port
     host, _, port = bootstrap.rpartition(":")
     if not host or not port.isdigit():
-        raise LayoutError(f"{bootstrap} is no HOST:PORT")
+        raise LayoutError(f"{bootstrap} is not HOST:PORT")
     return host, int(port)
 
 
 def key_and_value(text: str) -> tuple[str, str]:
-    """Raises click's error for what is no KEY=VALUE."""
+    """Split KEY=VALUE. Raises click's error if the text is not of that form."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise click.BadParameter(f"{text} is no KEY=VALUE")
+        raise click.BadParameter(f"{text} is not KEY=VALUE")
     return key, value
 
 
 @contextmanager
 def clear_errors(*expected: type[Exception]) -> Iterator[None]:
-    """Turns expected errors into `error: …` on stderr and exit code 1."""
+    """Turn expected errors into `error: …` on stderr and exit code 1."""
     try:
         yield
     except expected as error:
@@ -60,7 +60,7 @@ def clear_errors(*expected: type[Exception]) -> Iterator[None]:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as their widest cell; the last one runs free."""
+    """Print columns as wide as their widest cell; the last one is not padded."""
     cells = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for number, row in enumerate(cells):

@@ -1,4 +1,4 @@
-"""`topics`: through the ops API."""
+"""`topics`: list, create, describe, alter and delete topics through the ops API."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def topics() -> None:
 
 
 @topics.command("list")
-@click.option("--prefix", default="", help="Names that begin so.")
+@click.option("--prefix", default="", help="Only topics whose names begin with this.")
 @json_option
 @operating
 def list_topics(operations: OperationsClient, prefix: str, as_json: bool) -> None:
-    """All topics."""
+    """List all topics."""
     found: list[pb.TopicSummary] = []
     request = pb.ListTopicsRequest(prefix=prefix)
     while True:
@@ -33,7 +33,7 @@ def list_topics(operations: OperationsClient, prefix: str, as_json: bool) -> Non
             break
         request.page_token = answer.next_page_token
     header = ("TOPIC", "PARTITIONS", "REPLICATION FACTOR", "OFFLINE", "UNDER-REPLICATED", "UNDER MIN ISR")
-    show(found, as_json, header, _row, "there is no topic")
+    show(found, as_json, header, _row, "no topics")
 
 
 def _row(topic: pb.TopicSummary) -> tuple[object, ...]:
@@ -51,8 +51,8 @@ def _row(topic: pb.TopicSummary) -> tuple[object, ...]:
 @click.argument("topic")
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--replication-factor", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be given several times.")
-@click.option("--dry-run", is_flag=True, help="Only say whether it could be.")
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set a config; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Only check whether it could be created.")
 @operating
 def create(
     operations: OperationsClient,
@@ -79,9 +79,15 @@ def create(
 
 @topics.command()
 @click.argument("topic")
-@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be given several times.")
-@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default; likewise.")
-@click.option("--partitions", type=click.IntRange(1), help="How many in all; partitions are never removed.")
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set a config; repeatable.")
+@click.option(
+    "--delete-config",
+    "deleted",
+    multiple=True,
+    metavar="KEY",
+    help="Delete a config, so that the default applies; repeatable.",
+)
+@click.option("--partitions", type=click.IntRange(1), help="New total; partitions are never removed.")
 @operating
 def alter(
     operations: OperationsClient,
@@ -90,7 +96,7 @@ def alter(
     deleted: Sequence[str],
     partitions: int | None,
 ) -> None:
-    """Change configs of TOPIC, or give it more partitions."""
+    """Change configs of TOPIC, or add partitions."""
     if not (configs or deleted or partitions):
         raise click.UsageError("nothing to change: give --config, --delete-config or --partitions")
     request = pb.AlterTopicRequest(
@@ -108,7 +114,7 @@ def alter(
 @json_option
 @operating
 def describe(operations: OperationsClient, topic: str, as_json: bool) -> None:
-    """Leaders and replicas of TOPIC."""
+    """Describe the partitions and configs of TOPIC."""
     found = operations.ask(lambda stub: stub.DescribeTopic, pb.DescribeTopicRequest(topic=topic)).topic
     if as_json:
         print_json(plain(found))

@@ -1,1 +1,1 @@
-"""What a blocking client of a Kafka cluster is built on: the command line's and the pipeline's."""
+"""The base of blocking clients of a Kafka cluster: the command line's and the pipeline's."""

@@ -25,11 +25,11 @@ _Answer = TypeVar("_Answer", bound=Response)
 
 
 class ConnectionBroken(OSError):  # noqa: N818 - it says what happened
-    """The broker cannot be reached, is silent, or does not speak Kafka's protocol; the text names its address."""
+    """The broker cannot be reached, is silent, or does not speak Kafka's protocol; the message names its address."""
 
 
 def connect(host: str, port: int, timeout_seconds: float) -> socket.socket:
-    """A connection to another process. Raises OSError.
+    """Connect to another process. Raises OSError.
 
     While no process listens on a port of the ephemeral range, TCP may connect a client with itself there (RFC 9293's
     simultaneous open), and its TIME_WAIT would keep the port from the service that is about to listen: it is reset.
@@ -53,7 +53,7 @@ class KafkaConnection:
         client_id: str = "barnabas",
         response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
-        """`timeout_seconds` is for connecting, and for each read and write."""
+        """`timeout_seconds` applies to connecting, and to each read and write."""
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
@@ -76,7 +76,7 @@ class KafkaConnection:
         self._socket.close()
 
     def learn_versions(self, software_name: str, software_version: str) -> None:
-        """Ask the broker which versions it serves: needed before `version_of`, `call` and `send`."""
+        """Ask the broker which versions it supports: required before `version_of`, `call` and `send`."""
         request = ApiVersionsRequest(software_name, software_version)
         response = self.ask(request, _API_VERSIONS_VERSION, ApiVersionsResponse)
         if response.error_code != ErrorCode.NONE:
@@ -84,7 +84,7 @@ class KafkaConnection:
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
 
     def version_of(self, key: ApiKey, version_max: int = 1 << 15) -> int:
-        """The newest version that both sides know, at most `version_max`; -1 when there is none."""
+        """Return the newest version that both sides support, at most `version_max`; -1 if there is none."""
         low, high = self._versions.get(key, (0, -1))
         low, high = max(low, key.schema_versions.first), min(high, key.schema_versions.last, version_max)
         return high if low <= high else -1
@@ -92,19 +92,19 @@ class KafkaConnection:
     def ask(
         self, request: Request, version: int, answer: type[_Answer], timeout_seconds: float | None = None
     ) -> _Answer:
-        """Send a request in this version and wait for its answer; a timeout here holds for later calls, too."""
+        """Send a request in this version and wait for its answer; a timeout given here also applies to later calls."""
         if timeout_seconds is not None:
             self._socket.settimeout(timeout_seconds)
         self._send(request, api_key_of(type(request)), version)
         return self.receive(answer)
 
     def call(self, request: Request, answer: type[_Answer], version_max: int = 1 << 15) -> _Answer:
-        """Send a request in the newest version that both sides know and wait for its answer."""
+        """Send a request in the newest version that both sides support and wait for its answer."""
         self.send(request, version_max)
         return self.receive(answer)
 
     def send(self, request: Request, version_max: int = 1 << 15) -> None:
-        """Send a request in the newest version that both sides know; `receive` returns the answers in order."""
+        """Send a request in the newest version that both sides support; `receive` returns the answers in order."""
         key = api_key_of(type(request))
         version = self.version_of(key, version_max)
         if version < 0:
@@ -112,7 +112,7 @@ class KafkaConnection:
         self._send(request, key, version)
 
     def receive(self, answer: type[_Answer]) -> _Answer:
-        """Wait for the answer to the oldest request that has none yet."""
+        """Wait for the answer to the oldest request without one."""
         correlation_id, key, version = self._unanswered.pop(0)
         try:
             (size,) = _SIZE.unpack(self._read(_SIZE.size))
@@ -136,7 +136,7 @@ class KafkaConnection:
         self._unanswered.append((self._correlation_id, key, version))
 
     def _read(self, size: int) -> bytearray:
-        """Exactly so many bytes. Grows with what arrives, so that a lying size costs no memory."""
+        """Read exactly so many bytes. The buffer grows with what arrives, so that a wrong size uses no memory."""
         data = bytearray(min(size, _RECEIVE_BYTES))
         view = memoryview(data)
         filled = 0

@@ -1,15 +1,14 @@
-"""A back-up of the cluster's state in etcd: every key below the prefix that no lease owns, at one revision, as text.
+"""A backup of the cluster's state in etcd: every key below the prefix that no lease owns, at one revision, as text.
 
     {"format": "barnabas-backup", "version": 1, "cluster_id": …, "prefix": …, "revision": …, "taken_ms": …, …}
     {"key": "cluster", "value": "{\"cluster_id\":…}"}
     …
     {"sha256": "…"}
 
-One JSON object a line, in the order of the keys, which are relative to the prefix. A value that is no UTF-8 is given as
-`value_base64` instead. The last line is the SHA-256 of all bytes before it, so that a file that was cut off or has
-rotted is told from a whole one. Fields that are not known are skipped; another `version` means that this page does not
-hold any more. Registrations and the election live under leases, and are left out: they are of processes, not of the
-cluster. Format and use: docs/operate/backup.md.
+One JSON object per line, in the order of the keys, which are relative to the prefix. A value that is not UTF-8 is given
+as `value_base64` instead. The last line is the SHA-256 of all bytes before it, so that a truncated or corrupt file is
+detected. Unknown fields are skipped; another `version` means another format. Registrations and the election are under
+leases, and are left out: they belong to processes, not to the cluster. Format and use: docs/operate/backup.md.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ VERSION: Final = 1
 
 
 class UnreadableBackup(ValueError):  # noqa: N818 - it names what was found
-    """The file is no back-up, or not a whole one; the message says which."""
+    """The file is not a backup, or not a complete one; the message says which."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,11 +35,11 @@ class BackupHeader:
     cluster_id: str
     prefix: str
     revision: int
-    # Wall clock.
+    # Wall clock time.
     taken_ms: int
     # The version of Barnabas that took it.
     written_by: str
-    # How many follow.
+    # The number of keys that follow.
     keys: int
 
 
@@ -107,7 +106,7 @@ def _entry(line: bytes) -> BackupEntry:
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """An empty one where the line is none."""
+    """Return an empty one if the line is not an object."""
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""What DescribeConfigs says of topics and brokers: each value, where it comes from, and what goes before what.
+"""DescribeConfigs of topics and brokers: each value, its source, and the precedence of sources.
 
-Sources are Kafka's (KIP-226), the strongest first: the topic's own, this broker's, all brokers', the properties that
-the service was started with, the default. Deviation: a topic whose value comes of a key in another unit (retention.ms
-of log.retention.hours) names that key among its synonyms, and its source; Kafka names neither.
+Sources are Kafka's (KIP-226), by precedence: the topic's own, this broker's, all brokers', the properties that the
+service was started with, the default. Deviation: a topic whose value comes from a key in another unit (retention.ms
+from log.retention.hours) has that key among its synonyms, and as its source; Kafka has neither.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(slots=True, frozen=True)
 class Setting:
-    """One key of a service as it started: None is unset. `is_given`: by a file, the environment or an argument."""
+    """One key of a service as it started: None is unset. `is_given`: set by a file, the environment or an argument."""
 
     value: str | None
     default: str | None
@@ -38,14 +38,16 @@ class Setting:
 
 @dataclass(slots=True, frozen=True)
 class BrokerValues:
-    """All that decides what a broker's keys are: given while it runs, to it or to all, and what it started with."""
+    """Everything that determines the values of a broker's keys: dynamic ones, its own and those of all, and the static
+    ones.
+    """
 
     dynamic: Mapping[str, str] = field(default_factory=dict)
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
     def sources(self, names: Collection[str]) -> Iterator[tuple[str, str, ConfigSource]]:
-        """Every value of these keys, by name, text and source, the strongest first."""
+        """Return every value of these keys, by name, text and source, by precedence."""
         for values, source in (
             (self.dynamic, ConfigSource.DYNAMIC_BROKER),
             (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
@@ -66,7 +68,7 @@ class BrokerValues:
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """What a client asks for. `keys` None: all of them."""
+    """What a client requests. `keys` None: all of them."""
 
     keys: frozenset[str] | None = None
     synonyms: bool = False
@@ -74,7 +76,7 @@ class Wanted:
 
 
 def describe_topic(overrides: Mapping[str, str], broker: BrokerValues, wanted: Wanted) -> list[DescribedConfig]:
-    """Every key of a topic with these overrides on a broker with these values."""
+    """Describe every key of a topic with these overrides on a broker with these values."""
     described = []
     for key in TOPIC_KEYS.values():
         if wanted.keys is None or key.name in wanted.keys:
@@ -92,13 +94,13 @@ def _topic_values(key: TopicKey, overrides: Mapping[str, str], broker: BrokerVal
 
 
 def _in_unit_of(key: TopicKey, found: ConfigSynonym) -> str:
-    """Hours, say, in ms; -1 hours are for ever, too."""
+    """Convert, for example, hours to ms; -1 hours means forever, too."""
     factor = next((synonym.factor for synonym in key.synonyms if synonym.name == found.name), 1)
     return found.value if factor == 1 else str(max(int(found.value) * factor, -1))
 
 
 def describe_broker(broker: BrokerValues, wanted: Wanted) -> list[DescribedConfig]:
-    """Every key that the broker was started with."""
+    """Describe every key that the broker was started with."""
     described = []
     for name, key in BROKER_KEYS.items():
         setting = broker.settings.get(name)
@@ -110,7 +112,7 @@ def describe_broker(broker: BrokerValues, wanted: Wanted) -> list[DescribedConfi
 
 
 def describe_broker_defaults(dynamic_default: Mapping[str, str], wanted: Wanted) -> list[DescribedConfig]:
-    """The keys that all brokers were given while they run, and no others: the resource without a name."""
+    """Describe only the dynamic default configs of all brokers: the resource without a name."""
     broker = BrokerValues(dynamic_default=dynamic_default)
     described = []
     for name, value in dynamic_default.items():
@@ -128,7 +130,7 @@ def _described_broker_key(
         for name, text, source in broker.sources(synonyms(key.name))
         if only is None or source is only
     ]
-    # As Kafka: what goes before the key itself says the same in another unit, and is not this key's source.
+    # As in Kafka: a synonym that precedes the key itself means the same in another unit, and is not this key's source.
     while found and found[0].name != key.name:
         del found[0]
     shown = None if value is None else _shown(key, value)
@@ -153,5 +155,5 @@ def _described(
 
 
 def _shown(key: ConfigKey, text: str) -> str:
-    """A value as Kafka shows it; as it is where a newer version than this one has let it in."""
+    """Return a value as Kafka shows it; unchanged if a newer version than this one has accepted it."""
     return text if key.problem(text) is not None else key.normalized(text)

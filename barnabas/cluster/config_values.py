@@ -1,7 +1,7 @@
-"""What a configuration key is and how its text is read: Kafka's ConfigDef, types, bounds and messages.
+"""Configuration keys and the parsing of their values: Kafka's ConfigDef, types, bounds and messages.
 
-A key is data. `ConfigKey.parse` gives a value of Python's or says what is wrong in Kafka's words, `to_text` is how
-Kafka shows a value again. Deviation: NaN is no number, and Java's hexadecimal and suffixed floats are none either.
+A key is data. `ConfigKey.parse` returns a Python value or says what is wrong in Kafka's words, `to_text` formats a
+value as Kafka does. Deviation: NaN is not a number, and neither are Java's hexadecimal and suffixed floats.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
-# A wrong value is shown to its sender no further than this.
+# A wrong value is quoted to its sender up to this length.
 _SHOWN_MAX: Final = 100
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 Value: TypeAlias = int | float | bool | str | tuple[str, ...]
-"""Of BOOLEAN, the whole numbers, DOUBLE, LIST; all other types are text."""
+"""The types BOOLEAN, integers, DOUBLE and LIST have other values than text."""
 
 Validator: TypeAlias = Callable[[Value], str | None]
-"""What is wrong with a value of the right type; None: nothing."""
+"""Returns what is wrong with a value of the right type; None: nothing."""
 
 
 class ConfigType(IntEnum):
@@ -52,7 +52,7 @@ _WHOLE_NUMBER_MAX: Final = {ConfigType.SHORT: INT16_MAX, ConfigType.INT: INT32_M
 
 @dataclass(slots=True, frozen=True)
 class ConfigKey:
-    """One key. `default` is text; None: unset unless somebody sets it. A LIST with `choices` is a set of them."""
+    """One key. `default` is text; None: unset by default. A LIST with `choices` is a set of them."""
 
     name: str
     config_type: ConfigType
@@ -84,7 +84,7 @@ class ConfigKey:
         return value
 
     def problem(self, text: str) -> str | None:
-        """What is wrong with a text, in Kafka's words; None when nothing is."""
+        """Return what is wrong with a text, in Kafka's words; None if nothing is."""
         try:
             self.parse(text)
         except InvalidValue as problem:
@@ -92,7 +92,7 @@ class ConfigKey:
         return None
 
     def normalized(self, text: str) -> str:
-        """A good text as Kafka shows it: trimmed, lists without blanks."""
+        """Return a valid text as Kafka shows it: trimmed, lists without blanks."""
         return to_text(self.parse(text))
 
     def _refusal(self, shown: str, problem: str) -> str:
@@ -108,7 +108,7 @@ def _parse(config_type: ConfigType, text: str) -> Value:
                 raise ValueError("Expected value to be either true or false")
             return trimmed.lower() == "true"
         case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
-            # Longer than any number in range: int() of a hostile string of digits takes quadratic time.
+            # Longer than any number in range: int() of a malicious string of digits takes quadratic time.
             limit = _WHOLE_NUMBER_MAX[config_type]
             if len(trimmed) > 64 or not _WHOLE.fullmatch(trimmed) or not -limit - 1 <= int(trimmed) <= limit:
                 raise ValueError(f"Not a number of type {config_type.name}")
@@ -124,7 +124,7 @@ def _parse(config_type: ConfigType, text: str) -> Value:
 
 
 def to_text(value: Value) -> str:
-    """A value as Kafka's ConfigDef.convertToString shows it."""
+    """Format a value as Kafka's ConfigDef.convertToString does."""
     match value:
         case bool():
             return str(value).lower()
@@ -137,7 +137,7 @@ def to_text(value: Value) -> str:
 
 
 def _double_text(value: float) -> str:
-    """As Java's Double.toString."""
+    """Format as Java's Double.toString."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -147,13 +147,13 @@ def _double_text(value: float) -> str:
 
 
 def _java_text(value: Value) -> str:
-    """A value as Java prints it in a message."""
+    """Format a value as Java prints it in a message."""
     return f"[{', '.join(value)}]" if isinstance(value, tuple) else to_text(value)
 
 
 @dataclass(slots=True, frozen=True)
 class Range:
-    """A validator: Kafka's Range, and at most one number outside of it that stands for a default."""
+    """A validator: Kafka's Range, and optionally one number outside of it that means a default."""
 
     low: float | None
     high: float | None = None

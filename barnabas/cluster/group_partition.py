@@ -1,4 +1,4 @@
-"""The partition of `__consumer_offsets` that a group belongs to: who leads it coordinates the group."""
+"""The partition of `__consumer_offsets` that a group belongs to: its leader coordinates the group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from struct import unpack
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode` of Java, an int32: over UTF-16 code units, which are not characters beyond the basic plane."""
+    """Java's `String.hashCode`, an int32: over UTF-16 code units, which are not characters beyond the basic plane."""
     units: bytes | tuple[int, ...] = text.encode() if text.isascii() else _utf16(text)
     total = 0
     for unit in units:
@@ -20,8 +20,8 @@ def _utf16(text: str) -> tuple[int, ...]:
 
 
 def partition_of_group(group_id: str, partitions: int) -> int:
-    """Kafka's `GroupCoordinatorService.partitionFor`; `Utils.abs` makes the smallest int32, which has no absolute
-    value among them, 0.
+    """Kafka's `GroupCoordinatorService.partitionFor`; `Utils.abs` maps the smallest int32, which has no int32 absolute
+    value, to 0.
     """
     number = abs(java_hash(group_id))
     return 0 if number > 0x7FFF_FFFF else number % partitions

@@ -20,9 +20,9 @@ from barnabas.cluster.messages import (
 class ClusterImage:
     """Brokers, purgatory pods and topics at one revision.
 
-    A newer leader epoch learned from a logstore (`adopt_leader`) outlives updates that have not caught up with it, so a
-    client is never sent back to a leader that has already refused it (design: no loops on a stale gateway). Nor does
-    anything known give way to what the controller says that it cannot read in etcd.
+    A newer leader epoch learned from a logstore (`adopt_leader`) survives updates that have not caught up with it, so a
+    client is never sent back to a leader that has already refused it (design: no loops on a stale gateway). Nor is
+    known state replaced by what the controller reports as unreadable in etcd.
     """
 
     __slots__ = (
@@ -43,9 +43,9 @@ class ClusterImage:
         self.cluster_id = ""
         self.controller_epoch = -1
         self.brokers: dict[int, Broker] = {}
-        # Configs given at run time, by broker id; ALL_BROKERS: for those without one of their own.
+        # Dynamic configs by broker id; ALL_BROKERS: for those without one of their own.
         self.broker_configs: dict[int, dict[str, str]] = {}
-        # The controller epoch and the revision that these are of.
+        # The controller epoch and the revision of these configs.
         self._broker_configs_version = (-1, -1)
         self.purgatories: list[Purgatory] = []
         self.topics_by_name: dict[str, TopicMetadata] = {}
@@ -53,7 +53,7 @@ class ClusterImage:
         self.partitions_by_topic_id: dict[bytes, dict[int, PartitionMetadata]] = {}
 
     def apply(self, update: UpdateMetadata) -> bool:
-        """Take an update; False when it is stale and nothing was changed."""
+        """Apply an update. Return False if it is stale and nothing was changed."""
         if update.controller_epoch < self.controller_epoch:
             return False
         if update.revision <= self.revision and not (update.full and update.controller_epoch > self.controller_epoch):
@@ -84,10 +84,10 @@ class ClusterImage:
     def learn_broker_configs(
         self, controller_epoch: int, revision: int, broker_configs: Sequence[BrokerConfigs], unknown: Sequence[int]
     ) -> None:
-        """Take all configs that brokers were given at run time, unless newer ones are known. Those of the brokers
-        `unknown` stay as they are.
+        """Apply all dynamic broker configs, unless newer ones are known. Those of the brokers in `unknown` stay
+        unchanged.
 
-        A logstore learns them before the first update: with the first partitions that it may lead.
+        A logstore gets them before the first update: with the first partitions that it may lead.
         """
         version = (controller_epoch, revision)
         if version < self._broker_configs_version:
@@ -109,7 +109,7 @@ class ClusterImage:
     def _put_partitions(self, changed: TopicMetadata) -> None:
         topic = self.topics_by_id.get(changed.topic_id)
         if topic is None:
-            return  # Of a topic that nobody has told of there can't be news.
+            return  # there can't be news of an unknown topic
         told = {each.partition: each for each in topic.partitions}
         partitions = self.partitions_by_topic_id[topic.topic_id]
         for each in changed.partitions:
@@ -129,15 +129,15 @@ class ClusterImage:
             del self.topics_by_name[topic.topic]
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionMetadata | None:
-        """The newest known state of one partition, or None."""
+        """Return the newest known state of one partition, or None."""
         partitions = self.partitions_by_topic_id.get(topic_id)
         return None if partitions is None else partitions.get(partition)
 
     def lagging_replicas(self, node_id: int) -> int | None:
-        """Partitions with a leader whose ISR lacks this replica of theirs; None before anything has been told.
+        """Return partitions with a leader whose ISR lacks this node's replica; None before the first update.
 
-        Who waits for it to be 0 waits for nothing that waiting can't bring: a partition without a leader has nobody to
-        catch up with.
+        A process that waits for it to be 0 waits for nothing that waiting can't bring: in a partition without a leader,
+        no replica can catch up.
         """
         if self.revision < 0:
             return None
@@ -148,7 +148,7 @@ class ClusterImage:
         )
 
     def adopt_leader(self, topic_id: bytes, partition: int, leader: int, leader_epoch: int) -> bool:
-        """Believe a logstore that names a newer (leader, epoch) than the image holds; False when it is not newer."""
+        """Adopt a newer (leader, epoch) that a logstore names. Return False if it is not newer than the image's."""
         known = self.partition(topic_id, partition)
         if known is None or leader == NO_EPOCH or leader_epoch <= known.leader_epoch:
             return False

@@ -1,9 +1,9 @@
-"""What is on the disks of one stopped logstore, as `barnabas inspect` tells it: enough to give its partitions a place
-in etcd again. Values, and their JSON for files that go from host to host.
+"""The content of one stopped logstore's disks, as `barnabas inspect` reports it: enough to register its partitions in
+etcd again. Values, and their JSON for files that are copied between hosts.
 
-`latest_epoch` is the last leader epoch that the log knows of, -1 where it knows none; offsets are those that a start of
-the logstore would find, recovery included. `high_watermark` is the last one that was written down: records below it
-were committed, and may have been acknowledged.
+`latest_epoch` is the last leader epoch that the log has, -1 if none; offsets are those that a start of the logstore
+would find, including recovery. `high_watermark` is the last one in the checkpoint: records below it were committed, and
+may have been acknowledged.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class InspectionRefused(Exception):  # noqa: N818  (an outcome that ends the com
 
 
 class UnreadableInspection(ValueError):  # noqa: N818 - it names what was found
-    """The content is no inspection that this version can read."""
+    """The content is not an inspection that this version can read."""
 
 
 @dataclass(slots=True, frozen=True)
 class PartitionFound:
     topic: str
-    # 32 hexadecimal digits, as in etcd's keys; empty where `partition.metadata` is missing or torn.
+    # 32 hexadecimal digits, as in etcd's keys; empty if `partition.metadata` is missing or torn.
     topic_id: str
     partition: int
     log_start_offset: int
@@ -38,7 +38,7 @@ class PartitionFound:
 
 @dataclass(slots=True, frozen=True)
 class KnownTopic:
-    """What a log directory's register says of a topic, whether it has partitions of it or not."""
+    """What a log directory's register contains about a topic, whether it has partitions of it or not."""
 
     topic: str
     topic_id: str
@@ -48,7 +48,7 @@ class KnownTopic:
 
 @dataclass(slots=True, frozen=True)
 class Register:
-    """The topics and configs of the cluster as one logstore last heard of them (`topic-register` in a log directory).
+    """The topics and configs of the cluster as one logstore last received them (`topic-register` in a log directory).
 
     A later one has a greater (controller_epoch, revision).
     """
@@ -68,7 +68,7 @@ class LogDirFound:
     directory_id: str
     shut_down_cleanly: bool
     partitions: list[PartitionFound]
-    # Directories that were set aside, by name: nothing is made of them.
+    # Directories that were set aside, by name: they are ignored.
     strays: list[str] = field(default_factory=list)
     register: Register | None = None
 
@@ -78,7 +78,7 @@ class NodeInspection:
     cluster_id: str
     node_id: int
     log_dirs: list[LogDirFound]
-    # Directories that this logstore has had and that were not looked at.
+    # Directories that this logstore has had and that were not inspected.
     missing_log_dirs: list[str] = field(default_factory=list)
     # The largest producer id in any of the logs; -1 without one.
     producer_id_max: int = -1

@@ -1,7 +1,8 @@
-"""Every broker key of Kafka that Barnabas has not, and why: the other half of `barnabas.cluster.broker_config_keys`.
+"""Every broker key of Kafka that Barnabas does not have, and why: the complement of
+`barnabas.cluster.broker_config_keys`.
 
-The two together are all keys of Kafka 4.3 (a test holds them to Kafka's own list), and those of older brokers that are
-still found in files. Names are Kafka's; nothing else here is.
+The two together are all keys of Kafka 4.3 (a test compares them with Kafka's own list), and those of older brokers that
+are still found in files. Names are Kafka's; everything else here is not.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 _UNSUPPORTED: Final = {
-    "Barnabas has timeouts of its own between services": """
+    "Barnabas has its own timeouts between services": """
         log.dir.failure.timeout.ms log.initial.task.delay.ms offsets.commit.timeout.ms request.timeout.ms
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     """,
-    "SASL and delegation tokens are not served yet": """
+    "SASL and delegation tokens are not supported yet": """
         connection.failed.authentication.delay.ms connections.max.reauth.ms
         delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
         delegation.token.max.lifetime.ms delegation.token.secret.key sasl.client.callback.handler.class
@@ -40,7 +41,7 @@ _UNSUPPORTED: Final = {
         sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
         sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
     """,
-    "TLS on Kafka listeners is not served yet": """
+    "TLS on Kafka listeners is not supported yet": """
         ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
         ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
         ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
@@ -48,10 +49,10 @@ _UNSUPPORTED: Final = {
         ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
         ssl.truststore.location ssl.truststore.password ssl.truststore.type
     """,
-    "a logstore that stops gives its registration back by itself": """
+    "a logstore that stops revokes its registration": """
         controlled.shutdown.enable
     """,
-    "cluster state is in etcd, see etcd.endpoints; controllers are processes of their own": """
+    "cluster state is in etcd, see etcd.endpoints; controllers are separate processes": """
         broker.heartbeat.interval.ms broker.session.timeout.ms controller.listener.names
         controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
         controller.quorum.append.linger.ms controller.quorum.auto.join.enable
@@ -69,7 +70,7 @@ _UNSUPPORTED: Final = {
     "every log directory takes new partitions": """
         cordoned.log.dirs
     """,
-    "groups of the consumer and streams protocols (KIP-848, KIP-1071) are not served yet": """
+    "groups of the consumer and streams protocols (KIP-848, KIP-1071) are not supported yet": """
         group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
         group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
         group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
@@ -83,40 +84,40 @@ _UNSUPPORTED: Final = {
         group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
         group.streams.num.standby.replicas group.streams.session.timeout.ms
     """,
-    "a coordinator has no threads: what one turn brings is one batch, a log is read in pieces of 512 KiB": """
+    "a coordinator has no threads: a turn writes one batch, and a log is read in pieces of 512 KiB": """
         group.coordinator.append.linger.ms group.coordinator.background.threads
         group.coordinator.cached.buffer.max.bytes group.coordinator.threads offsets.load.buffer.size
         offsets.topic.compression.codec
     """,
-    "a follower has one stream to each of its leaders, and is told whatever is new": """
+    "a follower has one stream to each of its leaders, which sends what is new": """
         num.replica.fetchers replica.fetch.min.bytes replica.socket.timeout.ms
     """,
-    "unclean elections are held at once, watermarks are written down every 5 s": """
+    "unclean elections are held at once, watermarks are checkpointed every 5 s": """
         replica.high.watermark.checkpoint.interval.ms unclean.leader.election.interval.ms
     """,
-    "max.connections.per.ip holds for all addresses": """
+    "max.connections.per.ip applies to all addresses": """
         max.connections.per.ip.overrides
     """,
-    "metrics are not served yet": """
+    "metrics have no sample windows (see metrics.listeners), and client telemetry is not supported": """
         metrics.num.samples metrics.recording.level metrics.sample.window.ms telemetry.max.bytes
     """,
-    "only what is stable is served": """
+    "only stable versions are supported": """
         unstable.api.versions.enable unstable.feature.versions.enable
     """,
     "replicas move between log directories one at a time": """
         num.replica.alter.log.dirs.threads
     """,
-    "purgatory is a service of its own and drops what is complete at once": """
+    "purgatory is a separate service and drops completed entries at once": """
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
         producer.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests
     """,
-    "quotas of clients are not served yet": """
+    "client quotas are not supported yet": """
         max.connection.creation.rate quota.window.num quota.window.size.seconds
     """,
-    "services speak gRPC with each other, on listeners of their own": """
+    "services use gRPC between each other, on separate listeners": """
         inter.broker.listener.name security.inter.broker.protocol
     """,
-    "share groups are not served yet": """
+    "share groups are not supported yet": """
         group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
         group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
         group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
@@ -141,7 +142,7 @@ _UNSUPPORTED: Final = {
     "there are no such threads: each service has processes and an event loop": """
         background.threads
     """,
-    "there is no JVM, hence no class to load": """
+    "there is no JVM, so no class can be loaded": """
         alter.config.policy.class.name authorizer.class.name client.quota.callback.class config.providers
         create.topic.policy.class.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
         metric.reporters principal.builder.class security.providers
@@ -167,7 +168,7 @@ _UNSUPPORTED: Final = {
     "topics can always be deleted": """
         delete.topic.enable
     """,
-    "transactions are not served yet": """
+    "transactions are not supported yet": """
         add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
@@ -185,10 +186,10 @@ _REMOVED: Final = {
         zookeeper.metadata.migration.min.batch.size zookeeper.clientCnxnSocket
     """,
     "Kafka 4 removed it: node.id is given": "broker.id.generation.enable reserved.broker.max.id",
-    "Kafka 4 removed it: listeners and advertised.listeners say where": """
+    "Kafka 4 removed it: use listeners and advertised.listeners": """
         host.name port advertised.host.name advertised.port control.plane.listener.name
     """,
-    "Kafka 4 removed it: versions are negotiated, and batches are stored as they come": """
+    "Kafka 4 removed it: versions are negotiated, and batches are stored as they are sent": """
         inter.broker.protocol.version log.message.format.version
     """,
     "Kafka 4 removed it: see log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms": """
@@ -204,12 +205,12 @@ _REMOVED: Final = {
 }
 
 _PREFIXES: Final = {
-    "listener.name.": "listeners have no settings of their own yet",
+    "listener.name.": "per-listener settings are not supported yet",
     "zookeeper.": "Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints",
-    "config.providers.": "there is no JVM, hence no class to load",
+    "config.providers.": "there is no JVM, so no class can be loaded",
     "rlmm.config.": "there is no tiered storage",
     "rsm.config.": "there is no tiered storage",
-    "confluent.": "it is not Apache Kafka's",
+    "confluent.": "it is not a key of Apache Kafka",
 }
 
 
@@ -223,11 +224,13 @@ UNSUPPORTED: Final[dict[str, str]] = dict(_by_name(_UNSUPPORTED))
 """By key of Kafka 4.3: why it has no effect."""
 
 REMOVED: Final[dict[str, str]] = dict(_by_name(_REMOVED))
-"""By key of older Kafkas: what became of it."""
+"""By key of older Kafka versions: what became of it."""
 
 
 def why_without_effect(name: str) -> str | None:
-    """What to say of a key that a Kafka broker takes or took and no service of Barnabas has; None: nobody knows it."""
+    """Return the reason for a key that a Kafka broker accepts or accepted and no service of Barnabas has; None: unknown
+    key.
+    """
     reason = UNSUPPORTED.get(name, REMOVED.get(name))
     if reason is not None:
         return reason

@@ -1,10 +1,10 @@
-"""What the cluster keeps in etcd: the layout of the keys under a prefix, and the records as JSON.
+"""The cluster's state in etcd: the layout of the keys under a prefix, and the records as JSON.
 
-Members write their own registrations, under a lease of their own; everything else is written by the active controller
-alone, in Txns that compare its election key. A topic's partitions are packed into chunks keyed by topic id; the
-topic's own record, keyed by name, is written last and is the commit point: chunks without one (and without a deletion
-record), or beyond its number of partitions, are left over from a creation that never happened. A deletion record
-outlives the topic until every replica is gone.
+Members write their own registrations, under their own lease; only the active controller writes everything else, in Txns
+that compare its election key. A topic's partitions are packed into chunks keyed by topic id; the topic's own record,
+keyed by name, is written last and is the commit point: chunks without one (and without a deletion record), or beyond
+its number of partitions, are left over from an incomplete creation. A deletion record outlives the topic until every
+replica is gone.
 
     /barnabas/version                       VersionRecord
     /barnabas/cluster                       ClusterRecord
@@ -86,7 +86,7 @@ class Keys:
         self.operations = OperationKeys(prefix + "operations/")
 
     def registrations(self, role: Role) -> str:
-        """The directory of a role's registrations."""
+        """Return the directory of a role's registrations."""
         return self.prefix + _DIRECTORY_BY_ROLE[role]
 
     def registration(self, role: Role, member_id: str) -> str:
@@ -111,26 +111,27 @@ class Keys:
 @dataclass(slots=True, frozen=True)
 class LogstoreRegistration:
     node_id: int
-    # New for every start of the process: tells a restart from a registration that was there before.
+    # New for every start of the process: distinguishes a restart from an earlier registration.
     incarnation: str
-    # Names the log directories as one: the same after a restart, another one after the disk was replaced.
+    # One id for all log directories: the same after a restart, another one after a disk was replaced.
     directory_id: str
     data_address: str
     control_address: str
     rack: str = ""
-    # The kernel's, so that a crash of the process is told from one of the machine.
+    # The kernel's boot id, which distinguishes a crash of the process from one of the machine.
     boot_id: str = ""
     # Log directories that can't be used any more, by path, with the reason.
     offline_log_dirs: dict[str, str] = field(default_factory=dict)
-    # Log directories whose disk is full, by path, with what found no room: they take appends again when there is some.
+    # Log directories whose disk is full, by path, with what found no space: they accept appends again when there is
+    # some.
     full_log_dirs: dict[str, str] = field(default_factory=dict)
-    # How often one has become full, or has got room: what is full again in between looks the same, and is not.
+    # How often one has become full, or has had space again: one that was full twice looks the same, and is not.
     room_changes: int = 0
-    # Its last stop was neither clean nor one of the process alone (or a directory of logs is gone): records that it had
-    # answered for may be missing, and it can't vouch for being in sync (KIP-966). No more, once the controller has told
-    # it of its partitions: elections go before that.
+    # Its last stop was neither clean nor a crash of only the process (or a log directory is missing): records that it
+    # had acknowledged may be missing, and it can't be taken for in sync (KIP-966). Not set any more once the controller
+    # has sent it its partitions, since elections come before that.
     may_lack_records: bool = False
-    # Where the pod is scraped; empty: nowhere. So below.
+    # The address of the metrics endpoint; empty: none. In all registrations.
     metrics_address: str = ""
 
 
@@ -156,7 +157,7 @@ class PurgatoryRegistration:
 class ControllerRegistration:
     controller_id: str
     incarnation: str
-    # Membership and Operations are both served there.
+    # Membership and Operations are both served at this address.
     address: str
     metrics_address: str = ""
 
@@ -184,15 +185,15 @@ class ControllerEpochRecord:
 
 @dataclass(slots=True, frozen=True)
 class MemberRecord:
-    """A member that registered once; it stays in the list of nodes, dead or alive, until it is removed."""
+    """A member that registered once; it stays in the list of nodes, alive or dead, until it is removed."""
 
     role: Role
     member_id: str
     # "host:port" by purpose ("data", "control", "ops", or a listener's name) as of its last registration.
     addresses: dict[str, str]
-    # Wall clock; 0 while it is registered.
+    # Wall clock time; 0 while it is registered.
     down_since_ms: int = 0
-    # Of a logstore: its registration as of which nobody relies on records that it may have lost.
+    # For a logstore: its registration as of which no ISR relies on records that it may have lost.
     broker_epoch: int = 0
 
 
@@ -208,14 +209,15 @@ class TopicRecord:
 class PartitionRecord(
     msgspec.Struct, frozen=True, rename={"in_sync_replicas": "isr", "leader_broker_epoch": "broker_epoch"}
 ):
-    """No dataclass: a topic may have ten thousand of them, and one is made in a tenth of the time."""
+    """Not a dataclass: a topic may have ten thousand of them, and this is created in a tenth of the time."""
 
     leader: int
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]
     in_sync_replicas: tuple[int, ...]
-    # The registration that the leader was elected under: another one of the same node is a restart, hence a new epoch.
+    # The registration under which the leader was elected: another one of the same node means a restart, and so a new
+    # epoch.
     leader_broker_epoch: int = NO_LEADER
     # While the partition is being reassigned (KIP-455).
     adding_replicas: tuple[int, ...] = ()
@@ -227,7 +229,7 @@ class PartitionRecord(
 
 @dataclass(slots=True, frozen=True)
 class PartitionChunk:
-    """Up to 500 partitions of a topic in a row; the first is `chunk` × 500."""
+    """Up to 500 consecutive partitions of a topic; the first is `chunk` × 500."""
 
     topic_id: bytes
     chunk: int
@@ -243,7 +245,7 @@ class DeletionRecord:
 
 @dataclass(slots=True, frozen=True)
 class BrokerConfigsRecord:
-    """Configs that brokers were given while they run; ALL_BROKERS: for those without one of their own."""
+    """Dynamic broker configs; ALL_BROKERS: for those without one of their own."""
 
     broker_id: int
     configs: dict[str, str]
@@ -270,7 +272,7 @@ Record = (
 
 
 class UnreadableValue(ValueError):  # noqa: N818 - it names what was found
-    """What etcd holds for a key is not what the key stands for."""
+    """The value of a key in etcd is not what the key stands for."""
 
 
 def encode_registration(registration: Registration) -> bytes:
@@ -278,12 +280,12 @@ def encode_registration(registration: Registration) -> bytes:
 
 
 def decode_registration(role: Role, value: bytes) -> Registration:
-    """Raises ValueError. Fields that this version does not know are skipped: a rolling upgrade can add some."""
+    """Raises ValueError. Unknown fields are skipped: a rolling upgrade can add some."""
     return _typed(_REGISTRATION_BY_ROLE[role], _load(value))
 
 
 def member_id_of(registration: Registration) -> str:
-    """By which its key ends."""
+    """Return the id with which its key ends."""
     match registration:
         case LogstoreRegistration():
             return str(registration.node_id)
@@ -296,7 +298,7 @@ def member_id_of(registration: Registration) -> str:
 
 
 def registration_addresses(registration: Registration) -> dict[str, str]:
-    """ "host:port" by purpose, without the ones not given."""
+    """Return "host:port" by purpose, without the missing ones."""
     match registration:
         case LogstoreRegistration():
             addresses = {"data": registration.data_address, "control": registration.control_address}
@@ -355,7 +357,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def _partition_values(partition: PartitionRecord) -> dict[str, Any]:
-    """What most partitions do not have is left out: 500 of them share a value."""
+    """Fields that most partitions do not have are left out: 500 of them share a value."""
     values: dict[str, Any] = {
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
@@ -371,10 +373,10 @@ def _partition_values(partition: PartitionRecord) -> dict[str, Any]:
 
 
 def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
-    """The record of a key that the controller writes; None for any other key. Fields that this version does not know
-    are skipped, and lost when it writes the record again: where that matters the format has another number.
+    """Decode a record of a key that the controller writes; None for any other key. Unknown fields are skipped, and lost
+    when this version writes the record again: if that matters, the format has another number.
 
-    Raises ValueError, KeyError or TypeError where the value is not what the key stands for.
+    Raises ValueError, KeyError or TypeError if the value is not what the key stands for.
     """
     if not key.startswith(keys.prefix):
         return None
@@ -429,7 +431,7 @@ def _loads(value: bytes) -> Any:
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError:
-        return json.loads(value)  # It takes some more, as NaN, and says what is wrong with the rest.
+        return json.loads(value)  # it accepts more, such as NaN, and its errors describe the rest
 
 
 def _typed(kind: type[T], values: dict[str, Any]) -> T:
@@ -450,7 +452,7 @@ def _with_partitions(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _held_by(key: str, key_of_record: str, record: T) -> T:
-    """A record under another one's key would be taken away when that key is deleted, or never."""
+    """A record under another's key would be removed when that key is deleted, or never."""
     if key != key_of_record:
         raise UnreadableValue(f"it belongs to {key_of_record}")
     return record

@@ -1,7 +1,7 @@
-"""What the controller and the members of the cluster say to each other, as plain values for the cores.
+"""Messages between the controller and the members of the cluster, as plain values for the cores.
 
 Each class mirrors the message of the same name in `protos/controller/v1/{cluster,membership}.proto` and
-`protos/logstore/v1/control.proto`, field by field (a test holds it); `barnabas.runtime.protobuf` converts both ways.
+`protos/logstore/v1/control.proto`, field by field (a test checks it); `barnabas.runtime.protobuf` converts both ways.
 The meaning of every field is documented there, once.
 """
 
@@ -13,9 +13,9 @@ from typing import TypeAlias
 NO_LEADER = -1
 NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
-# The broker id of configs that are every broker's.
+# The broker id of the configs of all brokers.
 ALL_BROKERS = -1
-# New ones in one CreateTopics or CreatePartitions (Kafka's MAX_PARTITIONS_PER_BATCH).
+# Maximum of new partitions in one CreateTopics or CreatePartitions (Kafka's MAX_PARTITIONS_PER_BATCH).
 PARTITIONS_PER_REQUEST_MAX = 10_000
 EXCESSIVE_PARTITIONS = "Excessively large number of partitions per request."
 
@@ -142,7 +142,8 @@ class ControlResponse:
     error_code: int
     partition_errors: list[PartitionError] = field(default_factory=list)
     heartbeat: int = 0
-    # Of the partitions that a LeaderAndIsr names: those whose log directory is full. They are served, and not written.
+    # Of the partitions that a LeaderAndIsr names, those whose log directory is full. They are readable but not
+    # writable.
     without_room: list[PartitionReference] = field(default_factory=list)
 
 
@@ -397,7 +398,7 @@ ClusterRequest: TypeAlias = (
     | AlterReassignmentsRequest
     | AllocateProducerIdsRequest
 )
-"""What gateways ask of the active controller for their clients; answered by the class below that has its place."""
+"""Requests of gateways to the active controller for their clients; the classes below answer them, in the same order."""
 
 ClusterResponse: TypeAlias = (
     CreateTopicsResponse
@@ -410,7 +411,7 @@ ClusterResponse: TypeAlias = (
 )
 
 LogstoreRequest: TypeAlias = AlterPartitionRequest | ControlledShutdownRequest
-"""What logstores ask of the active controller for themselves."""
+"""Requests of logstores to the active controller for themselves."""
 
 MembershipRequest: TypeAlias = ClusterRequest | LogstoreRequest
 

@@ -1,4 +1,4 @@
-"""What operators have asked for and the controller remembers, and who was the controller: records of their own room.
+"""Operators' requests that the controller stores, and the history of controllers.
 
 /barnabas/operations/drains/<id>            DrainRecord: there while the logstore is drained, or on the way to it
 /barnabas/operations/balance                BalanceRecord: there while preferred leaders are not elected by themselves
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 TERMS_MAX: Final = 100
-"""Of controllers that are remembered."""
+"""The number of controllers in the history."""
 
 
 class OperationKeys:
-    """The keys in this room's directory, which ends with a slash."""
+    """The keys in this directory, which ends with a slash."""
 
     __slots__ = ("balance", "controller_history", "directory", "drains")
 
@@ -29,7 +29,7 @@ class OperationKeys:
         return f"{self.drains}{node_id}"
 
     def kind_of(self, key: str) -> type[DrainRecord] | type[BalanceRecord] | type[ControllerHistoryRecord] | None:
-        """What the key stands for; None: nothing that this version knows."""
+        """Return what the key stands for; None: unknown to this version."""
         if key.startswith(self.drains):
             return DrainRecord
         return {self.balance: BalanceRecord, self.controller_history: ControllerHistoryRecord}.get(key)
@@ -47,15 +47,15 @@ class OperationKeys:
 @dataclass(slots=True, frozen=True)
 class DrainRecord:
     node_id: int
-    # All of its replicas go too; otherwise it leads nothing, and stays in sync.
+    # All of its replicas are moved too; otherwise it leads nothing, and stays in sync.
     move_replicas: bool
-    # Wall clock.
+    # Wall clock time.
     since_ms: int
 
 
 @dataclass(slots=True, frozen=True)
 class BalanceRecord:
-    """The balance of leaders is paused. Wall clock."""
+    """The balance of leaders is paused. Wall clock time."""
 
     paused_since_ms: int
 
@@ -65,13 +65,13 @@ class ControllerTermRecord:
     controller_epoch: int
     controller_id: str
     address: str
-    # Wall clock of the claim, by the claimer.
+    # Wall clock time of the claim, by the claimer.
     since_ms: int
 
 
 @dataclass(slots=True, frozen=True)
 class ControllerHistoryRecord:
-    """The last terms in their order, TERMS_MAX at most."""
+    """The last terms in order, at most TERMS_MAX."""
 
     terms: tuple[ControllerTermRecord, ...] = ()
 

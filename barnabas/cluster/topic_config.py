@@ -1,7 +1,7 @@
-"""TopicConfig: one topic's configuration as the log acts on it, made of overrides on top of defaults.
+"""TopicConfig: one topic's effective configuration, made of overrides on top of defaults.
 
-The controller refuses by it what no logstore could take, and logstores act on it: one place, so that the two can't
-disagree. The keys themselves are in `barnabas.cluster.topic_config_keys`.
+The controller refuses by it what no logstore could apply, and logstores use it: one implementation, so that the two
+can't disagree. The keys themselves are in `barnabas.cluster.topic_config_keys`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TopicConfig:
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str]) -> TopicConfig | str:
-        """Defaults with `overrides` (Kafka's dotted names) on top; a message for the client if one is wrong."""
+        """Apply `overrides` (Kafka's dotted names) to the defaults; return a message for the client if one is wrong."""
         config = cls.parse(overrides)
         if isinstance(config, str):
             return config
@@ -62,7 +62,7 @@ class TopicConfig:
 
     @classmethod
     def parse(cls, overrides: Mapping[str, str]) -> TopicConfig | str:
-        """The same without a look at what contradicts each other: a new default must not stop a topic from working."""
+        """The same without checking keys against each other: a new default must not stop a topic from working."""
         for name in overrides:
             if name not in TOPIC_KEYS:
                 return f"Unknown topic config name: {name}"

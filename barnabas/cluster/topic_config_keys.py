@@ -1,9 +1,10 @@
-"""Every configuration key of a topic in Kafka 4.3: type, default, bounds, what it does, and whose defaults it follows.
+"""Every configuration key of a topic in Kafka 4.3: type, default, bounds, effect, and the broker keys it inherits from.
 
-This table is the one declaration of each: `TopicConfig` and the settings of logstores take defaults and bounds from it.
+This table is the only declaration of each: `TopicConfig` and the settings of logstores take defaults and bounds from
+it.
 
-A topic's key follows the broker keys named in `synonyms`, the first that is set (KIP-226). Sources: Kafka's LogConfig
-and ServerTopicConfigSynonyms; a test holds names, types, defaults and synonyms to Kafka's own.
+A topic's key inherits from the broker keys named in `synonyms`, the first that is set (KIP-226). Sources: Kafka's
+LogConfig and ServerTopicConfigSynonyms; a test compares names, types, defaults and synonyms with Kafka's own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
 @dataclass(slots=True, frozen=True)
 class Synonym:
-    """A broker key that topics follow; its number times `factor` is the topic's."""
+    """A broker key that topics inherit; its number times `factor` is the topic's."""
 
     name: str
     factor: int = 1
@@ -60,7 +61,7 @@ _KEYS: Final = (
         "cleanup.policy",
         _LIST,
         "delete",
-        "What becomes of old data: delete drops old segments, compact keeps the last record of each key.",
+        "How old data is removed: delete drops old segments, compact keeps the last record of each key.",
         choices=("compact", "delete"),
         synonyms=(Synonym("log.cleanup.policy"),),
     ),
@@ -68,7 +69,7 @@ _KEYS: Final = (
         "compression.gzip.level",
         _INT,
         "-1",
-        "How hard gzip tries, from 1 to 9; -1 is its default.",
+        "Compression level of gzip, from 1 to 9; -1 is its default.",
         Range(1, 9, -1),
         synonyms=(Synonym("compression.gzip.level"),),
     ),
@@ -76,7 +77,7 @@ _KEYS: Final = (
         "compression.lz4.level",
         _INT,
         "9",
-        "How hard lz4 tries, from 1 to 17.",
+        "Compression level of lz4, from 1 to 17.",
         Range(1, 17),
         synonyms=(Synonym("compression.lz4.level"),),
     ),
@@ -84,7 +85,7 @@ _KEYS: Final = (
         "compression.type",
         _STRING,
         "producer",
-        "The codec of stored batches; producer keeps whatever each batch came with.",
+        "Codec of stored batches; producer keeps the codec of each batch.",
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         synonyms=(Synonym("compression.type"),),
     ),
@@ -92,7 +93,7 @@ _KEYS: Final = (
         "compression.zstd.level",
         _INT,
         "3",
-        "How hard zstd tries, from -131072 to 22.",
+        "Compression level of zstd, from -131072 to 22.",
         Range(-131072, 22),
         synonyms=(Synonym("compression.zstd.level"),),
     ),
@@ -100,7 +101,7 @@ _KEYS: Final = (
         "delete.retention.ms",
         _LONG,
         str(DAY_MS),
-        "How long compaction keeps tombstones, so that a reader who began at the start sees every deletion.",
+        "How long compaction keeps tombstones, so that a consumer that started at the beginning sees every deletion.",
         Range(0),
         synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
     ),
@@ -108,7 +109,7 @@ _KEYS: Final = (
         "file.delete.delay.ms",
         _LONG,
         str(MINUTE_MS),
-        "How long the files of a dropped segment stay on disk.",
+        "How long the files of a deleted segment stay on disk.",
         Range(0),
         synonyms=(Synonym("log.segment.delete.delay.ms"),),
     ),
@@ -116,7 +117,7 @@ _KEYS: Final = (
         "flush.messages",
         _LONG,
         str(INT64_MAX),
-        "Flush the log to disk after so many records.",
+        "Flush the log to disk after this many records.",
         Range(1),
         synonyms=(Synonym("log.flush.interval.messages"),),
     ),
@@ -124,7 +125,7 @@ _KEYS: Final = (
         "flush.ms",
         _LONG,
         str(INT64_MAX),
-        "Flush the log to disk when a record has waited so long for it.",
+        "Flush the log to disk when a record has waited this long.",
         Range(0),
         synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
     ),
@@ -133,7 +134,7 @@ _KEYS: Final = (
         "index.interval.bytes",
         _INT,
         "4096",
-        "How many bytes of log lie between two entries of the offset index.",
+        "Bytes of log between two entries of the offset index.",
         Range(0),
         synonyms=(Synonym("log.index.interval.bytes"),),
     ),
@@ -158,7 +159,7 @@ _KEYS: Final = (
         "max.compaction.lag.ms",
         _LONG,
         str(INT64_MAX),
-        "A record is compacted after so long at the latest.",
+        "Maximum time before a record is compacted.",
         Range(1),
         synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
     ),
@@ -166,7 +167,7 @@ _KEYS: Final = (
         "max.message.bytes",
         _INT,
         "1048588",
-        "The largest batch that is taken, as it comes, compressed or not.",
+        "Maximum size of a batch as it is sent, compressed or not.",
         Range(0),
         synonyms=(Synonym("message.max.bytes"),),
     ),
@@ -174,7 +175,7 @@ _KEYS: Final = (
         "message.timestamp.after.max.ms",
         _LONG,
         str(HOUR_MS),
-        "How far ahead of the broker's clock a record's create time may be.",
+        "Maximum time that a record's create time may be ahead of the broker's clock.",
         Range(0),
         synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
     ),
@@ -182,7 +183,7 @@ _KEYS: Final = (
         "message.timestamp.before.max.ms",
         _LONG,
         str(INT64_MAX),
-        "How far behind the broker's clock a record's create time may be.",
+        "Maximum time that a record's create time may be behind the broker's clock.",
         Range(0),
         synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
     ),
@@ -198,7 +199,7 @@ _KEYS: Final = (
         "min.cleanable.dirty.ratio",
         _DOUBLE,
         "0.5",
-        "The part of a log that is not compacted yet from which on compacting it pays.",
+        "Minimum fraction of a log that is not compacted yet for it to be cleaned.",
         Range(0, 1),
         synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
     ),
@@ -206,7 +207,7 @@ _KEYS: Final = (
         "min.compaction.lag.ms",
         _LONG,
         "0",
-        "A record is not compacted before it is so old.",
+        "Minimum age of a record before it is compacted.",
         Range(0),
         synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
     ),
@@ -214,7 +215,7 @@ _KEYS: Final = (
         "min.insync.replicas",
         _INT,
         "1",
-        "How many replicas have to be in sync for a produce with acks=all to be taken.",
+        "Minimum replicas in sync for a produce with acks=all to be accepted.",
         Range(1),
         synonyms=(Synonym("min.insync.replicas"),),
     ),
@@ -222,7 +223,7 @@ _KEYS: Final = (
         "preallocate",
         _BOOLEAN,
         "false",
-        "Whether a new segment takes its whole size on disk at once.",
+        "Whether a new segment's file is preallocated.",
         synonyms=(Synonym("log.preallocate"),),
     ),
     TopicKey(
@@ -241,20 +242,20 @@ _KEYS: Final = (
         "remote.storage.enable",
         _BOOLEAN,
         "false",
-        "Whether the topic uses tiered storage, which Barnabas has not.",
+        "Whether the topic uses tiered storage, which Barnabas does not have.",
     ),
     TopicKey(
         "retention.bytes",
         _LONG,
         "-1",
-        "Old segments are dropped while a partition is larger than this; -1 is no limit.",
+        "Old segments are deleted while a partition is larger than this; -1 is unlimited.",
         synonyms=(Synonym("log.retention.bytes"),),
     ),
     TopicKey(
         "retention.ms",
         _LONG,
         str(7 * DAY_MS),
-        "Segments are dropped when their last record is older than this; -1 is no limit.",
+        "Segments are deleted when their last record is older than this; -1 is unlimited.",
         Range(-1),
         synonyms=(
             Synonym("log.retention.ms"),
@@ -274,7 +275,7 @@ _KEYS: Final = (
         "segment.index.bytes",
         _INT,
         "10485760",
-        "A segment is closed when its offset index has grown to this.",
+        "A segment is closed when its offset index has reached this size.",
         Range(4),
         synonyms=(Synonym("log.index.size.max.bytes"),),
     ),
@@ -282,7 +283,7 @@ _KEYS: Final = (
         "segment.jitter.ms",
         _LONG,
         "0",
-        "By how much at most segment.ms is shortened at random, so that segments do not all close at once.",
+        "Maximum random reduction of segment.ms, so that segments do not all close at once.",
         Range(0),
         synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", HOUR_MS)),
     ),
@@ -290,7 +291,7 @@ _KEYS: Final = (
         "segment.ms",
         _LONG,
         str(7 * DAY_MS),
-        "A segment is closed when it is so old, even if it is not full.",
+        "A segment is closed at this age, even if it is not full.",
         Range(1),
         synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", HOUR_MS)),
     ),
@@ -298,17 +299,17 @@ _KEYS: Final = (
         "unclean.leader.election.enable",
         _BOOLEAN,
         "false",
-        "Whether a replica that is not in sync may lead when no other is left, at the price of lost records.",
+        "Whether a replica that is not in sync may be elected when no other is left, which loses records.",
         synonyms=(Synonym("unclean.leader.election.enable"),),
     ),
 )
 
 TOPIC_KEYS: Final[dict[str, TopicKey]] = {key.name: key for key in _KEYS}
-"""By name, in the order of the names."""
+"""All keys by name, in the order of the names."""
 
 
 def default_of(name: str) -> Any:
-    """The default of a topic's key as a value, of the type that the key has; a list as text, separated by commas."""
+    """Return the default of a topic's key as a value of the key's type; a list as text, separated by commas."""
     key = TOPIC_KEYS[name]
     assert key.default is not None
     value = key.parse(key.default)

@@ -1,4 +1,4 @@
-"""All families that any process of Barnabas may report: what the modules `*_families` beside this one declare.
+"""All families that any process of Barnabas may report: those declared in the `*_families` modules.
 
 docs/reference/metrics.md is made of it, and the dashboard and the alert rules are held to it.
 """
@@ -13,7 +13,7 @@ from barnabas.metrics.family import Family
 
 
 def _declared() -> dict[str, tuple[Family, ...]]:
-    """By module, in the order of their declaration. Raises where two have one name: they could not be told apart."""
+    """Families by module, in the order of declaration. Raises if two have the same name."""
     by_module: dict[str, tuple[Family, ...]] = {}
     names: set[str] = set()
     for found in sorted(pkgutil.iter_modules(barnabas.metrics.__path__), key=lambda found: found.name):

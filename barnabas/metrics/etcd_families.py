@@ -1,4 +1,4 @@
-"""Of etcd, as each service that speaks with it sees it; and of the lease that keeps the service registered there."""
+"""etcd, as each service that uses it sees it; and the lease that keeps the service registered there."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from barnabas.metrics.family import Family, Kind
 REQUEST_TIME = Family(
     "barnabas_etcd_request_time_ms",
     Kind.HISTOGRAM,
-    "From a request to etcd to its answer or failure, each attempt for itself.",
+    "Time from a request to etcd to its answer or failure, for each attempt.",
     ("operation",),
 )
 ERRORS = Family(
     "barnabas_etcd_request_errors",
     Kind.COUNTER,
-    "Requests to etcd that failed, by gRPC's status; of a transaction that was lost nobody knows what became of it.",
+    "Requests to etcd that failed, by gRPC's status; a transaction that failed may have been applied.",
     ("operation", "status"),
 )
-WATCH_EVENTS = Family("barnabas_etcd_watch_events", Kind.COUNTER, "Changes that the watch has brought.")
-WATCH_RESTARTS = Family("barnabas_etcd_watch_restarts", Kind.COUNTER, "Watches that ended, and were begun again.")
+WATCH_EVENTS = Family("barnabas_etcd_watch_events", Kind.COUNTER, "Changes that the watch has delivered.")
+WATCH_RESTARTS = Family("barnabas_etcd_watch_restarts", Kind.COUNTER, "Watches that ended and were restarted.")
 LEASE_AGE = Family(
     "barnabas_etcd_lease_renewal_age_ms",
     Kind.GAUGE,
-    "How long ago the last renewal of the service's lease was sent that etcd has answered.",
+    "Time since the last successful renewal of the service's lease was sent.",
 )
 LEASE_TTL = Family("barnabas_etcd_lease_ttl_ms", Kind.GAUGE, "The time to live of the service's lease.")
 REGISTRATIONS = Family(
-    "barnabas_etcd_registrations", Kind.COUNTER, "Registrations of the service: more than one, and a lease was lost."
+    "barnabas_etcd_registrations",
+    Kind.COUNTER,
+    "Registrations of the service: more than one means that a lease was lost.",
 )

@@ -1,4 +1,4 @@
-"""What a metric is: its family, declared once, and the samples that a process has of it.
+"""Metric families, each declared once, and the samples that a process has of them.
 
 Families are declared in the modules beside this one, by what they measure; nothing may report a sample of a family that
 is not declared, and dashboards, alerts and docs/reference/metrics.md are held to the same declarations. Names are
@@ -24,7 +24,7 @@ class Kind(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Family:
-    """`name` is without the `_total` that exposition puts behind counters; `labels` are names, in order."""
+    """`name` is without the `_total` suffix of counters in the exposition; `labels` are names, in order."""
 
     name: str
     kind: Kind
@@ -34,7 +34,7 @@ class Family:
 
 @dataclass(slots=True, frozen=True)
 class Sample:
-    """One value at one time. `labels` are values, in the order of the family's names; counters only ever grow."""
+    """One value at one time. `labels` are values, in the order of the family's names; counters never decrease."""
 
     family: Family
     labels: tuple[str, ...]
@@ -42,6 +42,6 @@ class Sample:
 
 
 class Measured(Protocol):
-    """A part of a service that has something to report. Called at a scrape, never in the path of a request."""
+    """A part of a service that reports samples. Called at a scrape, never in the path of a request."""
 
     def samples(self) -> Iterable[Sample]: ...

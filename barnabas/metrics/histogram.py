@@ -1,25 +1,27 @@
-"""Histogram: how often, by upper bounds that never change; cheap to add to, and exact to merge."""
+"""Histogram: counts by fixed upper bounds; cheap to add to, and exact to merge."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-# Of times, in microseconds: from a turn of an idle loop to the longest wait that a client may ask for, three a decade.
+# Bounds of times, in microseconds: from a turn of an idle loop to the longest wait that a client may request, three per
+# decade.
 TIME_BOUNDS_US = (
     50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
     1_000_000, 2_000_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
 )  # fmt: skip
 
-# Of sizes.
+# Bounds of sizes.
 BYTE_BOUNDS = (128, 256, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
 
 
 @dataclass(slots=True)
 class Histogram:
-    """`counts` has one more entry than `bounds`: what was above all of them. A value counts under its own bound.
+    """`counts` has one more entry than `bounds`: for values above all of them. A value equal to a bound counts under
+    it.
 
-    `unit` is what the values and bounds are divided by when they are told (1000: microseconds become milliseconds).
+    `unit` is the divisor of values and bounds when they are reported (1000: microseconds become milliseconds).
     """
 
     bounds: tuple[int, ...] = TIME_BOUNDS_US
@@ -35,7 +37,7 @@ class Histogram:
         self.sum += value
 
     def merge(self, other: Histogram) -> None:
-        """Both have the same bounds."""
+        """Both must have the same bounds."""
         assert self.bounds == other.bounds, "histograms of one family have one set of bounds"
         for index, count in enumerate(other.counts):
             self.counts[index] += count

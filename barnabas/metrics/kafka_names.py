@@ -1,6 +1,6 @@
-"""Where Kafka has the same number: the MBean, or the attribute of one (`type=…:attribute`), by the family's name.
+"""Kafka's name of each metric that Kafka has too: the MBean, or one of its attributes (`type=…:attribute`), by family.
 
-A family's name is what Prometheus' JMX exporter makes of it: a test holds the two together.
+A family's name is what Prometheus' JMX exporter makes of it: a test compares the two.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _MBEANS: Final = (
 
 
 def exported_name(mbean: str) -> str:
-    """What the JMX exporter's usual rules make of it."""
+    """Return the name that the JMX exporter's usual rules produce."""
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r":type=|,name=", "_", mbean).lower())
 
 

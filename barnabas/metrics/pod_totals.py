@@ -1,8 +1,8 @@
-"""PodTotals: what the processes of a pod have told, as one; counters never fall, whoever of them dies.
+"""PodTotals: the samples of all processes of a pod as one; counters never decrease, even if a process dies.
 
-Counters and histograms are sums over all processes that ever were. One that does not answer this time counts as it did
-the last time; one that is gone is kept as a sum, its gauges are forgotten. Gauges of one family and labels are added up
-over those that have answered; where the processes are to be told apart, a label says which it is.
+Counters and histograms are sums over all processes that ever existed. One that does not answer counts with its last
+values; one that has ended is kept in the sum, and its gauges are dropped. Gauges of one family and labels are added up
+over those that have answered; if processes must be distinguished, a label identifies them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Sums:
 
 
 class PodTotals:
-    """`process` tells one process from every other one, those before it included: a serial number, not its place."""
+    """`process` distinguishes one process from every other, including earlier ones: a serial number, not an index."""
 
     def __init__(self) -> None:
         self._last: dict[Hashable, list[Sample]] = {}
@@ -53,13 +53,13 @@ class PodTotals:
         self._last[process] = list(samples)
 
     def gone(self, process: Hashable) -> None:
-        """One that has told nothing leaves nothing behind."""
+        """A process that has never answered leaves nothing."""
         for sample in self._last.pop(process, ()):
             if sample.family.kind is not Kind.GAUGE:
                 self._of_the_gone.add_sample(sample)
 
     def samples(self, answered: Collection[Hashable]) -> list[Sample]:
-        """Of all; gauges of those only that have `answered` this time."""
+        """Return the samples of all processes; gauges only of those that have `answered` this time."""
         sums = _Sums()
         for sample in self._of_the_gone.samples():
             sums.add_sample(sample)

@@ -1,4 +1,4 @@
-"""The samples of one process as bytes, for the process of its pod that is scraped."""
+"""The samples of one process as bytes, for the process of its pod that serves scrapes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def pack(samples: Iterable[Sample]) -> bytes:
 
 
 def unpack(data: bytes) -> list[Sample]:
-    """What `pack` has packed in another process of the same pod, hence of the same version."""
+    """Unpack what `pack` has packed in another process of the same pod, and so of the same version."""
     return [Sample(FAMILIES[each.family], each.labels, _unpacked(each.value)) for each in _decoder.decode(data)]
 
 
 def _packed(value: float | Histogram) -> float | _Histogram:
-    """What is true counts as one."""
+    """True counts as 1."""
     if isinstance(value, Histogram):
         return _Histogram(value.bounds, value.unit, value.counts, value.sum)
     return float(value)

@@ -1,7 +1,7 @@
-"""Codecs, as the cores see them: functions from bytes to bytes, by the number in a batch's attributes.
+"""Codecs, as the cores see them: functions from bytes to bytes, by their number in a batch's attributes.
 
-`barnabas.runtime.compression` is the real thing. The work is the producer's to choose, so whoever opens batches bounds
-what may come out, and does it where nobody waits: on a worker, as an effect.
+`barnabas.runtime.compression` implements them. A producer determines how much work a batch is, so code that opens
+batches limits the output, and runs where it delays no other request: on a worker, as an effect.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 Buffer = bytes | bytearray | memoryview
 
 Decompress = Callable[[int, Buffer, int], bytes | None]
-"""(codec, data, limit in bytes) → what the data holds; None when it is broken, of an unknown codec, or holds more
-than the limit.
+"""(codec, data, limit in bytes) → the decompressed data; None if it is corrupt, of an unknown codec, or exceeds the
+limit.
 """
 
 Compress = Callable[[int, Buffer, int | None], bytes]
@@ -26,4 +26,6 @@ class Codecs(NamedTuple):
 
 
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What one batch may hold when it has to be opened: more is refused as broken, however small it came."""
+"""The maximum decompressed size of one batch that has to be opened: more is refused as corrupt, however small it was
+compressed.
+"""

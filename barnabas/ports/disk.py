@@ -1,8 +1,8 @@
-"""The disk, as the cores see it: named files, positions, and an explicit line between written and durable.
+"""The disk, as the cores see it: named files, positions, and an explicit distinction between written and durable.
 
 `services.logstore.shell.posix_disk` is the real one; the simulation's loses what was not flushed. Paths are absolute
-strings with `/` between their parts. Every operation may raise `DiskError`, and nothing else that a caller needs to
-know of.
+strings with `/` between their parts. Every operation may raise `DiskError`, and nothing else that a caller has to
+handle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class DiskErrorKind(Enum):
-    """What went wrong, by the errno that named it; everything that is not listed is an I/O error."""
+    """The kind of failure, by errno; everything that is not listed is an I/O error."""
 
     NOT_FOUND = "ENOENT"
     NO_SPACE = "ENOSPC"
@@ -27,7 +27,7 @@ class DiskErrorKind(Enum):
 
 
 class DiskError(Exception):
-    """An operation on `path` failed. The caller decides how far the damage goes: mostly the whole log directory."""
+    """An operation on `path` failed. The caller decides how far the damage reaches: mostly the whole log directory."""
 
     def __init__(self, kind: DiskErrorKind, operation: str, path: str) -> None:
         """`operation` begins with "flush" for those that make something durable, and for no other."""
@@ -38,18 +38,20 @@ class DiskError(Exception):
 
     @property
     def is_lack_of_room(self) -> bool:
-        """Nothing is broken, there is only no room. A flush that fails is another matter, for whatever reason: what it
-        should have made durable may be gone.
+        """Whether only space is lacking, and nothing is broken. A flush that fails is another matter, for any reason:
+        what it should have made durable may be lost.
         """
         return self.kind is DiskErrorKind.NO_SPACE and not self.operation.startswith("flush")
 
 
 class DiskFile(Protocol):
-    """An open file. It stays open while anybody holds it (a read under way included), even when removed or renamed."""
+    """An open file. It stays open while it is referenced (for example by a read in progress), even when removed or
+    renamed.
+    """
 
     @property
     def path(self) -> str:
-        """The path it was opened at; a rename does not change it."""
+        """The path at which it was opened; a rename does not change it."""
         ...
 
 
@@ -62,22 +64,22 @@ class DirectoryEntry:
 
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> DiskFile:
-        """Open for reading and writing. `create` makes an empty file where none is; without it NOT_FOUND.
+        """Open for reading and writing. `create` creates an empty file if there is none; without it NOT_FOUND.
 
-        Cheap for what has been opened before: the disk keeps as many files open as is good. So nobody holds a file
-        for longer than it takes to use it.
+        Cheap for what has been opened before: the disk keeps files open as it sees fit. So callers hold a file only
+        while they use it.
         """
         ...
 
     def size(self, file: DiskFile) -> int: ...
 
     def read_at(self, file: DiskFile, position: int, length: int) -> bytes:
-        """The bytes at `position`: fewer than `length` only where the file ends."""
+        """Return the bytes at `position`: fewer than `length` only if the file ends."""
         ...
 
     def map(self, file: DiskFile) -> Buffer:
-        """The whole content as it is now, read only; pages come from the disk as they are touched. For files that
-        stay as they are.
+        """Return the whole present content, read only; pages are read from the disk as they are accessed. For files
+        that don't change.
         """
         ...
 
@@ -88,7 +90,7 @@ class Disk(Protocol):
     def truncate(self, file: DiskFile, byte_count: int) -> None: ...
 
     def flush(self, file: DiskFile) -> None:
-        """Make the content durable (fdatasync). After an error nothing unflushed may be trusted: never call it
+        """Make the content durable (fdatasync). After an error no unflushed data may be trusted: never call it
         again.
         """
         ...
@@ -98,23 +100,23 @@ class Disk(Protocol):
         ...
 
     def watch_volume(self, path: str) -> None:
-        """A directory is taken into use: whatever of its volume can't be written back from here on, `flush_volume`
-        tells of.
+        """Start using a directory: `flush_volume` reports everything of its volume that can't be written back from here
+        on.
         """
         ...
 
     def is_one_volume(self, path: str, directories: Sequence[str]) -> bool:
-        """Whether `flush_volume` of `path`, which is watched, does for what is in these directories."""
+        """Whether `flush_volume` of `path`, which is watched, covers these directories."""
         ...
 
     def flush_volume(self, path: str) -> None:
-        """Make everything on the volume of `path` durable, contents and names. An error is one of any file, at any time
-        since `watch_volume`, and nothing unflushed may be trusted after it.
+        """Make everything on the volume of `path` durable, contents and names. An error may be about any file, at any
+        time since `watch_volume`, and no unflushed data may be trusted after it.
         """
         ...
 
     def read_file(self, path: str) -> bytes:
-        """A small file, whole."""
+        """Return the content of a small file."""
         ...
 
     def replace_file(self, path: str, content: bytes) -> None:
@@ -128,21 +130,21 @@ class Disk(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def modified_ms(self, path: str) -> int:
-        """When a file was written last, by the wall clock."""
+        """Return when a file was last written, by the wall clock."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """(total, usable) bytes of the volume that holds `path`."""
+        """Return (total, usable) bytes of the volume that contains `path`."""
         ...
 
     def list(self, path: str) -> list[DirectoryEntry]:
-        """The entries of a directory, sorted by name."""
+        """Return the entries of a directory, sorted by name."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory; one that exists already is fine.
+        """Create a directory; an existing one is fine.
 
-        Its parent has to be there: where a disk is not mounted any more, nothing is to be written in its place.
+        Its parent must exist: if a disk is not mounted any more, nothing must be written in its place.
         """
         ...
 

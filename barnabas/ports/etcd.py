@@ -1,6 +1,6 @@
 """etcd, as the cores see it: values for keys, transactions, leases and watches. No I/O.
 
-`barnabas.runtime.etcd` carries them over gRPC; `tests/sim/etcd_model.py` answers them in memory. Keys are text, values
+`barnabas.runtime.etcd` sends them over gRPC; `tests/sim/etcd_model.py` implements them in memory. Keys are text, values
 bytes. A revision counts changes of the whole store; a key that does not exist has revision 0.
 """
 
@@ -14,7 +14,9 @@ NO_LEASE = 0
 
 
 class AmbiguousResult(Exception):  # noqa: N818  (an outcome, not a failure)
-    """Whether a Txn was applied is unknown: its answer was lost. Read back; never send it again unread."""
+    """It is unknown whether a Txn was applied, because its answer was lost. Read back; never send it again without
+    reading.
+    """
 
 
 class EtcdRefused(Exception):  # noqa: N818  (an outcome, not a failure)
@@ -28,7 +30,7 @@ class CompareTarget(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Compare:
-    """Holds when the key's revision of that kind equals `revision`; 0: when the key does not exist."""
+    """Holds if the key's revision of that kind equals `revision`; 0: if the key does not exist."""
 
     key: str
     target: CompareTarget
@@ -63,7 +65,7 @@ Operation: TypeAlias = Put | Delete | Get
 
 @dataclass(slots=True, frozen=True)
 class Txn:
-    """All compares hold: `success` happens, as one revision. Otherwise `failure` does."""
+    """If all compares hold, `success` is applied, as one revision; otherwise `failure` is."""
 
     compares: tuple[Compare, ...]
     success: tuple[Operation, ...]
@@ -83,7 +85,8 @@ class KeyValue:
 class TxnResult:
     """`revision` is the store's after the Txn: the one it made, if it changed anything.
 
-    `reads` has an item per operation of the branch taken: what a Get read, sorted by key; empty for the others.
+    `reads` has an item per operation of the branch that was applied: what a Get read, sorted by key; empty for the
+    others.
     """
 
     succeeded: bool
@@ -93,7 +96,9 @@ class TxnResult:
 
 @dataclass(slots=True, frozen=True)
 class WatchEvent:
-    """A change of one key. Of a deletion `key_value` has the key and, as mod_revision, the revision of the deletion."""
+    """A change of one key. For a deletion `key_value` has the key and, as mod_revision, the revision of the
+    deletion.
+    """
 
     key_value: KeyValue
     deleted: bool = False
@@ -101,7 +106,9 @@ class WatchEvent:
 
 @dataclass(slots=True, frozen=True)
 class Snapshot:
-    """Everything under a prefix at one revision, sorted by key: how a watch begins, and goes on after a compaction."""
+    """Everything under a prefix at one revision, sorted by key: how a watch begins, and continues after a
+    compaction.
+    """
 
     revision: int
     key_values: tuple[KeyValue, ...]
@@ -109,7 +116,7 @@ class Snapshot:
 
 @dataclass(slots=True, frozen=True)
 class WatchBatch:
-    """What changed after the Snapshot or batch before, in order; all changes of a revision are in one batch.
+    """The changes after the previous Snapshot or batch, in order; all changes of a revision are in one batch.
 
     `revision` is the last event's.
     """
@@ -119,7 +126,7 @@ class WatchBatch:
 
 
 def prefix_end(prefix: str) -> str:
-    """The `range_end` that makes a range of every key that begins with `prefix` (not empty, ASCII)."""
+    """Return the `range_end` of the range of every key that begins with `prefix` (not empty, ASCII)."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 

@@ -1,8 +1,9 @@
-"""The C allocator, told that buffers of a megabyte come and go all the time.
+"""Configure the C allocator for buffers of a megabyte that are allocated and freed all the time.
 
-glibc gives every allocation over 128 KiB pages of its own, fresh from the kernel, and returns them when it is freed. A
-broker's record buffers are of that size: each megabyte read or sent then costs 256 page faults. Kept, the pages of one
-buffer serve the next. Measured on two cores: a third to a half of a gateway's system time for bulk fetches.
+glibc gives every allocation over 128 KiB its own pages, fresh from the kernel, and returns them when it is freed. A
+broker's record buffers are of that size: each megabyte read or sent then costs 256 page faults. If kept, the pages of
+one buffer are reused for the next. Measured on two cores: a third to a half of a gateway's system time for bulk
+fetches.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ _M_MMAP_THRESHOLD: Final = -3
 MMAP_THRESHOLD_BYTES: Final = 32 << 20
 """The largest that glibc allows (HEAP_MAX / 2)."""
 TRIM_THRESHOLD_BYTES: Final = 128 << 20
-"""What a process keeps for its next buffers rather than giving it back."""
+"""How much a process keeps for its next buffers rather than returning it."""
 TOP_PAD_BYTES: Final = 8 << 20
 
 
 def keep_large_buffers() -> bool:
-    """Call once, early, in a process on the data path; False where the C library has no `mallopt` (musl)."""
+    """Call once, early, in a process on the data path. Returns False if the C library has no `mallopt` (musl)."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

@@ -11,7 +11,7 @@ def monotonic_ms() -> int:
 
 
 def monotonic_us() -> int:
-    """The same clock in microseconds: what requests are timed by."""
+    """The same clock in microseconds: for timing requests."""
     return time.monotonic_ns() // 1_000
 
 

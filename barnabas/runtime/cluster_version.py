@@ -1,4 +1,4 @@
-"""Looking at the cluster's version before anything is done with it."""
+"""Check the cluster's version before using it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _POLL_S: Final = 0.2
 
 
 class VersionRefused(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
-    """This version must leave the cluster alone."""
+    """This version must not use the cluster."""
 
 
 async def check_cluster_version(etcd: EtcdClient, keys: Keys) -> int:
-    """The mod revision of what was looked at, 0 where there is no such key: who acts by it has the Txn compare that.
+    """Return the mod revision of the version that was checked, 0 if there is no such key: Txns based on it compare
+    that.
 
-    Waits for etcd as long as it takes. Raises VersionRefused.
+    Wait for etcd indefinitely. Raises VersionRefused.
     """
     while True:
         try:

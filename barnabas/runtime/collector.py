@@ -1,6 +1,6 @@
-"""The garbage collector in the process of an event loop: a little at a time, and in full between turns.
+"""Garbage collection in the process of an event loop: a little at a time, and full collections between turns.
 
-Nearly all that a request leaves behind is freed by its reference counts. A collection looks at everything of its
+Nearly everything that a request leaves behind is freed by reference counts. A collection checks everything of its
 generation at once, and nothing else runs meanwhile: a full one over a large image, or over the elements of a large
 request, would be a turn of its own of a hundred milliseconds. So the young generations are small, and a full collection
 happens when the loop has nothing to do, and holds nothing that is large and will soon be freed: the longer one takes,
@@ -15,14 +15,14 @@ from typing import Final
 
 _YOUNG_OBJECTS: Final = 5_000
 _MIDDLE_COLLECTIONS: Final = 5
-"""Collections of the young generation between two of the middle one, which then has 30,000 objects at most."""
+"""Collections of the young generation between two of the middle one, which then has at most 30,000 objects."""
 _FULL_COLLECTIONS: Final = 10_000
-"""Collections of the middle generation between two full ones, where the loop never waits or a full one takes long: so
-that cycles do not fill the memory."""
+"""Collections of the middle generation between two full ones, if the loop never waits or a full one takes long: so that
+cycles do not fill the memory."""
 _FULL_WHEN_IDLE_MIN: Final = 100
-"""The same where the loop waits: some millions of objects that stayed."""
+"""The same if the loop waits: some millions of objects that stayed."""
 _FULL_WHEN_IDLE_PER_MS: Final = 50
-"""And for each millisecond that the full one before took."""
+"""And for each millisecond that the previous full one took."""
 
 
 class Collector:
@@ -35,12 +35,12 @@ class Collector:
         100 ms, and reference counts will free it."""
 
     def begin(self) -> None:
-        """Call when the process has loaded its code: what exists now lives as long as the process."""
+        """Call when the process has loaded its code: objects that exist now live as long as the process."""
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _MIDDLE_COLLECTIONS, _FULL_COLLECTIONS)
 
     def loop_is_idle(self) -> None:
-        """The event loop is about to wait: do a full collection if one is due."""
+        """The event loop is about to wait: run a full collection if one is due."""
         if self.is_postponed or gc.get_count()[2] < self._due_after:
             return
         began_ns = perf_counter_ns()
@@ -50,4 +50,4 @@ class Collector:
 
 
 COLLECTOR: Final = Collector()
-"""Of this process."""
+"""The collector of this process."""

@@ -1,8 +1,8 @@
-"""The four codecs of record batches, both ways. What a batch claims to hold is never believed: every codec stops at
-the limit that its caller gives, and a length is held against the bytes that are there before anything is allocated.
+"""The four codecs of record batches, both ways. A batch's claims about its size are never trusted: every codec stops at
+the limit that its caller gives, and a length is checked against the existing bytes before anything is allocated.
 
-What is written is what Kafka's own clients read: snappy in snappy-java's blocks, lz4 frames of independent blocks
-(KIP-57: Java refuses linked ones).
+The output is what Kafka's own clients read: snappy in snappy-java's blocks, lz4 frames of independent blocks (KIP-57:
+Java refuses linked ones).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import cramjam
 from barnabas.ports.compression import Buffer, Codecs
 from barnabas.wire.record_batch import Compression
 
-# snappy-java's framing, which Java clients use: magic, two versions, then blocks with their lengths in front.
+# snappy-java's framing, which Java clients use: magic, two versions, then blocks preceded by their lengths.
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_LENGTH: Final = Struct(">i")
-# A copy of snappy's takes 3 bytes for 64 at most. What claims more is no snappy, and its buffer is never made.
+# A copy of snappy's takes 3 bytes for at most 64. Data that claims more is not snappy, and its buffer is not allocated.
 _SNAPPY_RATIO_MAX: Final = 22
 
-# Larger ones come fresh from the kernel, which takes longer than to fill one.
+# Larger ones come fresh from the kernel, which takes longer than filling one.
 _FIRST_BUFFER_BYTES: Final = 64 * 1024
 _GZIP_WINDOW_BITS: Final = 31
 _GZIP_PIECE_BYTES: Final = 16 * 1024
@@ -35,7 +35,9 @@ _LEVEL_DEFAULTS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes | None:
-    """What `data` holds; None when it is broken, of an unknown codec, or holds more than `limit` bytes or there are."""
+    """Return the decompressed data; None if it is corrupt, of an unknown codec, or exceeds `limit` bytes or those that
+    exist.
+    """
     try:
         match codec:
             case Compression.GZIP:
@@ -77,15 +79,15 @@ CODECS: Final = Codecs(decompress, compress)
 
 
 def _gunzip(data: Buffer, limit: int) -> bytes | None:
-    """All members of the file, as Java's GZIPInputStream reads them."""
+    """Decompress all members of the file, as Java's GZIPInputStream does."""
     view = memoryview(data)
     contents = []
     position = 0
     stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
     while position < len(view):
-        # In pieces: zlib copies what follows a member, and very many small ones would be copied very many times.
+        # In pieces: zlib copies what follows a member, and many small ones would be copied many times.
         piece = view[position : position + _GZIP_PIECE_BYTES]
-        # A limit of 0 would mean none to zlib.
+        # For zlib a limit of 0 would mean none.
         content = stream.decompress(piece, limit + 1)
         limit -= len(content)
         if limit < 0:
@@ -134,7 +136,7 @@ def _snappy(data: memoryview) -> bytes:
 
 
 def _into_buffer(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytes | None:
-    """Into a buffer that grows up to the limit: frames need not say how much they hold, and may lie."""
+    """Decompress into a buffer that grows up to the limit: frames need not give their size, and may be wrong."""
     size = min(limit, max(_FIRST_BUFFER_BYTES, 4 * len(data)))
     while True:
         buffer = bytearray(size)

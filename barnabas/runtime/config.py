@@ -1,15 +1,15 @@
-"""Kafka-style configuration: properties file, then environment, then `--set`, checked against a struct of the service.
+"""Kafka-style configuration: properties file, then environment, then `--set`, validated against a service's struct.
 
 A service declares a `msgspec.Struct`; its field `num_network_threads` is the key `num.network.threads` (another key by
-`msgspec.field(name="…")`), its annotation says type and bounds (`Annotated[int, msgspec.Meta(ge=1)]`, or those of the
-table of keys: `Annotated[int, bounds("num.network.threads")]`), its default the default. Lists are separated by
-commas, as Kafka's are.
+`msgspec.field(name="…")`), its annotation gives type and bounds (`Annotated[int, msgspec.Meta(ge=1)]`, or those of the
+table of keys: `Annotated[int, bounds("num.network.threads")]`), its default the default. Lists are separated by commas,
+as in Kafka.
 
 - A file has Java's properties syntax, in UTF-8 (a cut: Kafka's are Latin-1 with escapes, which are read too). It may be
-  one of Kafka's, with keys of all services in it: what has no effect in this one is told in the log, a line each.
-- `BARNABAS_NUM_NETWORK_THREADS` in the environment sets a key. Names that are no key are ignored there, as Kubernetes
+  one of Kafka's, with keys of all services in it: each key without effect in this one is logged in a line.
+- `BARNABAS_NUM_NETWORK_THREADS` in the environment sets a key. Names that are not keys are ignored there, as Kubernetes
   puts its own into every pod (`BARNABAS_GATEWAY_SERVICE_HOST`).
-- A key that nobody knows is an error that names the nearest known one: a typo must not become a default.
+- An unknown key is an error that names the nearest known one: a typo must not become a default.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ class ConfigError(ValueError):
 
 @dataclass(slots=True, frozen=True)
 class Loaded(Generic[S]):
-    """A service's configuration; each key as it started; and what its files say in vain, for the log."""
+    """A service's configuration, each key as it started, and keys of its files without effect, for the log."""
 
     config: S
     settings: dict[str, Setting]
     notices: list[Notice]
 
     def log_notices(self) -> None:
-        """A warning for each key without effect: call it when the log is configured."""
+        """Log a warning for each key without effect: call it when logging is configured."""
         for notice in self.notices:
             _log.warning("a key has no effect", key=notice.key, reason=notice.reason, limit_key=notice.key)
 
 
 def load_config(struct_type: type[S], argv: Sequence[str], *, program: str) -> Loaded[S]:
-    """The configuration of `program` by its arguments (`--config FILE`, `--set KEY=VALUE`) and environment.
+    """Load the configuration of `program` from its arguments (`--config FILE`, `--set KEY=VALUE`) and environment.
 
-    On an error one line goes to standard error and the process exits with 2.
+    On an error, print one line to standard error and exit with 2.
     """
     try:
         arguments = _parser(struct_type, program).parse_args(argv)
@@ -82,7 +82,7 @@ def load_config(struct_type: type[S], argv: Sequence[str], *, program: str) -> L
 
 
 def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) -> S:
-    """The struct of `values`: by key the text and where it was set. Raises ConfigError."""
+    """Build the struct from `values`: by key the text and where it was set. Raises ConfigError."""
     fields = _fields_by_key(struct_type)
     converted: dict[str, Any] = {}
     for key, (text, origin) in values.items():
@@ -96,12 +96,12 @@ def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) ->
     try:
         return struct_type(**converted)
     except (ValueError, TypeError) as error:
-        # From __post_init__, where a service checks keys against each other.
+        # From __post_init__, in which a service checks keys against each other.
         raise ConfigError(str(error)) from error
 
 
 def bounds(key: str) -> msgspec.Meta:
-    """The bounds of a broker key as `BROKER_KEYS` declares them, for the annotation of a service's field."""
+    """Return the bounds of a broker key as `BROKER_KEYS` declares them, for the annotation of a service's field."""
     declared = BROKER_KEYS[key].validator
     assert isinstance(declared, Range), f"{key}: no bounds"
     low = declared.low if declared.exception is None else min(declared.low or 0, declared.exception)
@@ -109,7 +109,7 @@ def bounds(key: str) -> msgspec.Meta:
 
 
 def settings_of(config: msgspec.Struct, given: Collection[str]) -> dict[str, Setting]:
-    """Each key as text; what is empty by default is unset. A value that another key has led to counts as given."""
+    """Return each key as text; what is empty by default is unset. A value derived from another key counts as given."""
     settings: dict[str, Setting] = {}
     for key, field in _fields_by_key(type(config)).items():
         value = _text(getattr(config, field.name))
@@ -174,7 +174,7 @@ def _convert(key: str, text: str, field_type: Any, origin: str) -> Any:
 
 
 def _allowed(field_type: Any, error: msgspec.ValidationError) -> str:
-    """What the field takes; msgspec tells types and bounds, but not the choices."""
+    """Describe what the field accepts; msgspec reports types and bounds, but not the choices."""
     bare_type = _without_annotation(field_type)
     if typing.get_origin(bare_type) is typing.Literal:
         return f"expected one of {', '.join(map(str, typing.get_args(bare_type)))}"
@@ -216,7 +216,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """As it would be in a file; None is unset."""
+    """Return the text as it would be in a file; None is unset."""
     match value:
         case None:
             return None

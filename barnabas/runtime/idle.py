@@ -1,7 +1,7 @@
-"""How much of its time an event loop, or a pool of threads, has nothing to do: Kafka's idle percents, from 0 to 1.
+"""The fraction of time that an event loop, or a pool of threads, is idle: Kafka's idle percents, from 0 to 1.
 
-A loop is idle while it waits in its selector, as Kafka's processors are in theirs. Between two questions to its
-selector it takes a turn: all that was ready is done, and whatever comes meanwhile waits for the end of it.
+A loop is idle while it waits in its selector, as Kafka's processors are in theirs. Between two waits it takes a turn:
+all that was ready is done, and whatever arrives meanwhile waits for the end of it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class _Turns:
         self.began_ns = 0
         """The present turn."""
         self.longest_ns = 0
-        """Of the turns since this was last set to 0."""
+        """The longest of the turns since this was last set to 0."""
         self.cpu_ns = 0
-        """What the thread had used at the end of the turn before; waiting uses next to nothing."""
+        """What the thread had used at the end of the previous turn; waiting uses almost nothing."""
         self.longest_cpu_ns = 0
 
 
 _TURNS: Final = _Turns()
-"""Of the event loop of this process that `new_event_loop` has made."""
+"""The turns of the event loop of this process that `new_event_loop` has created."""
 
 
 class _MeasuredSelector(selectors.DefaultSelector):
@@ -59,7 +59,7 @@ class _MeasuredSelector(selectors.DefaultSelector):
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop whose waiting is measured, and in whose pauses garbage is collected, for `asyncio.Runner`; one in a
+    """Return a loop whose waiting is measured, and which collects garbage while idle, for `asyncio.Runner`; one per
     process, once its code is loaded."""
     COLLECTOR.begin()
     return asyncio.SelectorEventLoop(_MeasuredSelector())
@@ -70,29 +70,29 @@ def loop_waited_ns() -> int:
 
 
 def take_longest_turn_ns() -> int:
-    """The longest turn since this was asked last, the present one left out."""
+    """Return the longest turn since the last call, without the present one."""
     longest_ns, _TURNS.longest_ns = _TURNS.longest_ns, 0
     return longest_ns
 
 
 def take_longest_turn_cpu_ns() -> int:
-    """The most processor time that one turn has used since this was asked last, the present turn left out."""
+    """Return the most processor time that one turn has used since the last call, without the present turn."""
     longest_ns, _TURNS.longest_cpu_ns = _TURNS.longest_cpu_ns, 0
     return longest_ns
 
 
 class LongestTurn:
-    """Of an event loop in the last one to two minutes, however often it is asked."""
+    """The longest turn of an event loop in the last one to two minutes, however often it is read."""
 
     def __init__(self, family: Family, label: str, take_ns: Callable[[], int], now_ns: Callable[[], int]) -> None:
-        """`take_ns` is the longest turn since it was called last."""
+        """`take_ns` returns the longest turn since its last call."""
         self._family = family
         self._label = label
         self._take_ns = take_ns
         self._read_ns = now_ns
         self._since_ns = now_ns()
         self._before_ns = 0
-        """In the minute before this one."""
+        """The value of the previous minute."""
         self._longest_ns = 0
 
     def samples(self) -> Iterator[Sample]:
@@ -104,10 +104,10 @@ class LongestTurn:
 
 
 class IdlePart:
-    """The part of the time since it was asked last (a second at least) in which something waited."""
+    """The fraction of the time since the last call (at least a second) during which something waited."""
 
     def __init__(self, family: Family, label: str, waited_ns: Callable[[], int], now_ns: Callable[[], int]) -> None:
-        """`waited_ns` since any beginning."""
+        """`waited_ns` counts from any beginning."""
         self._family = family
         self._label = label
         self._read_waited_ns = waited_ns

@@ -1,10 +1,10 @@
-"""What a service takes of a properties file that was written for a Kafka broker, and what it says of the rest.
+"""What a service uses of a properties file that was written for a Kafka broker, and what it reports about the rest.
 
-One file may go to every service: each takes its own keys. A key of another service, and one that Barnabas has not, are
-told; one that nobody knows stays in, for `build_config` to refuse: it is more likely a slip than a wish.
+One file may be given to every service: each uses its own keys. A key of another service, and one that Barnabas does not
+have, is reported; an unknown one stays in, for `build_config` to refuse: it is more likely a typo than intended.
 
-A broker's listeners are its gateway's. The others listen at one host:port, so that NAME://host:port is none of theirs;
-and the listeners that `controller.listener.names` lists are for KRaft, hence for nobody.
+A broker's listeners are its gateway's. The other services listen at one host:port, so that NAME://host:port does not
+apply to them; and the listeners that `controller.listener.names` lists are for KRaft, and so apply to no service.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Notice:
 def sort_out(
     properties: Mapping[str, str], fields: Mapping[str, msgspec.structs.FieldInfo]
 ) -> tuple[dict[str, str], list[Notice]]:
-    """(what this service takes, what has no effect) of a file; `fields` are the service's own, by key."""
+    """Return (what this service uses, what has no effect) of a file; `fields` are the service's own, by key."""
     taken: dict[str, str] = {}
     notices: list[Notice] = []
     for key, value in properties.items():
@@ -53,18 +53,18 @@ def sort_out(
 
 
 def why_not_here(key: str) -> str | None:
-    """What to say of a key that this service has not; None: nobody knows it."""
+    """Return the message for a key that this service does not have; None: unknown key."""
     known = BROKER_KEYS.get(key)
     if known is not None:
-        return f"it belongs to the {' and the '.join(role.value for role in known.services)}"
+        return f"it is a key of the {' and the '.join(role.value for role in known.services)}"
     return why_without_effect(key)
 
 
 def _listeners(value: str, field: msgspec.structs.FieldInfo, controller_names: str) -> tuple[str, str]:
-    """(what is left of a list of listeners, why not all of it)."""
+    """Return (what is left of a list of listeners, why not all of it)."""
     if typing.get_origin(field.type) is not list:
         is_brokers = "://" in value
-        return ("", f"{value} is a gateway's; here it is one host:port") if is_brokers else (value, "")
+        return ("", f"{value} is for a gateway; this service needs one host:port") if is_brokers else (value, "")
     of_controllers = {name.strip() for name in controller_names.split(",") if name.strip()}
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
     useful = [entry for entry in entries if entry.partition("://")[0] not in of_controllers]

@@ -1,7 +1,7 @@
 """Messages that are too large for one turn of an event loop: they are packed and read over several.
 
-Other work of the loop has its turns between. A caller that needs the order of messages waits for the one before, as a
-stream does (`barnabas.runtime.streams`).
+Other work of the loop has its turns in between. A caller that needs the order of messages waits for the previous one,
+as a stream does (`barnabas.runtime.streams`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from barnabas.wire.primitives import Steps
 T = TypeVar("T")
 
 LARGE_BYTES: Final = 16 << 10
-"""Of a message that is read in steps: about a thousand partitions of three replicas each."""
+"""Size of a message that is read in steps: about a thousand partitions of three replicas each."""
 LARGE_ELEMENTS: Final = 1_000
-"""Of a message that is packed in steps."""
+"""Elements of a message that is packed in steps."""
 _STEPS_PER_TURN: Final = 500
-"""Of 3 µs each."""
+"""Steps per turn, at 3 µs each."""
 
 
 async def over_turns(steps: Steps[T]) -> T:
-    """Do all steps, some in each turn of the event loop; return their result."""
+    """Run all steps, some in each turn of the event loop; return their result."""
     try:
         while True:
             left = _STEPS_PER_TURN

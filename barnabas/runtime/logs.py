@@ -1,8 +1,8 @@
-"""Logs: one JSON object per line for machines, or a console line for people; never more than the disk can bear.
+"""Logs: one JSON object per line for machines, or a console line for people; rate-limited to protect the disk.
 
-`get_logger(name)` works before and after `configure_logging`. Warnings and errors are limited per key: what a hostile
+`get_logger(name)` works before and after `configure_logging`. Warnings and errors are limited per key: what a malicious
 client repeats is written a few times, then counted. Libraries that use the standard library's logging (asyncio, gRPC)
-go the same way.
+are included.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LEVELS: Final[dict[str, int]] = {
 
 
 class RateLimit:
-    """Lets `burst` lines of one key through per `window_ms`; the first after the window tells how many were not.
+    """Lets `burst` lines of one key through per `window_ms`; the first after the window says how many were suppressed.
 
     The key is the line's `limit_key`, else its logger and text, so keep what a client chooses out of the text. At most
-    `keys_max` keys are remembered in a window; all further ones share one.
+    `keys_max` keys are tracked in a window; all further ones share one.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RateLimit:
         self._window_ms = window_ms
         self._keys_max = keys_max
         self._now_ms = now_ms
-        # By key: the start of its window, the lines seen in it.
+        # By key: the start of its window, and the lines in it.
         self._windows: dict[str, tuple[int, int]] = {}
 
     def __call__(self, _logger: object, method: str, event: Event) -> Event:
@@ -71,7 +71,7 @@ class RateLimit:
 
 
 class _FromStandardLogging(logging.Handler):
-    """Lines of libraries, by way of structlog."""
+    """Passes log lines of libraries to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else record.levelname.lower()
@@ -104,7 +104,7 @@ def configure_logging(
     if format == "json":
         processors += [structlog.processors.format_exc_info, _render_json]
     else:
-        # Plain tracebacks: the default shows local variables, and a broker's are its clients' records.
+        # Plain tracebacks: the default shows local variables, and a broker's contain its clients' records.
         plain = structlog.dev.plain_traceback
         renderer = structlog.dev.ConsoleRenderer(
             colors=output.isatty(), timestamp_key="time", exception_formatter=plain
@@ -125,6 +125,6 @@ def _render_json(_logger: object, _method: str, event: Event) -> str:
 
 
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
-    """A logger: `log.warning("frame too large", limit_key="frame", length=n)`."""
+    """Return a logger: `log.warning("frame too large", limit_key="frame", length=n)`."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger_name=name)
     return logger

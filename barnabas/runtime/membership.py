@@ -1,9 +1,10 @@
-"""MembershipClient: how gateways, purgatory pods and logstores find the active controller, hear from it and ask it.
+"""MembershipClient: how gateways, purgatory pods and logstores find the active controller, follow it and send it
+requests.
 
-The active controller is found by its election key in etcd. One subscription is open to it at any time and brings
+The active controller is found by its election key in etcd. One subscription is open to it at any time and delivers
 UpdateMetadata; it moves with the election. Requests wait until an active controller is connected, within their
-deadline; one whose answer is lost after it was sent is answered REQUEST_TIMED_OUT and never sent again: it may be
-done already.
+deadline; one whose answer is lost after it was sent is answered REQUEST_TIMED_OUT and never sent again: it may already
+be done.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 OnUpdate = Callable[[UpdateMetadata, Message], None]
-"""Is given the update and the message that it came in, to be passed on."""
+"""Gets the update and the message that it came in, to be passed on."""
 
 _SUBSCRIBE = "/barnabas.controller.v1.Membership/Subscribe"
 _RETRY_S = 0.05
 _CONNECT_S = 1.0
-# A request's own timeout is the controller's to keep; this much later nobody waits for its answer any more.
+# The controller enforces a request's own timeout; this much later the answer is not waited for any more.
 _ANSWER_MARGIN_MS = 2000
 _ALLOCATE_TIMEOUT_MS = 5000
 _ALTER_PARTITION_TIMEOUT_MS = 5000
@@ -77,9 +78,9 @@ _log = get_logger("membership")
 
 
 class _Controller:
-    """The channel to one incarnation of an active controller; closed when it is retired and nobody uses it any more.
+    """The channel to one incarnation of an active controller; closed when it is retired and not used any more.
 
-    (Closing a channel cancels its calls, and whoever awaits one would take that for a cancellation of its own.)
+    (Closing a channel cancels its calls, and a task that awaits one would take that for its own cancellation.)
     """
 
     __slots__ = ("_retired", "_users", "channel", "create_revision", "stub")
@@ -106,7 +107,7 @@ class _Controller:
 
 
 class MembershipClient:
-    """One per pod. `subscribe`, or `follow`, runs as long as it does; requests may be made meanwhile, concurrently."""
+    """One per pod. `subscribe`, or `follow`, runs permanently; requests may be made meanwhile, concurrently."""
 
     def __init__(self, etcd: EtcdClient, keys: Keys, now_ms: Callable[[], int]) -> None:
         """`now_ms` is the monotonic clock that `last_heard_ms` is on."""
@@ -114,21 +115,21 @@ class MembershipClient:
         self._keys = keys
         self._now_ms = now_ms
         self._controller: _Controller | None = None
-        # Set, and replaced by another, when the active controller is a different one.
+        # Set, and replaced by another, when the active controller changes.
         self._moved = asyncio.Event()
         self._link: StreamLink | None = None
         self._applied_revision = -1
-        # When the active controller last said anything on the subscription; -1: never.
+        # When the active controller last sent anything on the subscription; -1: never.
         self.last_heard_ms = -1
 
     def acknowledge(self, revision: int) -> None:
-        """This pod answers by `revision` from now on, in all its processors."""
+        """All processors of this pod answer by `revision` from now on."""
         if revision > self._applied_revision:
             self._applied_revision = revision
             self._tell_applied()
 
     async def subscribe(self, role: Role, pod_id: str, on_update: OnUpdate) -> None:
-        """Follow the active controller for ever, calling `on_update` with all it publishes: a full update first."""
+        """Follow the active controller forever, calling `on_update` with all it publishes: a full update first."""
         hello = pb.SubscribeRequest(role=role.value, pod_id=pod_id)
         try:
             async with aclosing(self._elections()) as elections:
@@ -141,7 +142,7 @@ class MembershipClient:
             await self._move_to(None)
 
     async def follow(self) -> None:
-        """Know the active controller for ever, for requests alone: logstores hear from it on the control channel."""
+        """Track the active controller forever, only for requests: logstores get its commands on the control channel."""
         try:
             async with aclosing(self._elections()) as elections:
                 async for _ in elections:
@@ -150,7 +151,7 @@ class MembershipClient:
             await self._move_to(None)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """Answered when leaders and gateways know the topics, or with REQUEST_TIMED_OUT: they may yet come to exist."""
+        """Answered when leaders and gateways know the topics, or with REQUEST_TIMED_OUT: they may still be created."""
         message = to_proto(request, pb.CreateTopicsRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.CreateTopics(message, timeout=timeout_s), request.timeout_ms, repeatable=False
@@ -162,7 +163,7 @@ class MembershipClient:
         return CreateTopicsResponse(results, revision=-1)
 
     async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        """Answered when gateways have forgotten the topics, or with REQUEST_TIMED_OUT: they may yet be deleted."""
+        """Answered when gateways have removed the topics, or with REQUEST_TIMED_OUT: they may still be deleted."""
         message = to_proto(request, pb.DeleteTopicsRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.DeleteTopics(message, timeout=timeout_s), request.timeout_ms, repeatable=False
@@ -174,7 +175,9 @@ class MembershipClient:
         return DeleteTopicsResponse(results, revision=-1)
 
     async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """Answered when whom it concerns has the configs, or with REQUEST_TIMED_OUT: they may yet be changed."""
+        """Answered when all affected services have the configs, or with REQUEST_TIMED_OUT: they may still be
+        changed.
+        """
         message = to_proto(request, pb.AlterConfigsRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.AlterConfigs(message, timeout=timeout_s), request.timeout_ms, repeatable=False
@@ -185,7 +188,9 @@ class MembershipClient:
         return AlterConfigsResponse([AlterConfigsResult(code, code.message) for _ in request.resources], revision=-1)
 
     async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-        """Answered when leaders and gateways know the partitions, or with REQUEST_TIMED_OUT: they may yet exist."""
+        """Answered when leaders and gateways know the partitions, or with REQUEST_TIMED_OUT: they may still be
+        created.
+        """
         message = to_proto(request, pb.CreatePartitionsRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.CreatePartitions(message, timeout=timeout_s),
@@ -198,7 +203,7 @@ class MembershipClient:
         return CreatePartitionsResponse([CreatePartitionsResult(code, code.message) for _ in request.topics], -1)
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        """Answered when the new leaders lead, or with REQUEST_TIMED_OUT: they may yet."""
+        """Answered when the new leaders lead, or with REQUEST_TIMED_OUT: they still may."""
         message = to_proto(request, pb.ElectLeadersRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.ElectLeaders(message, timeout=timeout_s), request.timeout_ms, repeatable=False
@@ -210,7 +215,7 @@ class MembershipClient:
         return ElectLeadersResponse(results, revision=-1, error_code=code)
 
     async def alter_reassignments(self, request: AlterReassignmentsRequest) -> AlterReassignmentsResponse:
-        """Answered when the moves have begun, or with REQUEST_TIMED_OUT: they may yet."""
+        """Answered when the moves have begun, or with REQUEST_TIMED_OUT: they still may."""
         message = to_proto(request, pb.AlterReassignmentsRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.AlterReassignments(message, timeout=timeout_s),
@@ -223,7 +228,7 @@ class MembershipClient:
         return AlterReassignmentsResponse([ReassignmentResult(code, code.message) for _ in request.partitions], -1)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may yet be."""
+        """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may still be."""
         message = to_proto(request, pb.AlterPartitionRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.AlterPartition(message, timeout=timeout_s),
@@ -235,7 +240,7 @@ class MembershipClient:
         return AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)
 
     async def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
-        """Answered when others lead what they can lead. Repeated at will: it asks for the same every time."""
+        """Answered when others lead what they can lead. Can be repeated: it requests the same every time."""
         message = to_proto(request, pb.ControlledShutdownRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.ControlledShutdown(message, timeout=timeout_s),
@@ -247,7 +252,7 @@ class MembershipClient:
         return ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """A block of producer ids that nobody else has. Repeated at will: a block whose answer is lost stays unused."""
+        """Return a unique block of producer ids. Can be repeated: a block whose answer is lost stays unused."""
         message = to_proto(request, pb.AllocateProducerIdsRequest)
         answer = await self._ask(
             lambda stub, timeout_s: stub.AllocateProducerIds(message, timeout=timeout_s),
@@ -259,7 +264,7 @@ class MembershipClient:
         return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
 
     async def _elections(self) -> AsyncGenerator[str, None]:
-        """The address of each active controller, as they come."""
+        """Yield the address of each active controller."""
         async with aclosing(self._etcd.watch(self._keys.election)) as changes:
             async for change in changes:
                 if isinstance(change, Snapshot):
@@ -308,7 +313,9 @@ class MembershipClient:
             pack_heartbeat=lambda count: pb.SubscribeRequest(heartbeat=count).SerializeToString(),
             on_up=take_first,
             on_message=take,
-            on_down=lambda reason: _log.warning("no longer hears from the controller", address=address, reason=reason),
+            on_down=lambda reason: _log.warning(
+                "lost the connection to the controller", address=address, reason=reason
+            ),
         )
 
     async def _stop_listening(self) -> None:
@@ -327,7 +334,7 @@ class MembershipClient:
         *,
         repeatable: bool,
     ) -> Answer | None:
-        """None: no answer, and (unless nothing was sent) nobody knows whether it was done."""
+        """Return None without an answer; then (unless nothing was sent) it is unknown whether it was done."""
         deadline_ms = self._now_ms() + max(0, timeout_ms) + _ANSWER_MARGIN_MS
         while (remaining_s := (deadline_ms - self._now_ms()) / 1000) > 0:
             controller, moved = self._controller, self._moved
@@ -343,7 +350,7 @@ class MembershipClient:
             except TimeoutError:
                 continue
             except grpc.aio.AioRpcError as error:
-                # FAILED_PRECONDITION: not active, so it has done nothing; the election key will say who is.
+                # FAILED_PRECONDITION: not active, so it has done nothing; the election key will name the active one.
                 if error.code() is not grpc.StatusCode.FAILED_PRECONDITION and not repeatable:
                     return None
             await asyncio.sleep(_RETRY_S)

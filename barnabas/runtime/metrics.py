@@ -1,8 +1,8 @@
 """The Prometheus endpoint of a pod: one HTTP listener, its requests on threads, its samples from the event loop.
 
-A scrape asks the event loop for samples (a copy of numbers, one at a time, however many ask) and writes them out on its
-own thread. The interpreter is handed over every half millisecond while it does, so that a loop in the same process goes
-on; the two data paths, processors and a logstore's data process, are other processes anyway.
+A scrape asks the event loop for samples (a copy of numbers, once for concurrent scrapes) and formats them on its own
+thread. The interpreter is switched every half millisecond while it does, so that a loop in the same process continues;
+the two data paths, processors and a logstore's data process, are other processes anyway.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 PATH: Final = "/metrics"
 COLLECT_S_MAX: Final = 5.0
-"""How long a scrape waits for the event loop; within it lies what that waits for the pod's other processes."""
+"""How long a scrape waits for the event loop, which includes its wait for the pod's other processes."""
 REQUESTS_MAX: Final = 8
-"""Served at once; more are closed: whoever opens connections here takes no memory from the pod."""
+"""Requests served at once; more are closed, so that connections can't use up the pod's memory."""
 _REQUEST_S_MAX: Final = 10.0
 _SWITCH_INTERVAL_S: Final = 0.0005
 
@@ -41,7 +41,7 @@ _log = get_logger("metrics")
 
 
 class MetricsEndpoint:
-    """Serves `collect` at PATH from `start` to `stop`. `collect` runs on the event loop that this was made on."""
+    """Serves `collect` at PATH from `start` to `stop`. `collect` runs on the event loop on which this was created."""
 
     def __init__(self, bound: socket.socket, collect: Callable[[], Awaitable[Iterable[Sample]]]) -> None:
         self._collect = collect
@@ -55,12 +55,12 @@ class MetricsEndpoint:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more requests; those that are being served end with the process."""
+        """Accept no more requests; those that are being served end with the process."""
         self._server.shutdown()
         self._server.server_close()
 
     async def collect_once(self) -> Iterable[Sample]:
-        """Whoever asks while samples are being collected gets the same ones."""
+        """Concurrent callers get the same samples."""
         if self._under_way is None:
             self._under_way = asyncio.ensure_future(self._collect())
             self._under_way.add_done_callback(self._collected)
@@ -74,7 +74,7 @@ class MetricsEndpoint:
         if environ["PATH_INFO"] != PATH:
             return _plain(start_response, "404 Not Found", f"metrics are at {PATH}")
         if environ["REQUEST_METHOD"] != "GET":
-            return _plain(start_response, "405 Method Not Allowed", "metrics are to be read: GET")
+            return _plain(start_response, "405 Method Not Allowed", "only GET is allowed")
         asked = asyncio.run_coroutine_threadsafe(self.collect_once(), self._loop)
         try:
             samples = asked.result(COLLECT_S_MAX)
@@ -131,7 +131,7 @@ def _metric(family: Family, samples: list[Sample]) -> Metric:
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Prometheus': by upper bound, each with all that is below it; the last one has no bound."""
+    """Return Prometheus' buckets: by upper bound, each with all that is below it; the last one has no bound."""
     buckets: list[tuple[str, float]] = []
     count = 0
     for bound, within in zip(histogram.bounds, histogram.counts, strict=False):
@@ -145,7 +145,7 @@ def _bound_text(bound: float) -> str:
 
 
 class _Server(exposition.ThreadingWSGIServer):
-    """prometheus-client's, over a socket that is bound already, with a bound on requests at once."""
+    """prometheus-client's server, over a bound socket, with a limit of concurrent requests."""
 
     def __init__(self, bound: socket.socket, app: Callable[[WSGIEnvironment, StartResponse], list[bytes]]) -> None:
         self.address_family = bound.family
@@ -164,7 +164,7 @@ class _Server(exposition.ThreadingWSGIServer):
         request.settimeout(_REQUEST_S_MAX)
         try:
             super().process_request(request, client_address)
-        except RuntimeError:  # No thread can be started now: this scrape is lost, and not its place.
+        except RuntimeError:  # no thread can be started now: only this scrape is lost
             self._free.release()
             self.shutdown_request(request)
 
@@ -175,7 +175,7 @@ class _Server(exposition.ThreadingWSGIServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is gone or too slow is nobody's error."""
+        """A client that is gone or too slow is not an error."""
 
 
 class _Handler(WSGIRequestHandler):

@@ -1,6 +1,6 @@
-"""Where a pod is scraped: the key `metrics.listeners`, and the socket that is bound to it.
+"""The listener of the metrics endpoint: the key `metrics.listeners`, and the socket bound to it.
 
-Apart from the endpoint itself, which only the process needs that serves it.
+Separate from the endpoint itself, which only the process needs that serves it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def check_metrics_listener(address: str) -> None:
 
 
 def bind_metrics(address: str) -> socket.socket | None:
-    """The listening socket of "host:port", port 0 for any; None for an empty address. Raises OSError that names it."""
+    """Return the listening socket of "host:port", port 0 for any; None for an empty address. Raises OSError that names
+    it.
+    """
     if not address:
         return None
     host, _, port = address.rpartition(":")

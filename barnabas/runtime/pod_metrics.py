@@ -1,4 +1,4 @@
-"""PodMetrics: the samples of a pod, of the process that is scraped and of those that it asks over socket pairs."""
+"""PodMetrics: the samples of a pod, from the process that serves scrapes and those that it asks over socket pairs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from barnabas.metrics.process_families import BUILD_INFO, PROCESSES, SILENT_PROC
 from barnabas.metrics.snapshot import unpack
 
 ANSWER_S_MAX: Final = 2.0
-"""How long the other processes have to answer; a scrape waits longer than that (`metrics.COLLECT_S_MAX`)."""
+"""How long the other processes may take; a scrape waits longer than that (`metrics.COLLECT_S_MAX`)."""
 _THIS: Final = -1
 
 
 class PodMetrics:
-    """On the event loop of the process that is scraped. Other processes are known by serial numbers of the caller's."""
+    """Runs on the event loop of the process that serves scrapes. Other processes have serial numbers of the
+    caller's.
+    """
 
     def __init__(self, role: str, member_id: str, measured: Sequence[Measured]) -> None:
         """`measured`: the parts of this process."""
@@ -31,11 +33,11 @@ class PodMetrics:
         self._silences = 0
 
     def measure(self, *parts: Measured) -> None:
-        """More parts of this process."""
+        """Add more parts of this process."""
         self._measured += parts
 
     def add_process(self, process: int, ask: Callable[[], None]) -> None:
-        """Another process of the pod: `ask` tells it to answer by `heard`."""
+        """Add another process of the pod: `ask` makes it answer by `heard`."""
         self._askable[process] = ask
 
     def heard(self, process: int, snapshot: bytes) -> None:
@@ -43,7 +45,7 @@ class PodMetrics:
         self._no_longer_awaited(process)
 
     def gone(self, process: int) -> None:
-        """What it has counted stays."""
+        """Its counts stay."""
         self._askable.pop(process, None)
         self._totals.gone(process)
         self._no_longer_awaited(process)
@@ -54,7 +56,7 @@ class PodMetrics:
             self._all_answered.set()
 
     async def collect(self) -> list[Sample]:
-        """One at a time. Whoever does not answer in time is left out and counted."""
+        """One at a time. A process that does not answer in time is left out and counted."""
         asked = list(self._askable.items())
         self._awaited = {process for process, _ in asked}
         self._all_answered = asyncio.Event()

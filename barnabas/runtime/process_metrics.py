@@ -1,4 +1,4 @@
-"""What a process costs, from /proc and Python itself, under the names that every Prometheus client has for it."""
+"""Resource usage of a process, from /proc and Python itself, under the names that every Prometheus client uses."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _OWN: Final = Path("/proc/self")
 
 
 class LoopMeter:
-    """How late this event loop is. Besides what it takes to do its work that is time in which the process was not run:
-    stopped, swapped out, or out of its share of the CPU.
+    """How late this event loop runs. Beyond the time for its own work, that is time in which the process was not
+    running: stopped, swapped out, or without its share of the CPU.
     """
 
     def __init__(self, name: str) -> None:
@@ -56,14 +56,16 @@ class LoopMeter:
 
 
 def measures_of_process(name: str) -> list[Measured]:
-    """What every process tells of itself; call it once, on its event loop. `name` says which one of its pod it is."""
+    """Return the metrics that every process reports; call it once, on its event loop. `name` identifies it within its
+    pod.
+    """
     longest_turn = LongestTurn(LOOP_LONGEST_TURN, name, take_longest_turn_ns, time.monotonic_ns)
     most_cpu = LongestTurn(LOOP_LONGEST_TURN_CPU, name, take_longest_turn_cpu_ns, time.monotonic_ns)
     return [ProcessMeter(name), LoopMeter(name), longest_turn, most_cpu, STREAMS]
 
 
 class ProcessMeter:
-    """What this process costs."""
+    """Resource usage of this process."""
 
     def __init__(self, name: str) -> None:
         self._name = name

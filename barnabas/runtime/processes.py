@@ -1,11 +1,10 @@
-"""Child processes that live and die with their parent: spawned, never forked, joined by one socket pair.
+"""Child processes that live and die with their parent: spawned, never forked, connected by one socket pair.
 
-A gateway's acceptor hands accepted connections to its processors; a logstore's data process is handed commands by its
-control listener. Both need the same: start `python -m module`, exchange framed messages with file descriptors, and
-notice each other's death at once. The parent sees the child's end by its pidfd; the child sees the parent's by the
-socket's end, and the kernel kills it should it not look (PR_SET_PDEATHSIG). A child that is there and says nothing, not
-even heartbeats, is passed over after 3 s and killed after 30 s, for a short pause is no reason to drop its work.
-Linux only.
+A gateway's acceptor passes accepted connections to its processors; a logstore's control listener passes commands to its
+data process. Both need the same: start `python -m module`, exchange framed messages with file descriptors, and notice
+each other's death at once. The parent sees the child's end by its pidfd; the child sees the parent's by the socket's
+end, and the kernel kills it if it does not react (PR_SET_PDEATHSIG). A child that lives but sends nothing, not even
+heartbeats, is skipped after 3 s and killed after 30 s, because a short pause is no reason to drop its work. Linux only.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 SILENT_MS_MAX: Final = 3_000
 KILL_SILENT_MS: Final = 30_000
-# A child that has closed its end, or was cut off for not reading, has so long to end by itself.
+# A child that has closed its end, or was cut off for not reading, has this long to end on its own.
 _CLOSED_GRACE_S: Final = 5.0
 
 _log = get_logger("processes")
@@ -49,7 +48,7 @@ class ChildProcess:
     ) -> None:
         self.messages = MessageSocket(joined, on_message, self._cut_off, self._beat)
         self.is_silent = False
-        """Nothing has been heard of it for SILENT_MS_MAX: it may not run at all."""
+        """Nothing has been received from it for SILENT_MS_MAX: it may not be running at all."""
         self._process = process
         self._on_exit = on_exit
         self._on_silence = on_silence
@@ -74,7 +73,7 @@ class ChildProcess:
     def _beat(self) -> None:
         silent_ms = self.messages.silent_beats * HEARTBEAT_MS
         is_silent = silent_ms >= SILENT_MS_MAX
-        # One that has never been heard is still being started.
+        # A child that has never sent anything is still being started.
         if is_silent != self.is_silent and self.messages.has_heard:
             _log.warning("a child is silent" if is_silent else "a child is back", pid=self.pid)
         self._set_silent(is_silent)
@@ -93,7 +92,7 @@ class ChildProcess:
 
     def _kill_after_cut(self, reason: str) -> None:
         if not self.exited.done():
-            _log.error("a child that can't be talked to is killed", pid=self.pid, reason=reason)
+            _log.error("a child with a broken connection is killed", pid=self.pid, reason=reason)
             self._process.kill()
 
     def terminate(self) -> None:
@@ -102,7 +101,7 @@ class ChildProcess:
             self._process.terminate()
 
     async def stop(self, grace_ms: int) -> int:
-        """SIGTERM, and SIGKILL after `grace_ms`; the exit code, negative for a signal."""
+        """Send SIGTERM, and SIGKILL after `grace_ms`. Return the exit code, negative for a signal."""
         self.terminate()
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(asyncio.shield(self.exited), grace_ms / 1000)
@@ -118,9 +117,9 @@ def spawn(
     on_exit: Callable[[int], None],
     on_silence: Callable[[bool], None] = lambda is_silent: None,
 ) -> ChildProcess:
-    """Start `python -m module arguments…` joined to this process; see MessageSocket for `on_message`.
+    """Start `python -m module arguments…` connected to this process; see MessageSocket for `on_message`.
 
-    `on_exit` gets the exit code (negative: the signal) once the child is reaped; `on_silence` is told when the child
+    `on_exit` gets the exit code (negative: the signal) once the child is reaped; `on_silence` is called when the child
     falls silent (`ChildProcess.is_silent`) and when it is heard again. The environment and the standard streams are
     inherited, other descriptors are not.
     """
@@ -137,9 +136,9 @@ def spawn(
 def parent_socket(
     on_message: Callable[[bytes, bytes, list[int]], None], on_parent_gone: Callable[[], None]
 ) -> MessageSocket:
-    """The child's end, on its event loop; it also ties this process to its parent.
+    """Return the child's end, on its event loop; it also ties this process to its parent.
 
-    `on_parent_gone` is called once when the parent's end is closed: stop then, with what is to be finished.
+    `on_parent_gone` is called once when the parent's end is closed: finish and stop then.
     """
     descriptor, parent_pid = map(int, os.environ.pop(_PARENT_VARIABLE).split(":"))
     die_with_parent(parent_pid)
@@ -148,7 +147,7 @@ def parent_socket(
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Let the kernel kill this process when its parent's main thread ends; exits at once if that has happened."""
+    """Make the kernel kill this process when its parent's main thread ends; exit at once if that has happened."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
@@ -157,7 +156,7 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 def run_until_signal(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
-    """Run `serve(stopping)` on an event loop of its own; SIGTERM and SIGINT set `stopping`, the second one kills.
+    """Run `serve(stopping)` on its own event loop; SIGTERM and SIGINT set `stopping`, the second one kills.
 
     `serve` returns when it has stopped what it started. A service's `__main__` ends with this call.
     """

@@ -5,8 +5,8 @@ SOCK_SEQPACKET, whose messages may not exceed the socket's buffer: a LeaderAndIs
 Descriptors (SCM_RIGHTS) travel with the first byte of their frame's own `sendmsg`, and Linux never lets one `recvmsg`
 return those of two: the n-th set received belongs to the n-th frame that has any.
 
-An end that has nothing to say says a heartbeat, a frame without a kind, and counts the beats in which it heard nothing.
-Beats and not time: a process that was itself stopped does not take that for its peer's silence.
+An end that has nothing to send sends a heartbeat, a frame without a kind, and counts the beats in which it received
+nothing. Beats rather than time: a process that was itself stopped does not take that for its peer's silence.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from barnabas.runtime.logs import get_logger
 
 _HEAD: Final = struct.Struct("<IBB")
 _RECEIVE_BYTES: Final = 256 << 10
-# Linux takes 253 in one message; ours carry one connection, or the few descriptors of an arena.
+# Linux accepts 253 in one message; ours contain one connection, or the few descriptors of an arena.
 FDS_MAX: Final = 64
 _PAYLOAD_BYTES_MAX: Final = 256 << 20
-# The metadata of 100,000 partitions are some 5 MiB: only an end that does not read lets so much pile up.
+# The metadata of 100,000 partitions is about 5 MiB: only for an end that does not read does so much accumulate.
 PENDING_BYTES_MAX: Final = 64 << 20
 HEARTBEAT_MS: Final = 500
 _HEARTBEAT: Final = b""
@@ -36,9 +36,9 @@ _log = get_logger("processes")
 
 
 class MessageSocket:
-    """One end of a socket pair. Sending never blocks; what the socket does not take at once waits in order.
+    """One end of a socket pair. Sending never blocks; what the socket does not accept at once waits in order.
 
-    More than `pending_bytes_max` do not wait (one message alone may be larger): the socket is closed instead.
+    At most `pending_bytes_max` wait (one message alone may be larger): beyond that, the socket is closed.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class MessageSocket:
         on_beat: Callable[[], None] | None = None,
         pending_bytes_max: int = PENDING_BYTES_MAX,
     ) -> None:
-        """`on_message(kind, payload, fds)` owns the descriptors; they may be fewer than were sent when this process is
-        out of them. `on_closed(reason)` comes once when the other end is gone or does not read, not after a `close`
-        here. `on_beat()` comes every HEARTBEAT_MS: the time to look at `silent_beats`."""
+        """`on_message(kind, payload, fds)` owns the descriptors; they may be fewer than were sent if this process has
+        run out of them. `on_closed(reason)` is called once when the other end is gone or does not read, not after a
+        `close` here. `on_beat()` is called every HEARTBEAT_MS: the time to check `silent_beats`."""
         self._socket = joined
         self._socket.setblocking(False)
         self._on_message = on_message
@@ -61,14 +61,14 @@ class MessageSocket:
         self._loop = asyncio.get_running_loop()
         self._received = bytearray()
         self._received_fds: deque[list[int]] = deque()
-        # What waits to be sent, with the descriptors that go with its first byte.
+        # What waits to be sent, with the descriptors for its first byte.
         self._queue: deque[tuple[memoryview, list[int]]] = deque()
         self.pending_bytes = 0
         self.closed = False
         self._has_sent = False
         self.has_heard = False
         self.silent_beats = 0
-        """How many heartbeats ago the other end was heard, or this socket made."""
+        """How many heartbeats ago the other end was heard, or this socket created."""
         self._loop.add_reader(self._socket, self._read)
         self._timer = self._loop.call_later(HEARTBEAT_MS / 1000, self._beat)
 
@@ -101,12 +101,12 @@ class MessageSocket:
         self.pending_bytes += len(frame) - sent
 
     def read_arrived(self) -> None:
-        """Deliver what has come by now, before the event loop gets to it."""
+        """Deliver what has arrived by now, before the event loop gets to it."""
         if not self.closed:
             self._read()
 
     def close(self) -> None:
-        """Close this end; what waits to be sent is dropped, received descriptors that nobody took are closed."""
+        """Close this end; what waits to be sent is dropped, received descriptors without an owner are closed."""
         if self.closed:
             return
         self.closed = True
@@ -142,7 +142,7 @@ class MessageSocket:
                 self._on_closed(reason)
 
     def _try_send(self, data: memoryview, fds: Sequence[int]) -> int:
-        """The number of bytes taken; -1 when the other end is gone."""
+        """Return the number of bytes accepted; -1 if the other end is gone."""
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
             return self._socket.sendmsg([data], ancillary)
@@ -171,7 +171,7 @@ class MessageSocket:
         self._loop.remove_writer(self._socket)
 
     def _read(self) -> bool:
-        """Take and deliver what has come; False when nothing had."""
+        """Read and deliver what has arrived. Return False if nothing had."""
         try:
             data, ancillary, flags, _ = self._socket.recvmsg(
                 _RECEIVE_BYTES, socket.CMSG_SPACE(FDS_MAX * 4), socket.MSG_CMSG_CLOEXEC

@@ -11,7 +11,9 @@ _ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties syntax: comments by `#` or `!`; `=`, `:` or blanks after the key; a last `\\` goes on below."""
+    """Java's properties syntax: comments by `#` or `!`; `=`, `:` or blanks after the key; a last `\\` continues on the
+    next line.
+    """
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         position = 0
@@ -25,7 +27,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blanks, joined where they go on."""
+    """Yield lines without comments and blanks, with continuations joined."""
     joined = ""
     for line in re.split(r"\r\n|\n|\r", text):
         natural = line.lstrip(" \t\f")

@@ -1,10 +1,10 @@
-"""Converts the cores' dataclasses to protobuf messages and back, by field name.
+"""Convert the cores' dataclasses to protobuf messages and back, by field name.
 
-For the control plane, where a message a second is much; the data channel has packers and scanners of its own. A
-dataclass mirrors its message field by field (a test holds it): scalars, `X | None` for a message that may be absent,
-`list[…]`, and `dict[str, str]`.
+For the control plane, with about a message per second; the data channel has its own packers and scanners. A dataclass
+mirrors its message field by field (a test checks it): scalars, `X | None` for a message that may be absent, `list[…]`,
+and `dict[str, str]`.
 
-A message of ten thousand partitions takes some 30 ms either way. In steps (`barnabas.runtime.large_messages`) it is
+A message of ten thousand partitions takes about 30 ms either way. In steps (`barnabas.runtime.large_messages`) it is
 converted in many turns of an event loop.
 """
 
@@ -42,7 +42,7 @@ _fields_by_type: dict[type, list[tuple[str, _Kind, Any]]] = {}
 
 
 def _fields(dataclass_type: type) -> list[tuple[str, _Kind, Any]]:
-    """(name, kind, the dataclass of a message or None) of every field, in order."""
+    """Return (name, kind, the dataclass of a message or None) of every field, in order."""
     fields = _fields_by_type.get(dataclass_type)
     if fields is None:
         hints = typing.get_type_hints(dataclass_type)
@@ -67,7 +67,9 @@ def _kind(hint: Any) -> tuple[_Kind, Any]:
 
 
 def to_proto(value: Any, proto_class: type[M]) -> M:
-    """The message of a dataclass. Raises TypeError or ValueError of protobuf for a value that its field cannot hold."""
+    """Return the message of a dataclass. Raises protobuf's TypeError or ValueError for a value that its field can't
+    hold.
+    """
     message = proto_class()
     _fill(value, message)
     return message
@@ -77,7 +79,7 @@ def _fill(value: Any, message: Message) -> None:
     for name, kind, _ in _fields(type(value)):
         item = getattr(value, name)
         if not item and item is not None:
-            continue  # What a message leaves out has that very value: most lists of most partitions are empty.
+            continue  # an absent field has that very value: most lists of most partitions are empty
         _fill_field(message, name, kind, item)
 
 
@@ -103,7 +105,7 @@ def _fill_field(message: Message, name: str, kind: _Kind, item: Any) -> None:
 
 
 def to_proto_in_steps(value: Any, proto_class: type[M]) -> Steps[M]:
-    """The same as `to_proto`, with a step for each message in a list."""
+    """Like `to_proto`, with a step for each message in a list."""
     message = proto_class()
     yield from _fill_in_steps(value, message)
     return message
@@ -132,19 +134,19 @@ def _fill_in_steps(value: Any, message: Message) -> Steps[None]:
 
 
 def from_proto(dataclass_type: type[T], message: Message) -> T:
-    """The dataclass of a message; what the message leaves out has protobuf's default, not the dataclass's."""
+    """Return the dataclass of a message; an absent field has protobuf's default, not the dataclass's."""
     value: T = _reader(dataclass_type)(message)
     return value
 
 
 def from_proto_in_steps(dataclass_type: type[T], message: Message) -> Steps[T]:
-    """The same as `from_proto`, with a step for each message in a list."""
+    """Like `from_proto`, with a step for each message in a list."""
     steps: Steps[T] = _reader(dataclass_type, in_steps=True)(message)
     return steps
 
 
 def _has_lists(dataclass_type: type) -> bool:
-    """Whether messages of this dataclass have lists of messages, at any depth."""
+    """Whether messages of this dataclass contain lists of messages, at any depth."""
     return any(
         kind is _Kind.MESSAGES or (kind is _Kind.MESSAGE and _has_lists(inner))
         for _, kind, inner in _fields(dataclass_type)
@@ -159,9 +161,9 @@ def _reader(dataclass_type: type, *, in_steps: bool = False) -> _Reader:
 
 
 def _compile_reader(dataclass_type: type, *, in_steps: bool) -> _Reader:
-    """A function that is compiled for the fields of this dataclass; a generator function if it works in steps.
+    """Return a function that is compiled for the fields of this dataclass; a generator function if it works in steps.
 
-    It sets the slots itself: the `__init__` of a frozen dataclass takes longer than all the rest.
+    It sets the slots itself: the `__init__` of a frozen dataclass takes longer than everything else.
     """
     assert "__slots__" in vars(dataclass_type), f"{dataclass_type}: a dataclass with slots"
     assert not hasattr(dataclass_type, "__post_init__"), f"{dataclass_type}: nothing but fields"
@@ -187,13 +189,13 @@ def _compile_reader(dataclass_type: type, *, in_steps: bool) -> _Reader:
                 page.line(f"each = message.{name} if message.HasField({name!r}) else None")
                 page.line(f"set_{name}(value, None if each is None else {read})")
         if in_steps:
-            page.line("yield 0")  # A generator even where no field is a list.
+            page.line("yield 0")  # a generator even if no field is a list
         page.line("return value")
     return page.function("read", f"from_proto {dataclass_type.__name__}")
 
 
 def _expression(name: str, kind: _Kind) -> str:
-    """Of the value of a field of `message`, on the page of a reader."""
+    """Return the expression of the value of a field of `message`, in the source of a reader."""
     match kind:
         case _Kind.SCALAR:
             return f"message.{name}"

@@ -1,10 +1,10 @@
-"""A process's place in the cluster: its registration key in etcd, under a lease that it keeps alive.
+"""A process's registration in etcd, under a lease that it keeps alive.
 
-The key is put if absent. One left behind by the process before is taken away first, but only where that process is
-certainly dead (`barnabas.runtime.takeover`); with it go the election key, where a controller died active, and the lease
-of both. Otherwise the lease decides; while that is renewed, the id is taken.
-Call `start` only after every listener named in the registration is bound. Nobody registers in a cluster whose state is
-of a newer version than this one knows, or is being restored.
+The key is put if absent. One left behind by the previous process is removed first, but only if that process is
+certainly dead (`barnabas.runtime.takeover`); with it the election key is removed, if a controller died active, and the
+lease of both. Otherwise the lease decides; while that is renewed, the id is taken. Call `start` only after every
+listener named in the registration is bound. A process does not register in a cluster whose state is of a version that
+it does not support, or is being restored.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 
 _PROBE_S = 1.0
 _POLL_S = 0.2
-# Leases expire a little late: etcd revokes them twice a second, and tells what remains in whole seconds. On a machine
-# that is busy 1.5 s were too few now and then, and a process gave up an id that came free.
+# Leases expire a little late: etcd revokes them twice a second, and reports the rest in whole seconds. On a busy
+# machine 1.5 s were sometimes too few, and a process gave up an id that became free.
 _LEASE_MARGIN_MS = 3000
 
 
@@ -43,8 +43,8 @@ class IdentityTaken(Exception):  # noqa: N818  (an outcome that ends the process
 class Registration:
     """Registers one member and keeps it registered until `stop`.
 
-    `describe` makes the record for a given incarnation. `on_registered(epoch)` is called at every registration with the
-    key's create revision (a logstore's broker epoch); `on_renewed(lease)` then and after every renewal.
+    `describe` returns the record for a given incarnation. `on_registered(epoch)` is called at every registration with
+    the key's create revision (a logstore's broker epoch); `on_renewed(lease)` then and after every renewal.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Registration:
             yield Sample(LEASE_TTL, (), self.lease.ttl_ms)
 
     async def start(self) -> int:
-        """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken, VersionRefused."""
+        """Register, waiting for etcd indefinitely; return the epoch. Raises IdentityTaken, VersionRefused."""
         self._incarnation = self._new_incarnation()
         record = self._describe(self._incarnation)
         while True:
@@ -92,7 +92,7 @@ class Registration:
                 self.lease = await self._etcd.grant(self._ttl_ms)
                 epoch = await self._put(record, self.lease, version_revision)
             except (AmbiguousResult, EtcdRefused, EtcdUnavailable):
-                # Whatever it was, the next round reads what is there.
+                # In any case, the next round reads the present state.
                 await asyncio.sleep(_POLL_S)
                 continue
             if epoch is not None:
@@ -103,7 +103,7 @@ class Registration:
                 return epoch
 
     async def run(self) -> None:
-        """Keep the lease alive; register anew, as another incarnation, whenever it is lost. Raises IdentityTaken and
+        """Keep the lease alive; register again, as another incarnation, whenever it is lost. Raises IdentityTaken and
         VersionRefused.
         """
         while True:
@@ -114,7 +114,7 @@ class Registration:
             await self.start()
 
     async def update(self) -> None:
-        """`describe` has something new to say of this incarnation: returns once that is registered. The epoch stays."""
+        """`describe` has a new record for this incarnation: return once that is registered. The epoch stays."""
         while True:
             try:
                 found = await self._etcd.get(self._key)
@@ -126,21 +126,21 @@ class Registration:
                     await self._etcd.txn(Txn((modified_at(self._key, found.mod_revision),), (put,)))
                     continue
             except (AmbiguousResult, EtcdRefused, EtcdUnavailable):
-                pass  # Whatever it was, the next round reads what is there.
+                pass  # in any case, the next round reads the present state
             await asyncio.sleep(_POLL_S)
 
     async def stop(self) -> None:
-        """Leave at once, instead of when the lease ends. `run` must have been cancelled."""
+        """Leave at once, instead of when the lease expires. `run` must have been cancelled."""
         if self.lease is None:
             return
         try:
             await self._etcd.revoke(self.lease.lease_id)
         except (EtcdUnavailable, EtcdRefused):
-            return  # Nobody to tell: the lease ends by itself.
+            return  # etcd can't be reached: the lease expires
 
     async def _put(self, record: Record, lease: Lease, version_revision: int) -> int | None:
-        """The epoch of the registration, or None where the key is there already, or the version has been written since
-        it was looked at: by a restore, say, which nobody may overtake.
+        """Return the epoch of the registration, or None if the key exists already, or the version has been written
+        since it was checked: for example by a restore, which must not be overtaken.
         """
         value = encode_registration(record)
         fence = (absent(self._key), modified_at(self._keys.version, version_revision))
@@ -162,11 +162,11 @@ class Registration:
                 await self._outlive(found, old)
 
     async def _remove(self, found: KeyValue) -> None:
-        """Take away what a dead process has left. An ambiguous Txn needs no reading back: the caller reads."""
+        """Remove what a dead process has left. An ambiguous Txn needs no read-back: the caller reads."""
         election = await self._etcd.get(self._keys.election) if self._role is Role.CONTROLLER else None
         removed = await self._etcd.txn(takeover.removal(self._keys, found, election))
         if removed.succeeded:
-            # A claim of the dead process that is still under way finds no lease to put the election key under.
+            # A claim of the dead process that is still in progress finds no lease to put the election key under.
             await self._etcd.revoke(found.lease)
 
     async def _outlive(self, found: KeyValue, old: Record) -> None:
@@ -184,14 +184,14 @@ class Registration:
 
 
 async def refuses_connections(address: str) -> bool:
-    """True when the host is there and nobody listens at "host:port"; False when that is not certain."""
+    """Return True if the host is reachable and no process listens at "host:port"; False if that is not certain."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(_PROBE_S):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     except ConnectionRefusedError:
         return True
-    except OSError:  # Unreachable, unknown, or too slow (TimeoutError is one): nothing is proved.
+    except OSError:  # unreachable, unknown, or too slow (TimeoutError is one): nothing is proved
         return False
     writer.close()
     return False

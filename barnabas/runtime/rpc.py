@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 Options = Sequence[tuple[str, int | str]]
 
-# Above Kafka's default socket.request.max.bytes (100 MiB) with room for what else shares the message.
+# Above Kafka's default socket.request.max.bytes (100 MiB) plus what else is in the message.
 _MESSAGE_BYTES_MAX: Final = 256 << 20
 
 # Large frames and lookahead: 1 MB in 1.05 instead of 1.5 ms. The bandwidth probe only delays what the lookahead allows.
@@ -31,24 +31,24 @@ DATA_OPTIONS: Final[Options] = (
 # A second process on a port in use is an error, not a half of the connections (SO_REUSEPORT); and a client cannot open
 # streams without bound (CVE-2023-44487).
 _SERVER_OPTIONS: Final[Options] = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 1000))
-# A proxy from the environment must never come between pods. Each channel has connections of its own: with the global
-# pool all channels to an address share one connection and its backoff. gRPC's own backoff of up to 120 s would undo any
-# failover.
+# A proxy from the environment must never be used between pods. Each channel has its own connections: with the global
+# pool all channels to an address share one connection and its backoff. gRPC's own backoff of up to 120 s would defeat
+# any failover.
 _CHANNEL_OPTIONS: Final[Options] = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # Likewise its half a minute between two looks at a name that has moved to another pod's address.
+    # The default interval between two resolutions of a name that has moved to another pod's address is half a minute.
     ("grpc.dns_min_time_between_resolutions_ms", 500),
 )
 
 
 def create_server(*addresses: str, options: Options = ()) -> tuple[grpc.aio.Server, int]:
-    """A server bound to the addresses ("host:port", port 0 for any; "unix:path"), not yet started.
+    """Return a server bound to the addresses ("host:port", port 0 for any; "unix:path"), not yet started,
 
-    Returns it with the port of the first address. Raises OSError that names the address when one cannot be bound.
+    with the port of the first address. Raises OSError that names the address if one cannot be bound.
     """
     assert addresses, "a server needs an address"
     server = grpc.aio.server(options=[*DATA_OPTIONS, *_SERVER_OPTIONS, *options])
@@ -63,7 +63,7 @@ def create_server(*addresses: str, options: Options = ()) -> tuple[grpc.aio.Serv
 
 
 def create_channel(address: str, *, options: Options = (), interceptors: Sequence[Any] = ()) -> grpc.aio.Channel:
-    """A channel to "host:port" with a connection of its own; nothing is connected before the first call."""
+    """Return a channel to "host:port" with its own connection; nothing is connected before the first call."""
     every = [*DATA_OPTIONS, *_CHANNEL_OPTIONS, *options]
     return grpc.aio.insecure_channel(address, options=every, interceptors=list(interceptors))
 
@@ -74,11 +74,11 @@ async def stop_server(server: grpc.aio.Server, grace_ms: int) -> None:
 
 
 LIVENESS: Final = "liveness"
-"""What a probe asks that is to restart a process: SERVING for as long as its event loop turns, ready or not."""
+"""For a liveness probe: SERVING as long as the event loop turns, ready or not."""
 
 
 class Health:
-    """The standard health service (grpc.health.v1) of one server: "" is the whole of it."""
+    """The standard health service (grpc.health.v1) of one server: "" is the whole server."""
 
     def __init__(self, servicer: health_aio.HealthServicer, services: Sequence[str]) -> None:
         self._servicer = servicer
@@ -90,7 +90,7 @@ class Health:
             await self.set_service(service, serving)
 
     async def set_service(self, service: str, serving: bool) -> None:
-        """Tell of one matter by a name of its own, apart from what is served."""
+        """Set the health of one service under its own name, separate from what is served."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         await self._servicer.set(service, status)
 
@@ -106,6 +106,8 @@ async def add_health(server: grpc.aio.Server, *services: str, serving: bool = Tr
 
 
 def add_reflection(server: grpc.aio.Server, *services: str) -> None:
-    """Let grpcurl find the services named ("barnabas.controller.v1.Operations"), whose generated modules are loaded."""
+    """Make the services named visible to grpcurl ("barnabas.controller.v1.Operations"); their generated modules are
+    loaded.
+    """
     health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
     reflection.enable_server_reflection([*services, health_name, reflection.SERVICE_NAME], server)

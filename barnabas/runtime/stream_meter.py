@@ -1,4 +1,4 @@
-"""StreamMeter: how often the streams of this process came up and were lost, by what they carry."""
+"""StreamMeter: how often the streams of this process were opened and lost, by kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.metrics.family import Sample
 
 
 class StreamMeter:
-    """By gRPC's path of a method, of which its last part is told: Exchange, Park."""
+    """By gRPC's path of a method, whose last part is the label: Exchange, Park."""
 
     def __init__(self) -> None:
         self.opened: Counter[str] = Counter()
@@ -29,4 +29,4 @@ class StreamMeter:
 
 
 STREAMS: Final = StreamMeter()
-"""Of this process: links come and go with what they lead to, and what they have counted stays."""
+"""The meter of this process: links are created and removed with their targets, and the counts stay."""

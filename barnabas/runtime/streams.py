@@ -1,8 +1,8 @@
-"""Long-lived bidirectional gRPC streams of opaque bytes: what every channel between the services is made of.
+"""Long-lived bidirectional gRPC streams of opaque bytes: the base of every channel between the services.
 
-Both sides send heartbeats after 500 ms without a message, and take 3 s of silence for death: TCP alone notices a peer
-that was paused or cut off after many minutes. The client reconnects by itself, 50 ms to 1 s apart. Callbacks run on the
-event loop, one at a time and in order; an exception out of one ends the stream, never the process.
+Both sides send heartbeats after 500 ms without a message, and treat 3 s of silence as death: TCP alone notices a peer
+that was paused or cut off only after many minutes. The client reconnects automatically, after 50 ms to 1 s. Callbacks
+run on the event loop, one at a time and in order; an exception from one ends the stream, never the process.
 
 Messages are bytes with identity serializers. `read()` and `write()` are used rather than async iterators: as fast for
 small messages and bulk, and the side that reads can pause. Measured on two shared cores, both sides in one process:
@@ -30,36 +30,36 @@ SILENCE_MS_MAX: Final = 3000
 BACKOFF_MS_MIN: Final = 50
 BACKOFF_MS_MAX: Final = 1000
 
-# Far above what credits let be outstanding on one stream: only a broken peer gets here.
+# Far above what credits allow to be outstanding on one stream: only a broken peer reaches it.
 PENDING_BYTES_MAX: Final = 512 << 20
 
-# A timer that is this late tells that this process did not run; the peer is not to blame for that time.
+# A timer that is this late shows that this process did not run; the peer is not responsible for that time.
 _LATENESS_MS_MAX: Final = 500
 
 _log = get_logger("streams")
 
 
 OnMessage: TypeAlias = Callable[[bytes], Awaitable[None] | None]
-"""Handles one message; the next one comes when what it returns is done."""
+"""Handles one message; the next one is delivered when the returned awaitable is done."""
 Packing: TypeAlias = Callable[[], Awaitable[bytes]]
-"""Begins to pack a message, when those before it are on their way."""
+"""Begins to pack a message, when those before it have been sent."""
 
 
 class StreamHandler(Protocol):
     """What a service does with one stream that a client has opened."""
 
     def on_message(self, data: bytes) -> Awaitable[None] | None:
-        """One message of the client, in order; the next one comes when what is returned is done."""
+        """One message of the client, in order; the next one is delivered when the returned awaitable is done."""
 
     def on_closed(self, reason: str) -> None:
-        """The stream is gone; called exactly once, nothing comes after it."""
+        """The stream is closed; called exactly once, and last."""
 
     def pack_heartbeat(self, count: int) -> bytes:
         """The heartbeat message to send; `count` goes up from 1."""
 
 
 class _Conversation:
-    """One stream while it lives: the outgoing queue, the reading loop and the heartbeats, alike on both sides."""
+    """One open stream: the outgoing queue, the reading loop and the heartbeats, the same on both sides."""
 
     __slots__ = (
         "_closing",
@@ -101,9 +101,9 @@ class _Conversation:
         self._wake_writer: asyncio.Future[None] | None = None
         self._resumed: asyncio.Event | None = None
         self._has_spoken = False
-        """Heartbeats wait for a first message of ours: it is what the peer knows us by, however late it is."""
+        """Heartbeats wait for our first message: the peer identifies us by it, however late it is."""
         self._is_handling = False
-        """A message is being worked on over several turns: nothing is read meanwhile, so silence says nothing."""
+        """A message is being processed over several turns: nothing is read meanwhile, so silence means nothing."""
         self._heartbeats = 0
         self._last_sent = self._last_received = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -130,7 +130,7 @@ class _Conversation:
             self._wake_writer.set_result(None)
 
     def end(self, reason: str) -> None:
-        """End the conversation; the first reason stands."""
+        """End the exchange; the first reason is kept."""
         if not self.ended.done():
             self.ended.set_result(reason)
 
@@ -145,7 +145,7 @@ class _Conversation:
             self._resumed = None
 
     async def run(self) -> str:
-        """Converse until somebody ends it; the reason why."""
+        """Run until ended; return the reason."""
         tasks = (self._loop.create_task(self._read_loop()), self._loop.create_task(self._write_loop()))
         self._watch_time()
         try:
@@ -209,7 +209,7 @@ class _Conversation:
             self.end("the call was cancelled")
             raise
         except Exception as error:
-            # The status that the reader gets tells why; wait for it a moment before a poorer reason stands.
+            # The status that the reader gets has the reason; wait for it a moment before keeping a less specific one.
             self._loop.call_later(0.1, self.end, f"writing failed: {error}")
 
     def _watch_time(self, due: float = 0.0) -> None:
@@ -226,7 +226,7 @@ class _Conversation:
             self._heartbeats += 1
             self._last_sent = now
             self.send(self._pack_heartbeat(self._heartbeats))
-        # While messages wait to be written they are the sign of life, and the next look is a heartbeat away.
+        # While messages wait to be written they serve as the sign of life, and the next check is a heartbeat away.
         heartbeat_due = (self._last_sent if may_beat else now) + HEARTBEAT_MS / 1000
         next_due = min(heartbeat_due, self._last_received + SILENCE_MS_MAX / 1000)
         self._timer = self._loop.call_at(next_due, self._watch_time, next_due)
@@ -235,9 +235,9 @@ class _Conversation:
 class StreamLink:
     """The client's end: one stream to one address, opened again whenever it is lost.
 
-    Each attempt has a channel, and so a connection, of its own: streams do not share a flow control window, and an
-    attempt never waits for gRPC's backoff. Between `on_up` and the one `on_down` that answers it the link is up; a
-    failed attempt calls neither. Messages sent while it is down are dropped: `on_down` has told.
+    Each attempt has its own channel, and so its own connection: streams do not share a flow control window, and an
+    attempt never waits for gRPC's backoff. Between `on_up` and the one `on_down` that follows the link is up; a failed
+    attempt calls neither. Messages sent while it is down are dropped: `on_down` has been called.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class StreamLink:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes sent and not yet taken by gRPC."""
+        """Bytes sent and not yet accepted by gRPC."""
         return self._conversation.pending_bytes if self._conversation is not None else 0
 
     def start(self) -> None:
@@ -283,22 +283,22 @@ class StreamLink:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def send(self, data: bytes) -> None:
-        """Queue one message; it goes out in the next turn when nothing else is being written."""
+        """Queue one message; it is sent in the next turn if nothing else is being written."""
         if self._up and self._conversation is not None:
             self._conversation.send(data)
 
     def send_when_packed(self, packing: Packing) -> None:
-        """Queue one large message, which is packed when its turn has come; what is sent later waits for it."""
+        """Queue one large message, which is packed at its turn; what is sent later waits for it."""
         if self._up and self._conversation is not None:
             self._conversation.send_when_packed(packing)
 
     def reset(self, reason: str) -> None:
-        """Give up the present stream, for what the caller has seen in it, and connect again."""
+        """Close the present stream, because of what the caller has seen in it, and connect again."""
         if self._conversation is not None:
             self._conversation.end(reason)
 
     async def close(self) -> None:
-        """Down for good; calls `on_down` if the link was up."""
+        """Close permanently; calls `on_down` if the link was up."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             # Not `await`, whose CancelledError could be the caller's own as well as the task's.
@@ -315,7 +315,7 @@ class StreamLink:
             (STREAMS.lost if self._up_since else STREAMS.failed)[self.method] += 1
             log = _log.info if self._up_since else _log.debug
             log("link down", address=self.address, method=self.method, reason=reason)
-            # A peer that accepts and drops at once is not asked more often than one that refuses.
+            # A peer that accepts and drops at once is not retried more often than one that refuses.
             if self._up_since and loop.time() - self._up_since >= BACKOFF_MS_MAX / 1000:
                 backoff_ms = BACKOFF_MS_MIN
             await asyncio.sleep(backoff_ms * self._random.uniform(0.8, 1.2) / 1000)
@@ -357,9 +357,9 @@ class StreamLink:
 class ServerStream:
     """The server's end of one stream.
 
-    What waits to be sent is bounded: a handler that has much to say looks at `pending_bytes` and holds back (the data
+    What waits to be sent is bounded: a handler that has much to send checks `pending_bytes` and holds back (the data
     channel's credits do that); beyond the bound the stream is closed, with one log line. A message larger than the
-    bound passes when nothing else waits.
+    bound passes if nothing else waits.
     """
 
     __slots__ = ("_conversation", "peer")
@@ -370,15 +370,15 @@ class ServerStream:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes sent and not yet taken by gRPC."""
+        """Bytes sent and not yet accepted by gRPC."""
         return self._conversation.pending_bytes
 
     def send(self, data: bytes) -> None:
-        """Queue one message; it goes out in the next turn when nothing else is being written."""
+        """Queue one message; it is sent in the next turn if nothing else is being written."""
         self._conversation.send(data)
 
     def send_when_packed(self, packing: Packing) -> None:
-        """Queue one large message, which is packed when its turn has come; what is sent later waits for it."""
+        """Queue one large message, which is packed at its turn; what is sent later waits for it."""
         self._conversation.send_when_packed(packing)
 
     def close(self, reason: str) -> None:
@@ -386,7 +386,7 @@ class ServerStream:
         self._conversation.end(reason)
 
     def pause(self) -> None:
-        """Read no more until `resume`: the last resort, as gRPC then fills its windows and the client stops writing.
+        """Stop reading until `resume`: the last resort, as gRPC then fills its windows and the client stops writing.
 
         One message that is being read may still come. The silence of a paused stream does not count as death.
         """
@@ -398,7 +398,7 @@ class ServerStream:
 
 
 class _Incoming:
-    """Hands a stream's messages to its handler, which exists only once the stream does."""
+    """Passes a stream's messages to its handler, which exists only once the stream does."""
 
     __slots__ = ("handler",)
 

@@ -1,4 +1,4 @@
-"""TraceParent: unary calls made for a traced request say so in their metadata, as W3C has it."""
+"""TraceParent: adds W3C's header to unary calls made for a traced request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEY = "traceparent"
 
 
 class TraceParent(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc, type-arg, unused-ignore]
-    """Nothing is added to the calls of a task that works for no traced request (`traces.CURRENT`)."""
+    """Adds nothing to the calls of a task that works for no traced request (`traces.CURRENT`)."""
 
     async def intercept_unary_unary(
         self,
@@ -32,7 +32,7 @@ class TraceParent(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc, t
 
 
 def trace_of(context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
-    """Trace id and span id of the request that a call was made for; empty where it is not traced."""
+    """Return trace id and span id of the request that a call was made for; empty if it is not traced."""
     for key, value in context.invocation_metadata() or ():
         if key == _KEY:
             return parse_traceparent(value if isinstance(value, str) else value.decode("ascii", "replace"))

@@ -1,9 +1,9 @@
-"""Spans of traced requests on their way to an OpenTelemetry collector: the extra `traces`.
+"""Export spans of traced requests to an OpenTelemetry collector: the extra `traces`.
 
-Nothing is imported, and nothing costs anything, where `traces.otlp.endpoint` is empty. Spans are handed to the
-library's own thread, which sends them in batches and drops what does not fit; a collector that can't be reached is one
-line of the log. Trace contexts travel between services in Barnabas' own messages, and in the calls to the controller as
-W3C's `traceparent`.
+Nothing is imported, and nothing costs anything, if `traces.otlp.endpoint` is empty. Spans are passed to the library's
+own thread, which sends them in batches and drops what does not fit; a collector that can't be reached is logged in one
+line. Trace contexts travel between services in Barnabas' own messages, and in the calls to the controller as W3C's
+`traceparent`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Span:
     trace_id: bytes
     span_id: bytes
     parent_id: bytes
-    """Empty for the first of its trace."""
+    """Empty for the root span of its trace."""
     name: str
     began_us: int
     ended_us: int
@@ -64,12 +64,12 @@ def check_trace_endpoint(endpoint: str) -> None:
 
 
 def traceparent(trace: bytes) -> str:
-    """W3C's header of a trace id and a span id."""
+    """Return W3C's header for a trace id and a span id."""
     return f"00-{trace[:16].hex()}-{trace[16:].hex()}-01"
 
 
 def parse_traceparent(text: str) -> bytes:
-    """Trace id and span id; empty where it is no such header, or the request is not traced."""
+    """Return trace id and span id; empty if it is not such a header, or the request is not traced."""
     parts = text.split("-")
     if len(parts) != 4 or len(parts[1]) != 32 or len(parts[2]) != 16 or parts[3] != "01":
         return b""
@@ -77,13 +77,13 @@ def parse_traceparent(text: str) -> bytes:
         trace = bytes.fromhex(parts[1] + parts[2])
     except ValueError:
         return b""
-    # Spaces among the digits are no error to `fromhex`.
+    # `fromhex` accepts spaces among the digits.
     return trace if len(trace) == 24 else b""
 
 
 class TraceExporter:
-    """Hands spans to the library's thread. To load the library takes a second or two, so that is done on a thread, too;
-    what is exported before waits, `SPANS_WAITING_MAX` at most.
+    """Passes spans to the library's thread. Loading the library takes a second or two, so that is done on a thread,
+    too; spans exported before that wait, at most `SPANS_WAITING_MAX`.
     """
 
     def __init__(self, endpoint: str, service: str, instance: str) -> None:
@@ -110,19 +110,19 @@ class TraceExporter:
         spans, self._waiting = [*self._waiting, *spans], []
         offset_ns = time_ns() - monotonic_ns()
         for span in spans:
-            # A peer's ids are what it has sent; one of another length would cost the library the whole batch.
+            # A peer's ids are unchecked; one of another length would make the library lose the whole batch.
             if len(span.trace_id) == 16 and len(span.span_id) == 8 and len(span.parent_id) in (0, 8):
                 self._processor.on_end(_readable(span, self._resource, offset_ns))
 
     def close(self) -> None:
-        """Send what there is, for a moment."""
+        """Send the remaining spans, for a moment."""
         if self._processor is not None:
             self.export(())
             self._processor.force_flush(FLUSH_MS)
 
 
 def trace_exporter(endpoint: str, service: str, instance: str) -> TraceExporter | None:
-    """None for an empty endpoint."""
+    """Return None for an empty endpoint."""
     return TraceExporter(endpoint, service, instance) if endpoint else None
 
 
@@ -148,7 +148,7 @@ def _readable(span: Span, resource: Any, offset_ns: int) -> ReadableSpan:
 
 
 def _log_outages(exporter: SpanExporter, endpoint: str) -> SpanExporter:
-    """The exporter, with one line where the collector can't be reached, and one when it is again."""
+    """Return the exporter, which logs one line when the collector can't be reached, and one when it can again."""
     import logging
 
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult

@@ -1,7 +1,7 @@
-"""Kafka's API keys: which versions Apache Kafka 4.3 offers, which have a schema here, and which keys are served.
+"""Kafka's API keys: the versions that Apache Kafka 4.3 supports, those with a schema here, and which keys are served.
 
-All of Kafka's keys are here, since a request header can only be read when it is known whether its version is flexible.
-Those that a broker of Kafka 4.3 offers to clients, 77, have a range of versions. The rest live between brokers and
+All of Kafka's keys are here, since a request header can only be read if it is known whether its version is flexible.
+The 77 that a Kafka 4.3 broker offers to clients have a range of versions. The others are used between brokers and
 controllers, and have none.
 
 A key is known, and it may be served:
@@ -42,13 +42,13 @@ class State(Enum):
 
 
 class ApiKey(IntEnum):
-    """One row a key: number, first flexible version, versions that Kafka 4.3 offers, its state, and the versions that
-    have a schema where those are more than Kafka offers.
+    """One row per key: number, first flexible version, versions that Kafka 4.3 supports, its state, and the versions
+    that have a schema if those are more than Kafka's.
 
-    `version_min` and `version_max` are what Kafka offers, and what a handler has to serve. `advertised_min` is the
-    first version that ApiVersions tells, `version_min` but for Produce and Fetch: with the old message formats they are
-    served from v0. Kafka 4.3 tells Produce from 0 too, without serving it (KAFKA-18659: older librdkafka stops
-    compressing otherwise).
+    `version_min` and `version_max` are what Kafka supports, and what a handler has to support. `advertised_min` is the
+    first version that ApiVersions lists, `version_min` except for Produce and Fetch: with the old message formats they
+    are supported from v0. Kafka 4.3 lists Produce from 0 too, without supporting it (KAFKA-18659: older librdkafka
+    stops compressing otherwise).
     """
 
     flexible_from: int
@@ -169,20 +169,20 @@ class ApiKey(IntEnum):
 
     @property
     def api_name(self) -> str:
-        """The name that Kafka's own metrics and logs use: `ListOffsets`."""
+        """Return the name that Kafka's own metrics and logs use: `ListOffsets`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @property
     def advertised_min(self) -> int:
-        """The first version that ApiVersions tells, and that is served: v0 for the two with the old message formats.
+        """The first version that ApiVersions lists, and that is supported: v0 for the two with the old message formats.
 
-        A gateway may have these switched off; then it tells, and serves, what Kafka 4.3 does.
+        A gateway may have these switched off; then it lists, and supports, what Kafka 4.3 does.
         """
         return 0 if self in (ApiKey.PRODUCE, ApiKey.FETCH) else self.version_min
 
     @property
     def is_offered_to_clients(self) -> bool:
-        """Whether a broker of Kafka 4.3 has it on the listeners of its clients."""
+        """Whether a Kafka 4.3 broker has it on the listeners for clients."""
         return self.version_max >= self.version_min
 
     @property
@@ -195,7 +195,7 @@ class ApiKey(IntEnum):
 
 
 CLIENT_KEYS: Final = tuple(key for key in ApiKey if key.is_offered_to_clients)
-"""What a broker of Kafka 4.3 offers to clients, in the order of their numbers."""
+"""What a Kafka 4.3 broker offers to clients, by number."""
 
 SERVED_KEYS: Final = tuple(key for key in ApiKey if key.is_served)
-"""In the order of their numbers, as ApiVersions lists them."""
+"""By number, as ApiVersions lists them."""

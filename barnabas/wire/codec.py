@@ -1,6 +1,6 @@
-"""From frames to messages and back: the one door to the compiled encoders and decoders.
+"""Convert frames to messages and back: the only entry to the compiled encoders and decoders.
 
-Each is compiled when its (message, version) is first met, which takes about a millisecond, and kept.
+Each is compiled when its (message, version) is first used, which takes about a millisecond, and kept.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Buffer, Steps
 
 _SIZE: Final = Struct(">i")
 _RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
-"""Size and correlation id, then in header v1 the count, zero, of tagged fields."""
+"""Size and correlation id, then in header v1 the number, zero, of tagged fields."""
 
 _RESPONSE_ELEMENTS_MAX: Final = 1 << 24
-"""Clients choose whom they ask, and the metadata of a large cluster has millions of replica ids."""
+"""Responses that may be long: clients choose what they request, and the metadata of a large cluster has millions of
+replica ids.
+"""
 
 
 class UnsupportedVersion(LookupError):  # noqa: N818 - it reads as the error code does
-    """No such message in that version: the caller should have looked at `ApiKey.schema_versions` first."""
+    """There is no such message in that version: the caller should have checked `ApiKey.schema_versions` first."""
 
 
 class _Encoder(NamedTuple):
@@ -43,7 +45,7 @@ _encoders_in_steps: dict[tuple[type[Response], int], Callable[[Response], Steps[
 
 
 def decode_request(api_key: int, version: int, frame: memoryview, position: int) -> Request:
-    """The body of a request that starts at `position` (`headers.decode_request_header` tells it).
+    """Decode the body of a request that starts at `position` (from `headers.decode_request_header`).
 
     Records are slices of `frame`. Raises MalformedFrame, and UnsupportedVersion for what has no schema here.
     """
@@ -58,7 +60,7 @@ def decode_request(api_key: int, version: int, frame: memoryview, position: int)
 
 
 def decode_short_request(api_key: int, version: int, frame: memoryview, position: int) -> Request:
-    """The same of a request with `SHORT_ELEMENTS_MAX` elements at most; raises TooManyElements for another one."""
+    """Decode a request with at most `SHORT_ELEMENTS_MAX` elements; raises TooManyElements for another one."""
     decode = _short_request_decoders.get((api_key, version))
     if decode is None:
         key = _known(api_key, version)
@@ -71,7 +73,7 @@ def decode_short_request(api_key: int, version: int, frame: memoryview, position
 
 
 def decode_request_in_steps(api_key: int, version: int, frame: memoryview, position: int) -> Steps[Request]:
-    """The same as `decode_request`, an element a step."""
+    """Like `decode_request`, one element per step."""
     decode = _request_decoders_in_steps.get((api_key, version))
     if decode is None:
         key = _known(api_key, version)
@@ -81,14 +83,14 @@ def decode_request_in_steps(api_key: int, version: int, frame: memoryview, posit
 
 
 def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int, Response]:
-    """`(correlation id, message)` of a response frame without its size. Raises as `decode_request` does."""
+    """Return `(correlation id, message)` of a response frame without its size. Raises as `decode_request` does."""
     decode = _response_decoder(api_key, version)
     correlation_id, position = decode_response_header(api_key, version, frame)
     return correlation_id, decode(frame, position)
 
 
 def decode_response_body(api_key: int, version: int, body: memoryview) -> Response:
-    """A response without a header. Raises as `decode_request` does."""
+    """Decode a response without a header. Raises as `decode_request` does."""
     return _response_decoder(api_key, version)(body, 0)
 
 
@@ -105,7 +107,7 @@ def _response_decoder(api_key: int, version: int) -> Callable[[memoryview, int],
 
 
 def encode_request(message: Request, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """The whole frame, size and header included, as buffers to be sent in order."""
+    """Return the whole frame, including size and header, as buffers to be sent in order."""
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
     buffers = encoder.encode(message)
     header = encode_request_header(encoder.api_key, version, correlation_id, client_id)
@@ -114,16 +116,16 @@ def encode_request(message: Request, version: int, correlation_id: int, client_i
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
-    """The whole frame, size and header included, as buffers to be sent in order.
+    """Return the whole frame, including size and header, as buffers to be sent in order.
 
-    Each non-empty record set in `message` is one of these buffers, the very same object; all else is `bytes`.
+    Each non-empty record set in `message` is one of these buffers, the very same object; all others are `bytes`.
     """
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
     return _framed(encoder, encoder.encode(message), correlation_id)
 
 
 def encode_response_in_steps(message: Response, version: int, correlation_id: int) -> Steps[list[Buffer]]:
-    """The same, an element a step."""
+    """Like `encode_response`, one element per step."""
     encode = _encoders_in_steps.get((type(message), version))
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
     if encode is None:
@@ -141,13 +143,13 @@ def _framed(encoder: _Encoder, buffers: list[Buffer], correlation_id: int) -> li
 
 
 def frame_response(api_key: int, version: int, correlation_id: int, body: Buffer) -> list[Buffer]:
-    """The whole frame of a response whose body is encoded already; the body is copied."""
+    """Return the whole frame of a response whose body is already encoded; the body is copied."""
     header = _RESPONSE_HEADERS[response_header_version(api_key, version)]
     return [header.pack(header.size - 4 + len(body), correlation_id) + body]
 
 
 def encode_body(message: Request | Response, version: int) -> bytes:
-    """A request or response without a header, in one piece: not for records."""
+    """Encode a request or response without a header, in one piece: not for records."""
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
     return b"".join(encoder.encode(message))
 

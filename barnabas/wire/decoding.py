@@ -1,9 +1,9 @@
 """The compiler of decoders: one message class in one version becomes one straight-line function.
 
-What makes it quick: fixed-size fields that follow each other are read by one `Struct.unpack_from`, the length or count
-that comes after them (or the first byte of its varint) included; nested structs are inlined; objects are made without
-their `__init__`, every slot assigned. What makes it safe: a string, record set or array is held against the bytes that
-remain before it is cut, and running out of bytes anywhere is a `MalformedFrame`.
+It is fast because adjacent fixed-size fields are read by one `Struct.unpack_from`, including the length or count that
+follows them (or the first byte of its varint); nested structs are inlined; objects are created without their
+`__init__`, every slot assigned. It is safe because a string, record set or array is checked against the remaining bytes
+before it is sliced, and running out of bytes anywhere is a `MalformedFrame`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _NAMES: Final[dict[str, Any]] = {
 def compile_decoder(
     message: type[Any], version: int, is_flexible: bool, elements_max: int = ELEMENTS_MAX
 ) -> Callable[[memoryview, int], Any]:
-    """A function `(frame, position) -> message` that raises nothing but MalformedFrame, whatever the bytes.
+    """Return a function `(frame, position) -> message` that raises only MalformedFrame, for any bytes.
 
-    All arrays together, and the tagged fields, may have `elements_max` elements. Bytes past the last field are ignored,
-    as Kafka ignores them.
+    All arrays together, and the tagged fields, may have at most `elements_max` elements. Bytes past the last field are
+    ignored, as in Kafka.
     """
     return _Decoder(message, version, is_flexible, elements_max).compile()
 
@@ -62,12 +62,12 @@ def compile_decoder(
 def compile_decoder_in_steps(
     message: type[Any], version: int, is_flexible: bool, elements_max: int = ELEMENTS_MAX
 ) -> Callable[[memoryview, int], Steps[Any]]:
-    """The same function as a generator, which pauses at each element of an array."""
+    """Return the same function as a generator, which pauses at each element of an array."""
     return _Decoder(message, version, is_flexible, elements_max, in_steps=True).compile()
 
 
 class _Decoder:
-    """Writes one decoder. `run` holds the fixed-size reads that wait to become one unpack_from."""
+    """Writes one decoder. `run` holds the fixed-size reads that will become one unpack_from."""
 
     def __init__(
         self, message: type[Any], version: int, is_flexible: bool, elements_max: int, *, in_steps: bool = False
@@ -81,7 +81,7 @@ class _Decoder:
         self.run: list[tuple[str, str, int]] = []
 
     def compile(self) -> Callable[[memoryview, int], Any]:
-        """A generator function where it works in steps."""
+        """Return a generator function if it works in steps."""
         label = f"{self.message.__name__} v{self.version}"
         source = self.source
         with source.block("def decode(frame, p):"):
@@ -120,7 +120,7 @@ class _Decoder:
         self.run.clear()
 
     def read_uvarint(self) -> str:
-        """Flush with an unsigned varint at the end; returns the variable that holds it."""
+        """Flush with an unsigned varint at the end; return the variable that holds it."""
         value = self.source.fresh("n")
         self.fixed(value, "B", 1)
         self.flush()
@@ -129,7 +129,7 @@ class _Decoder:
         return value
 
     def read_struct(self, target: str, message: type[Any]) -> None:
-        """The fields of one struct into a new object in `target`; may leave a run waiting."""
+        """Read the fields of one struct into a new object in `target`; may leave a run waiting."""
         source = self.source
         made = f"new({source.constant(message.__name__, message)})"
         if "." in target:
@@ -150,7 +150,7 @@ class _Decoder:
             self.read_tags(target, tagged)
 
     def default(self, value: Any) -> str:
-        """The expression of a field's default; an array gets a list of its own each time, a struct an object."""
+        """Return the expression of a field's default; an array gets a new list each time, a struct a new object."""
         if isinstance(value, type):
             return f"{self.source.constant(value.__name__, value)}()"
         return self.source.constant("uuid", value) if value == ZERO_UUID else repr(value)
@@ -173,7 +173,9 @@ class _Decoder:
             self.read_sized(target, kind, name, is_nullable)
 
     def read_nullable_struct(self, target: str, message: type[Any]) -> None:
-        """A byte below zero, as Kafka reads it, for null; any other, Kafka writes 1, and the struct."""
+        """Read a byte, where a negative value means null as in Kafka and any other (Kafka writes 1) is followed by the
+        struct.
+        """
         presence = self.source.fresh("n")
         self.fixed(presence, "b", 1)
         self.flush()
@@ -184,7 +186,7 @@ class _Decoder:
             self.flush()
 
     def read_length(self, length_format: str) -> tuple[str, str, str]:
-        """A length or count: its variable, the expression of its value, and what the variable holds for null."""
+        """Read a length or count; return its variable, the expression of its value, and the value that means null."""
         if self.is_flexible:
             length = self.read_uvarint()
             return length, f"{length} - 1", "0"
@@ -194,7 +196,7 @@ class _Decoder:
         return length, length, "-1"
 
     def read_sized(self, target: str, kind: str, name: str, is_nullable: bool) -> None:
-        """A string, bytes or records: a length, then that many bytes."""
+        """Read a string, bytes or records: a length, then that many bytes."""
         source = self.source
         length, value, null = self.read_length(LENGTH_FORMATS[kind])
         end = source.fresh("e")
@@ -220,7 +222,7 @@ class _Decoder:
         with source.block(f"if {length} > {null}:" if self.is_flexible else f"if {length} >= 0:"):
             count = source.fresh("c")
             source.line(f"{count} = {value}")
-            # Even elements without bytes cost memory: each is taken for one byte.
+            # Even elements without bytes use memory: each is counted as one byte.
             element_size = max(size_min(field.kind, self.version, self.is_flexible), 1)
             with source.block(f"if {count} * {element_size} > limit - p:"):
                 source.line(f"check_count({field.name!r}, {count}, {element_size}, limit - p)")
@@ -241,7 +243,7 @@ class _Decoder:
             self.source.line(f"yield {cost}")
 
     def spend(self, name: str, count: str) -> None:
-        """Take `count` elements from what the message may have."""
+        """Subtract `count` elements from the message's allowance."""
         self.source.line(f"left -= {count}")
         with self.source.block("if left < 0:"):
             self.source.line(f"raise too_many_elements({name!r}, {self.elements_max})")

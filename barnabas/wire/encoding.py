@@ -1,11 +1,11 @@
 """The compiler of encoders: one message class in one version becomes one straight-line function.
 
-Fixed-size fields that follow each other are packed by one `Struct.pack`, with the length or count after them where that
-takes one byte. Records are never copied: an encoder returns a list of buffers in which each non-empty record set is
-the very object that the message held.
+Adjacent fixed-size fields are packed by one `Struct.pack`, including the following length or count if that takes one
+byte. Records are never copied: an encoder returns a list of buffers in which each non-empty record set is the very
+object in the message.
 
 A value that its field can't hold (an int16 of 70,000, a None that is not nullable) is a bug of the caller and raises
-whatever Python makes of it.
+whatever Python raises.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ _NAMES: Final[dict[str, Any]] = {
 }
 
 _PARTS_MAX: Final = 1_024
-"""Parts after which an encoder that works in steps begins the next buffer: joining and freeing them takes time, too."""
+"""The number of parts after which an encoder in steps begins the next buffer: joining and freeing them takes time,
+too.
+"""
 
 
 def compile_encoder(message: type[Any], version: int, is_flexible: bool) -> Callable[[Any], list[Buffer]]:
-    """A function `message -> buffers` of the body alone; the first buffer is always `bytes`."""
+    """Return a function `message -> buffers` for the body alone; the first buffer is always `bytes`."""
     return _Encoder(message, version, is_flexible).compile()
 
 
 def compile_encoder_in_steps(
     message: type[Any], version: int, is_flexible: bool
 ) -> Callable[[Any], Steps[list[Buffer]]]:
-    """The same function as a generator, which pauses at each struct, string or bytes in an array."""
+    """Return the same function as a generator, which pauses at each struct, string or bytes in an array."""
     return _Encoder(message, version, is_flexible, in_steps=True).compile()
 
 
@@ -48,7 +50,7 @@ def _has_records(message: type[Any], version: int) -> bool:
 
 
 class _Encoder:
-    """Writes one encoder. `run` holds the fixed-size values that wait to become one pack.
+    """Writes one encoder. `run` holds the fixed-size values that will become one pack.
 
     In the generated code `w` appends to the small parts of the present buffer, and `out` is the list of buffers.
     """
@@ -63,7 +65,7 @@ class _Encoder:
         """(expression, struct format); a zero byte is format `x` and has no expression."""
 
     def compile(self) -> Callable[[Any], Any]:
-        """A generator function where it works in steps."""
+        """Return a generator function if it works in steps."""
         source = self.source
         has_records = _has_records(self.message, self.version)
         with source.block("def encode(message):"):
@@ -87,7 +89,7 @@ class _Encoder:
         self.run.append((value, element_format))
 
     def pack_run(self) -> str:
-        """The expression that packs the waiting run, which stays."""
+        """Return the expression that packs the waiting run, which stays."""
         if not any(value for value, _ in self.run):
             return repr(bytes(len(self.run)))
         pack = self.source.struct_method("pack", "".join(element_format for _, element_format in self.run))
@@ -153,7 +155,7 @@ class _Encoder:
             self.flush()
 
     def write_length(self, length: str, length_format: str) -> None:
-        """Flush with a length or count; the variable holds it as `length_of` made it."""
+        """Flush with a length or count; the variable holds it as returned by `length_of`."""
         if self.is_flexible:
             self.write_uvarint(length)
         else:
@@ -164,7 +166,7 @@ class _Encoder:
         return f"len({value}) + 1" if self.is_flexible else f"len({value})"
 
     def write_sized(self, value: str, kind: str, is_nullable: bool) -> None:
-        """A string, bytes or records: a length, then the bytes."""
+        """Write a string, bytes or records: a length, then the bytes."""
         source = self.source
         content = source.fresh("b")
         length = source.fresh("n")
@@ -212,7 +214,7 @@ class _Encoder:
                 source.line("yield 1")
 
     def write_tags(self, value: str, tagged: list[Field]) -> None:
-        """The tagged fields that differ from their defaults, as Kafka's own encoder leaves the others out."""
+        """Write the tagged fields that differ from their defaults, as Kafka's own encoder leaves the others out."""
         source = self.source
         if not tagged:
             self.fixed("", "x")

@@ -1,6 +1,6 @@
 """Kafka's error codes, as of Apache Kafka 4.3 (`org.apache.kafka.common.protocol.Errors`).
 
-A peer's error is a value: cores and handlers return an `ErrorCode`, and nobody raises one.
+A peer's error is a value: cores and handlers return an `ErrorCode` and don't raise it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """One row a code: number on the wire (int16), whether Kafka's clients retry it, and Kafka's default message."""
+    """One row per code: number on the wire (int16), whether Kafka's clients retry it, and Kafka's default message."""
 
     retriable: bool
     message: str

@@ -1,7 +1,8 @@
-"""Cuts the bytes of a connection into frames: an int32 size, then so many bytes.
+"""Split the bytes of a connection into frames: an int32 size, then that many bytes.
 
-No I/O: feed it what was received. A frame that lies whole in a received chunk is a slice of it; only a frame that
-arrives in parts is put together in a buffer, which grows with what was received and never with what a size promised.
+No I/O: call `feed` with what was received. A frame that is complete within a received chunk is a slice of it; only a
+frame that arrives in parts is copied to a buffer, which grows with what was received and never to the declared size at
+once.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class FrameSplitter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held back for the frame that is still incomplete."""
+        """Bytes held for the frame that is still incomplete."""
         return len(self._partial) + (0 if self._frame_bytes < 0 else 4)
 
     def feed(self, data: bytes) -> list[memoryview]:
-        """The frames that `data` completes, in order, without their sizes.
+        """Return the frames that `data` completes, in order, without their sizes.
 
-        They are slices of `data` or, for a frame put together from parts, a buffer that belongs to the receiver. Raises
+        They are slices of `data` or, for a frame assembled from parts, a buffer that belongs to the receiver. Raises
         MalformedFrame for a size that is negative or too large; the stream has no meaning after it, so the frames
         before it in the same `data` are not worth answering either.
         """
@@ -58,7 +59,7 @@ class FrameSplitter:
         return frames
 
     def _feed_partial(self, data: bytes, frames: list[memoryview]) -> int:
-        """Give the incomplete frame what it lacks; returns how much of `data` it took."""
+        """Add to the incomplete frame what it lacks; return how much of `data` was used."""
         position = 0
         if self._frame_bytes < 0:
             position = 4 - len(self._partial)

@@ -1,6 +1,6 @@
 """Request headers v0 to v2 and response headers v0 and v1.
 
-Kafka's RequestHeader.json and ResponseHeader.json. Two exceptions are theirs: `client_id` keeps its int16 length even
+Kafka's RequestHeader.json and ResponseHeader.json, with their two exceptions: `client_id` keeps its int16 length even
 in the flexible header v2, and the ApiVersions response always has header v0, so that a client which does not yet know
 the broker can read it (KIP-511).
 """
@@ -21,14 +21,14 @@ _FLEXIBLE_FROM: Final = {int(key): key.flexible_from for key in ApiKey}
 @dataclass(slots=True)
 class RequestHeader:
     api_key: int
-    """As sent, perhaps no `ApiKey`."""
+    """As sent; may not be an `ApiKey`."""
     api_version: int
     correlation_id: int
     client_id: str | None
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """0, 1 or 2; keys that nobody knows are taken to have v1."""
+    """0, 1 or 2; for unknown keys v1 is assumed."""
     if api_version >= _FLEXIBLE_FROM.get(api_key, NEVER):
         return 2
     return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0 else 1
@@ -40,10 +40,10 @@ def response_header_version(api_key: int, api_version: int) -> int:
 
 
 def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
-    """The header of a frame, and the position where the body starts.
+    """Return the header of a frame, and the position where the body starts.
 
-    Raises MalformedFrame. A key that nobody knows still gives a header, whose `client_id` is None where no string can
-    be read, so that the error line can name the key.
+    Raises MalformedFrame. An unknown key still returns a header, whose `client_id` is None if no string can be read, so
+    that the log line can name the key.
     """
     if len(frame) < 8:
         raise MalformedFrame(f"a request header can't be in {len(frame)} bytes")
@@ -60,7 +60,7 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The opposite of `decode_request_header`, without tagged fields."""
+    """Encode a header without tagged fields."""
     version = request_header_version(api_key, api_version)
     fixed_part = _FIXED_PART.pack(api_key, api_version, correlation_id)
     if version == 0:
@@ -69,7 +69,7 @@ def encode_request_header(api_key: int, api_version: int, correlation_id: int, c
 
 
 def decode_response_header(api_key: int, api_version: int, frame: memoryview) -> tuple[int, int]:
-    """`(correlation id, position where the body starts)`. Raises MalformedFrame."""
+    """Return `(correlation id, position where the body starts)`. Raises MalformedFrame."""
     if len(frame) < 4:
         raise MalformedFrame(f"a response header can't be in {len(frame)} bytes")
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)

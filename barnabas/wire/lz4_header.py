@@ -1,7 +1,8 @@
-"""The checksum of an lz4 frame's header, right and as Kafka's clients wrote it in messages of magic 0.
+"""The checksum of an lz4 frame's header: the correct one, and the one that Kafka's clients wrote in messages of magic
+0.
 
-Up to 0.9 they took the frame's magic number into it (KAFKA-3160, KIP-57); messages of magic 0 keep that for ever, since
-old consumers insist on it. Readers of magic 0 have to believe either.
+Up to 0.9 they included the frame's magic number in it (KAFKA-3160, KIP-57); messages of magic 0 keep that, since old
+consumers require it. Readers of magic 0 have to accept either.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ _MASK: Final = 0xFFFF_FFFF
 
 
 def with_right_checksum(frame: Buffer) -> Buffer:
-    """As the lz4 format has it, and every decoder wants it; what is no frame is returned as it is."""
+    """Return the frame with the checksum of the lz4 format, which every decoder requires; data that is not a frame is
+    returned unchanged.
+    """
     return _with_checksum(frame, _FLAGS_POSITION)
 
 

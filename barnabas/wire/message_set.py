@@ -19,9 +19,9 @@ MAGIC_0: Final = 0
 MAGIC_1: Final = 1
 ENTRY_HEADER_BYTES: Final = 12
 MESSAGE_BYTES_MIN: Final = 14
-"""Of magic 0 without key and value; also what decides whether a size is believable at all."""
+"""The size of a message of magic 0 without key and value; also used to check whether a size is plausible."""
 MAGIC_POSITION: Final = 16
-"""Of the first entry's magic: the same in every format."""
+"""The position of the first entry's magic: the same in every format."""
 
 _COMPRESSION_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
@@ -35,7 +35,7 @@ _LENGTH: Final = Struct(">i")
 
 
 class Message(NamedTuple):
-    """One entry as it is in the bytes: key and value are slices of them. The CRC was right."""
+    """One entry as it is in the bytes: key and value are slices of them. The CRC was correct."""
 
     offset: int
     magic: int
@@ -55,11 +55,11 @@ class Message(NamedTuple):
 
 
 class CorruptMessage(MalformedFrame):
-    """A message whose CRC or sizes are wrong, where MalformedFrame alone is one that makes no sense."""
+    """A message whose CRC or sizes are wrong; a plain MalformedFrame is one that makes no sense."""
 
 
 def iterate_messages(buffer: Buffer) -> Iterator[Message]:
-    """Each whole entry; an incomplete one at the end is left out, as fetches leave them.
+    """Yield each complete entry; an incomplete one at the end is left out, as fetches end with one.
 
     Raises CorruptMessage, and MalformedFrame for a magic of 2 or more.
     """
@@ -118,7 +118,7 @@ def encode_message(
     compression: int = 0,
     is_log_append_time: bool = False,
 ) -> bytes:
-    """One entry. Magic 0 can't say a timestamp, nor where it is from."""
+    """Encode one entry. Magic 0 has neither a timestamp nor its type."""
     if magic == MAGIC_1:
         attributes = compression | _LOG_APPEND_TIME * is_log_append_time
         head = _HEAD_1.pack(0, magic, attributes, timestamp_ms)[_CHECKED_FROM:]

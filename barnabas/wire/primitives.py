@@ -1,8 +1,8 @@
 """Kafka's primitive types on the wire, read from and written to plain buffers.
 
 Big-endian throughout. A read takes `(buffer, position)` and returns `(value, next position)`; a write returns bytes.
-Nothing is allocated for a length or count before it has been held against the bytes that remain, so a lying peer costs
-no more memory than it sends.
+Nothing is allocated for a length or count before it has been checked against the remaining bytes, so a malicious peer
+uses no more memory than it sends.
 
 Source: https://kafka.apache.org/protocol.html#protocol_types; varints are protobuf's.
 """
@@ -22,38 +22,38 @@ ZERO_UUID: Final = bytes(16)
 STRING_BYTES_MAX: Final = 0x7FFF
 
 ELEMENTS_MAX: Final = 1 << 17
-"""Array elements and tagged fields in one request, all together. A peer that sends 100 MB of two-byte elements would
-otherwise get 5 GB of objects and half a minute of the processor's time. What a request has made of them is freed in one
-turn: at this number in 20 ms. A fetch of 100,000 partitions fits."""
+"""Maximum of array elements and tagged fields in one request, all together. A peer that sends 100 MB of two-byte
+elements would otherwise cause 5 GB of objects and half a minute of processor time. A request's objects are freed in one
+turn: with this number in 20 ms. A fetch of 100,000 partitions fits."""
 
 SHORT_ELEMENTS_MAX: Final = 512
-"""The same of a request that is decoded and begun at once. One with more is worked on in steps (`Steps`)."""
+"""The maximum for a request that is decoded and started at once. One with more is processed in steps (`Steps`)."""
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[int, None, T]
-"""Work that is done a little at a time, and its result. Each `yield` says how many elements it has worked off since the
-one before: its caller decides when the work goes on."""
+"""Work that is done a little at a time, and its result. Each `yield` gives the number of elements processed since the
+previous one: the caller decides when the work continues."""
 
 TAGGED_FIELDS_MAX: Final = 1 << 10
-"""Tagged fields in one struct or header. Kafka has at most five of them anywhere; skipping many costs time alone, but
-that before anybody is authenticated."""
+"""Tagged fields in one struct or header. Kafka has at most five of them anywhere; skipping many only takes time, but
+that before a client is authenticated."""
 
 UVARINT_BYTES: Final = tuple(bytes((value,)) for value in range(0x80))
-"""The encodings of one byte, ready made: `UVARINT_BYTES[value]`."""
+"""The encodings of one byte, precomputed: `UVARINT_BYTES[value]`."""
 
 _INT16: Final = struct.Struct(">h")
 
 
 class MalformedFrame(ValueError):  # noqa: N818 - it names what was received
-    """The peer's bytes are not what the protocol says. The connection that sent them can't be trusted further."""
+    """The peer's bytes violate the protocol. The connection that sent them can't be trusted further."""
 
 
 class TooManyElements(MalformedFrame):
-    """There are more of them than this decoder takes; nothing has been allocated for those that are too many."""
+    """There are more of them than this decoder accepts; nothing has been allocated for the excess."""
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits. Raises IndexError past the end, MalformedFrame past 32 bits."""
+    """Read an unsigned varint of at most 32 bits. Raises IndexError past the end, MalformedFrame past 32 bits."""
     first = buffer[position]
     if first < 0x80:
         return first, position + 1
@@ -61,7 +61,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, `first`, was read already and has its high bit set."""
+    """Read the rest of an unsigned varint whose first byte, `first`, was already read and has its high bit set."""
     value = first & 0x7F
     for shift in (7, 14, 21):
         byte = buffer[position]
@@ -76,13 +76,13 @@ def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, in
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A zigzag varint of at most 32 bits."""
+    """Read a zigzag varint of at most 32 bits."""
     value, position = read_uvarint(buffer, position)
     return (value >> 1) ^ -(value & 1), position
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A zigzag varint of at most 64 bits."""
+    """Read a zigzag varint of at most 64 bits."""
     value = 0
     for shift in range(0, 63, 7):
         byte = buffer[position]
@@ -98,7 +98,7 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint; `value` is not negative."""
+    """Encode an unsigned varint; `value` is not negative."""
     if value < 0x80:
         return UVARINT_BYTES[value]
     encoded = bytearray()
@@ -110,7 +110,7 @@ def uvarint(value: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A zigzag varint; the same bytes serve for varint and varlong."""
+    """Encode a zigzag varint; the same bytes are valid for varint and varlong."""
     if 0 <= value < _SMALL_VARINTS_END:
         return _SMALL_VARINTS[value]
     return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
@@ -118,11 +118,11 @@ def varint(value: int) -> bytes:
 
 _SMALL_VARINTS_END: Final = 1024
 _SMALL_VARINTS: Final = [uvarint(value << 1) for value in range(_SMALL_VARINTS_END)]
-"""Lengths and deltas of records: most of what there is to encode."""
+"""Precomputed varints for lengths and deltas of records, most of what is encoded."""
 
 
 def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """An int16 length, -1 for null, and UTF-8."""
+    """Read an int16 length, -1 for null, and UTF-8."""
     if len(buffer) - position < 2:
         raise MalformedFrame("the bytes end inside the length of a string")
     length: int = _INT16.unpack_from(buffer, position)[0]
@@ -139,7 +139,7 @@ def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int
 
 
 def nullable_string(value: str | None) -> bytes:
-    """The opposite of `read_nullable_string`."""
+    """Write an int16 length, -1 for null, and UTF-8."""
     if value is None:
         return b"\xff\xff"
     encoded = value.encode()
@@ -147,9 +147,9 @@ def nullable_string(value: str | None) -> bytes:
 
 
 def read_tag(buffer: Buffer, position: int, previous_tag: int) -> tuple[int, int, int]:
-    """The head of one tagged field (KIP-482): `(tag, position of its value, end of its value)`.
+    """Read the head of one tagged field (KIP-482): `(tag, position of its value, end of its value)`.
 
-    Tags have to ascend, which also makes each of them unique; start with a `previous_tag` of -1.
+    Tags must ascend, which also makes each of them unique; start with a `previous_tag` of -1.
     """
     tag, position = read_uvarint(buffer, position)
     size, position = read_uvarint(buffer, position)
@@ -162,7 +162,7 @@ def read_tag(buffer: Buffer, position: int, previous_tag: int) -> tuple[int, int
 
 
 def skip_tags(buffer: Buffer, position: int, count: int) -> int:
-    """Step over `count` tagged fields that nobody here knows; returns the position after them."""
+    """Skip `count` unknown tagged fields; return the position after them."""
     check_tag_count(count, len(buffer) - position)
     tag = -1
     for _ in range(count):
@@ -177,24 +177,24 @@ def check_count(name: str, count: int, element_bytes_min: int, bytes_left: int) 
 
 
 def check_tag_count(count: int, bytes_left: int) -> None:
-    """The same for the tagged fields of one struct or header, whose number has a bound of its own."""
+    """Refuse a count of tagged fields of one struct or header, which has its own limit."""
     check_count("tagged fields", count, 2, bytes_left)
     if count > TAGGED_FIELDS_MAX:
         raise MalformedFrame(f"{count} tagged fields in one struct")
 
 
 def too_many_elements(name: str, elements_max: int) -> TooManyElements:
-    """For the array that takes a message past its share of elements."""
+    """The error for the array with which a message exceeds its maximum of elements."""
     return TooManyElements(f"{name}: more than {elements_max} elements in one message")
 
 
 def bad_length(name: str, length: int, bytes_left: int) -> MalformedFrame:
-    """For a length that is negative, too long, or null where null is not allowed."""
+    """The error for a length that is negative, too long, or null although null is not allowed."""
     if length == -1:
         return MalformedFrame(f"{name}: null, and must not be")
     return MalformedFrame(f"{name}: a length of {length}, with {bytes_left} bytes left")
 
 
 def tag_overrun(name: str, position: int, end: int) -> NoReturn:
-    """For a tagged field whose value is shorter or longer than its size said."""
+    """The error for a tagged field whose value is shorter or longer than its size."""
     raise MalformedFrame(f"{name}: its size differs from its value by {position - end} bytes")

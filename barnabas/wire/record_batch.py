@@ -46,8 +46,8 @@ _DELETE_HORIZON: Final = 0x40
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 PLACE: Final = Struct(">qii")
-"""Base offset, batch length and leader epoch, which a batch begins with: what its leader assigns. The CRC begins after
-them, so an append may put 16 bytes of its own in their place and leave the client's as they are."""
+"""Base offset, batch length and leader epoch, with which a batch begins: what its leader assigns. The CRC begins after
+them, so an append may replace these 16 bytes and keep the client's others."""
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _UINT32: Final = Struct(">I")
@@ -66,7 +66,7 @@ class Compression(IntEnum):
 
 
 class BatchHeader(NamedTuple):
-    """A header as it is in the bytes, unchecked but for its size; make one with `parse_header`."""
+    """A header as it is in the bytes, unchecked except for its size; created by `parse_header`."""
 
     base_offset: int
     batch_length: int
@@ -84,7 +84,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole batch."""
+        """The size of the whole batch."""
         return self.batch_length + LENGTH_OVERHEAD_BYTES
 
     @property
@@ -97,15 +97,15 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequences wrap from 2^31 - 1 to 0; NO_SEQUENCE where there is none."""
+        """Sequences wrap from 2^31 - 1 to 0; NO_SEQUENCE if there is none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def latest_timestamp(self) -> int:
-        """The largest timestamp of a record in it. One that compaction left empty keeps its `max_timestamp`, and that
-        is no record's any more.
+        """The largest timestamp of a record in it. A batch that compaction left empty keeps its `max_timestamp`, but no
+        record has it any more.
         """
         return self.max_timestamp if self.records_count else NO_TIMESTAMP
 
@@ -118,7 +118,7 @@ class BatchHeader(NamedTuple):
         return self._replace(attributes=self.attributes & ~_COMPRESSION_MASK | codec)
 
     def with_create_time(self) -> BatchHeader:
-        """The record's own timestamps count, whatever the header said."""
+        """The records' own timestamps count, whatever the header says."""
         return self._replace(attributes=self.attributes & ~_LOG_APPEND_TIME)
 
     @property
@@ -144,23 +144,23 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_contiguous_offsets(self) -> bool:
-        """Whether the counts agree on at least one record, one per offset, as every batch from a client must.
+        """Whether the counts agree on at least one record, one per offset, as in every batch from a client.
 
-        Compacted logs may hold batches with gaps, and empty ones that keep a producer's last sequence.
+        Compacted logs may contain batches with gaps, and empty ones that keep a producer's last sequence.
         """
         return self.records_count > 0 and self.last_offset_delta == self.records_count - 1
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, whatever its magic. Raises MalformedFrame when fewer than 61 bytes are there."""
+    """Parse the header at `position`, whatever its magic. Raises MalformedFrame if there are fewer than 61 bytes."""
     if len(buffer) - position < HEADER_BYTES:
         raise MalformedFrame(f"the header of a record batch can't be in {len(buffer) - position} bytes")
-    # A plain tuple.__new__ costs a third of calling the class, and every appended batch comes by here.
+    # A plain tuple.__new__ costs a third of calling the class, and every appended batch is parsed here.
     return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
 
 
 def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """`(position, header)` of each whole batch; stops before a partial one at the end, as fetches leave them.
+    """Yield `(position, header)` of each complete batch; stop before a partial one at the end, as fetches end with one.
 
     Raises MalformedFrame at a batch whose magic is not 2 or whose length is less than its header's.
     """
@@ -178,7 +178,7 @@ def iterate_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def crc_is_valid(buffer: Buffer, position: int = 0) -> bool:
-    """Whether the batch at `position` is there in whole and its CRC-32C is right."""
+    """Whether the batch at `position` is complete and its CRC-32C is correct."""
     if len(buffer) - position < HEADER_BYTES:
         return False
     end = position + LENGTH_OVERHEAD_BYTES + int(_INT32.unpack_from(buffer, position + 8)[0])
@@ -195,7 +195,7 @@ def patch_offsets(buffer: bytearray | memoryview, position: int, base_offset: in
 
 
 def patch_log_append_time(buffer: bytearray | memoryview, position: int, append_time_ms: int) -> None:
-    """Make it a LogAppendTime batch of that time, in place, with a new CRC; its records stay as they are."""
+    """Make it a LogAppendTime batch of that time, in place, with a new CRC; its records are unchanged."""
     attributes: int = _INT16.unpack_from(buffer, position + _CHECKED_FROM)[0]
     _INT16.pack_into(buffer, position + _CHECKED_FROM, attributes | _LOG_APPEND_TIME)
     _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_AT, append_time_ms)
@@ -205,7 +205,7 @@ def patch_log_append_time(buffer: bytearray | memoryview, position: int, append_
 
 @dataclass(slots=True)
 class Record:
-    """One record. Decoding fills in `offset`; building numbers the records one by one and ignores it."""
+    """One record. Decoding sets `offset`; building numbers the records one by one and ignores it."""
 
     key: bytes | None
     value: bytes | None
@@ -225,7 +225,7 @@ def build_batch(
     is_transactional: bool = False,
     is_control: bool = False,
 ) -> bytes:
-    """An uncompressed CreateTime batch of at least one record, CRC included."""
+    """Build an uncompressed CreateTime batch of at least one record, including its CRC."""
     numbered = list(records)
     assert numbered, "a batch is built of at least one record"
     base_timestamp = numbered[0].timestamp_ms
@@ -249,7 +249,7 @@ def build_batch(
 
 
 def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
-    """`header` in front of `payload`, which is as the header's codec left it; length and CRC are made to fit."""
+    """Put `header` before `payload`, which has the header's codec; length and CRC are set accordingly."""
     length = HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(payload)
     batch = bytearray(_HEADER.pack(*header._replace(batch_length=length, crc=0)))
     batch += payload
@@ -260,10 +260,10 @@ def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
 def rebuild_batch(
     header: BatchHeader, payload: Buffer, *, records_count: int, max_timestamp: int, delete_horizon_ms: int | None
 ) -> bytes:
-    """The batch of `header` with fewer records, which are `payload`, compressed by the batch's codec.
+    """Rebuild the batch of `header` with fewer records, which are `payload`, compressed by the batch's codec.
 
     Its place stays: base and last offset, leader epoch, producer and sequence. `delete_horizon_ms` becomes the base
-    timestamp (KIP-534), and the records' timestamp deltas have to be meant from there; None: as it is.
+    timestamp (KIP-534), and the records' timestamp deltas must be relative to it; None: unchanged.
     """
     header = header._replace(records_count=records_count, max_timestamp=max_timestamp)
     if delete_horizon_ms is not None:
@@ -272,14 +272,14 @@ def rebuild_batch(
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """The batch of `header` without records, as compaction leaves it to keep a producer's sequence."""
+    """Return the batch of `header` without records, as compaction leaves it to keep a producer's sequence."""
     attributes = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
     empty = header._replace(attributes=attributes, base_timestamp=header.max_timestamp, records_count=0)
     return assemble_batch(empty, b"")
 
 
 def decode_records(batch: Buffer) -> list[Record]:
-    """The records of the one uncompressed batch that `batch` begins with. Raises MalformedFrame."""
+    """Decode the records of the one uncompressed batch at the beginning of `batch`. Raises MalformedFrame."""
     header = parse_header(batch)
     if header.magic != MAGIC:
         raise MalformedFrame(f"a record batch of magic {header.magic}")
@@ -291,7 +291,7 @@ def decode_records(batch: Buffer) -> list[Record]:
 
 
 def decode_payload(header: BatchHeader, payload: Buffer) -> list[Record]:
-    """The records in `payload`, what follows the header of a batch, decompressed. Raises MalformedFrame."""
+    """Decode the records in `payload`, which follows the header of a batch, decompressed. Raises MalformedFrame."""
     if header.records_count < 0:
         raise MalformedFrame(f"a record batch of {header.records_count} records")
     check_count("records", header.records_count, RECORD_BYTES_MIN, len(payload))
@@ -309,7 +309,9 @@ def decode_payload(header: BatchHeader, payload: Buffer) -> list[Record]:
 
 
 def iterate_timestamps(header: BatchHeader, payload: Buffer) -> Iterator[tuple[int, int]]:
-    """`(offset, timestamp_ms)` of each record in `payload`, whose contents are passed over. Raises MalformedFrame."""
+    """Yield `(offset, timestamp_ms)` of each record in `payload`, without decoding its content. Raises
+    MalformedFrame.
+    """
     position = 0
     try:
         for _ in range(header.records_count):
@@ -329,7 +331,7 @@ def iterate_timestamps(header: BatchHeader, payload: Buffer) -> Iterator[tuple[i
 
 
 def encode_record(record: Record, offset_delta: int, base_timestamp: int) -> bytes:
-    """One record of a payload; `offset_delta` is its place in the batch."""
+    """Encode one record of a payload; `offset_delta` is its place in the batch."""
     key, value, headers = record.key, record.value, record.headers
     body = b"".join(
         (

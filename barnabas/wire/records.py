@@ -1,6 +1,6 @@
-"""What is inside a batch of magic 2, without making objects of it: where each record and its parts are.
+"""The layout of a batch of magic 2, without creating objects: where each record and its parts are.
 
-For whoever has to look at every record (validation for compacted topics, compaction, older formats). The layout of a
+For code that has to look at every record (validation for compacted topics, compaction, older formats). The layout of a
 record is Kafka's `DefaultRecord`: length, attributes, timestamp delta, offset delta, key, value, headers, with zigzag
 varints for all lengths and deltas.
 """
@@ -14,7 +14,7 @@ from barnabas.wire.primitives import Buffer, MalformedFrame, read_varint, read_v
 
 Outline: TypeAlias = tuple[int, int, int, int, int, int, int, int]
 """`(start, end, timestamp_delta, offset_delta, key_position, key_length, value_position, value_length)`: positions in
-the payload, `start` with the record's own length in front; a length of -1 is null.
+the payload, where `start` includes the record's own length; a length of -1 is null.
 """
 
 _RECORD_BYTES_MIN: Final = 7
@@ -22,10 +22,10 @@ _HEADER_BYTES_MIN: Final = 2
 
 
 def outline_records(payload: Buffer, records_count: int) -> Iterator[Outline]:
-    """The outline of each record in `payload`, what follows a batch's header, decompressed.
+    """Return the outline of each record in `payload`, which follows a batch's header, decompressed.
 
-    Raises MalformedFrame when the records are not exactly `records_count`, or one is not what its lengths say. Numbers
-    of one byte are read in place: records are counted in millions, calls are not free.
+    Raises MalformedFrame if the records are not exactly `records_count`, or one does not match its lengths. Numbers of
+    one byte are read inline: there are millions of records, and calls are expensive.
     """
     size = len(payload)
     if not 0 <= records_count * _RECORD_BYTES_MIN <= size:

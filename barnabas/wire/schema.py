@@ -1,4 +1,4 @@
-"""How a message class says what it looks like on the wire.
+"""How a message class declares its layout on the wire.
 
 A message is a dataclass with slots whose fields are declared by `wire(...)`, named and ordered as in Kafka's message
 JSON, with the versions that have them:
@@ -12,8 +12,8 @@ JSON, with the versions that have them:
 `barnabas.wire.decoding` and `barnabas.wire.encoding` turn one class in one version into straight-line code. A field
 that a version lacks has its default when decoded, and is left out when encoded.
 
-A nested struct is a field of its own class: `wire(Assignment)` is always there, `wire(Cursor, nullable="0+")` has a
-byte before it that says whether it is, and starts as None.
+A nested struct is a field of its own class: `wire(Assignment)` is always present, `wire(Cursor, nullable="0+")` is
+preceded by a byte that says whether it is, and starts as None.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIXED_FORMATS: Final = {
     "float64": "d",
     "uuid": "16s",
 }
-"""Types of a fixed size, as `struct` writes them (all big-endian)."""
+"""Types of a fixed size, as `struct` formats (all big-endian)."""
 
 FIXED_SIZES: Final = {
     "bool": 1,
@@ -49,7 +49,7 @@ FIXED_SIZES: Final = {
 }
 
 LENGTH_FORMATS: Final = {"string": "h", "bytes": "i", "records": "i"}
-"""Types with a length before them, and that length's format in versions that are not flexible."""
+"""Types preceded by a length, and that length's format in versions that are not flexible."""
 
 Kind: TypeAlias = str | type[Any]
 """The name of a primitive type, or the dataclass of a nested struct."""
@@ -65,7 +65,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 class Request:
-    """The body of a request; what is common to the classes of `barnabas.wire.messages`."""
+    """The body of a request; the base of the classes of `barnabas.wire.messages`."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class Versions(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What `wire` was told about one field."""
+    """The declaration of one field by `wire`."""
 
     kind: Kind
     is_array: bool
@@ -114,7 +114,7 @@ class Field(NamedTuple):
     is_nullable: bool
     tag: int | None
     default: Any
-    """Of an array an empty list, of a nested struct its class: both are made anew for each message."""
+    """For an array an empty list, for a nested struct its class: both are created for each message."""
 
 
 def wire(
@@ -125,12 +125,12 @@ def wire(
     tag: int | None = None,
     default: Any = dataclasses.MISSING,
 ) -> Any:
-    """A dataclass field with its shape on the wire; use it like `dataclasses.field`.
+    """Declare a dataclass field with its layout on the wire; use it like `dataclasses.field`.
 
-    `kind` is a primitive type's name, a nested dataclass, or a list of just one of those for an array. `tag` makes it
-    a tagged field in all of its versions. Defaults are Kafka's: zero, the empty string or array, the zero UUID, null
-    records. A nested struct starts as a struct of defaults, and as None where it is nullable or tagged: `None` in a
-    tagged field stands for its absence, which in Kafka means the same as a struct of defaults.
+    `kind` is a primitive type's name, a nested dataclass, or a list of just one of those for an array. `tag` makes it a
+    tagged field in all of its versions. Defaults are Kafka's: zero, the empty string or array, the zero UUID, null
+    records. A nested struct starts as a struct of defaults, and as None if it is nullable or tagged: `None` in a tagged
+    field means that it is absent, which in Kafka means the same as a struct of defaults.
     """
     is_array = isinstance(kind, list)
     element: Kind = kind[0] if isinstance(kind, list) else kind
@@ -161,7 +161,7 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 def fields_of(message: type[Any], version: int) -> tuple[Field, ...]:
-    """The fields of `message` that `version` has, tagged ones last, in the order of their tags."""
+    """Return the fields of `message` that `version` has, tagged ones last, in the order of their tags."""
     present = []
     for field in dataclasses.fields(message):
         shape = shape_of(field)
@@ -172,7 +172,7 @@ def fields_of(message: type[Any], version: int) -> tuple[Field, ...]:
 
 
 def absent_from(message: type[Any], version: int) -> tuple[tuple[str, Any], ...]:
-    """Name and default, as in `Field`, of each field that `version` lacks."""
+    """Return name and default, as in `Field`, of each field that `version` lacks."""
     return tuple(
         (field.name, _default_of(field))
         for field in dataclasses.fields(message)
@@ -181,7 +181,7 @@ def absent_from(message: type[Any], version: int) -> tuple[tuple[str, Any], ...]
 
 
 def size_min(kind: Kind, version: int, is_flexible: bool) -> int:
-    """The fewest bytes that one value of this kind can take; 0 for a struct that has no field in `version`."""
+    """Return the minimum of bytes that one value of this kind takes; 0 for a struct that has no field in `version`."""
     if isinstance(kind, str):
         if kind in FIXED_SIZES:
             return FIXED_SIZES[kind]

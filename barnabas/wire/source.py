@@ -1,4 +1,4 @@
-"""A page of Python source under construction, shared by the two compilers of message code."""
+"""Python source under construction, shared by the compilers of message code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """`head` and what is written inside; `pass` where that is nothing, as for a struct without fields."""
+        """Write `head` and an indented block; `pass` if it is empty, as for a struct without fields."""
         self.line(head)
         lines_before = len(self._lines)
         self._indent += 1
@@ -32,13 +32,13 @@ class Source:
         self._indent -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A variable name that is used nowhere else on this page."""
+        """Return a variable name that is used nowhere else in this source."""
         number = self._numbers.get(prefix, 0)
         self._numbers[prefix] = number + 1
         return f"{prefix}{number}"
 
     def constant(self, prefix: str, value: Any) -> str:
-        """Make `value` a global of the page; the same value gets the same name."""
+        """Make `value` a global; the same value gets the same name."""
         for name, known in self.names.items():
             if name.startswith(prefix) and type(known) is type(value) and known == value:
                 return name
@@ -47,7 +47,7 @@ class Source:
         return name
 
     def struct_method(self, method: str, formats: str) -> str:
-        """`Struct(">" + formats).pack` or `.unpack_from` as a global, bound once."""
+        """Bind `Struct(">" + formats).pack` or `.unpack_from` as a global, once."""
         name = f"{method}_{formats}".replace("?", "o")
         if name not in self.names:
             self.names[name] = getattr(Struct(">" + formats), method)
@@ -57,7 +57,7 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def function(self, name: str, origin: str) -> Callable[..., Any]:
-        """Compile the page and return the function `name` of it; `origin` is its file name in tracebacks."""
+        """Compile the source and return its function `name`; `origin` is its file name in tracebacks."""
         exec(compile(self.text(), f"<{origin}>", "exec"), self.names)
         function: Callable[..., Any] = self.names[name]
         return function

@@ -1,4 +1,4 @@
-"""Who leads what, as clients are told; and the way back to the preferred leaders between two measurements."""
+"""The leaders that clients see, and the return to the preferred leaders between two measurements."""
 
 from __future__ import annotations
 

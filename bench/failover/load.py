@@ -1,7 +1,7 @@
 """Writes to many partitions, steadily, by one producer; and when each was acknowledged.
 
-Every partition has one record at a time on its way, the next one follows a pause after its acknowledgement: so a
-record is always waiting where nobody takes it, and what the slowest record took is what its writer sees.
+Every partition has one record in flight at a time, and the next one follows a pause after its acknowledgement: so a
+record always waits at a partition that is unavailable, and the slowest record shows what its writer sees.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ManyPartitions:
     creation_etcd: dict[str, int]
     led_by_the_dead: int
     elected_seconds: float
-    """From the kill until clients are told of another leader for each of them (metadata, asked for all the time)."""
+    """From the kill until clients see another leader for each of them (metadata, requested continuously)."""
     led_again_seconds: Spread
     """By partition of the killed leader: from the kill until a record that was sent after it was acknowledged."""
     failover_etcd: dict[str, int]

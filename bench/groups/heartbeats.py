@@ -109,7 +109,7 @@ class _BeatingSide:
         theirs.close()
 
     def wait(self) -> None:
-        """For the members' next word. Raises EOFError when their process has ended: it has told why."""
+        """Wait for the members' next message. Raises EOFError when their process has ended: it has logged why."""
         self._pipe.recv()
 
     def sample(self, seconds: float, idle: Side) -> tuple[Sample, float, float]:

@@ -74,7 +74,7 @@ class Connection:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
             except BlockingIOError:
                 pass
-        # Readiness is told once (EPOLLET): everything is taken.
+        # Readiness is reported once (EPOLLET): everything is read.
         while self._receive():
             pass
 

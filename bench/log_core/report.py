@@ -28,7 +28,7 @@ class Run:
     """UTC."""
     machine: dict[str, str]
     is_quiet: bool
-    """Whether little else ran when it began: figures of a busy machine are too low, by nobody knows how much."""
+    """Whether little else ran when it began: figures of a busy machine are too low, by an unknown amount."""
     throughput: list[Throughput]
     lookups: list[Lookups]
     recovery: list[Recovery]

@@ -1,4 +1,4 @@
-"""One side of the comparison, as a process: a Spark that reads a topic whenever it is told to.
+"""One side of the comparison, as a process: a Spark that reads a topic on request.
 
 `python bench/pipeline/side.py FORMAT BOOTSTRAP TOPIC [JAR,JAR]`, with the interpreter that has that side's Spark. For
 each line on stdin it reads the whole topic and prints one line of JSON. Every column is looked at, and the figures

@@ -1,7 +1,7 @@
 """Samples every Python process that is started with BARNABAS_SAMPLES=DIRECTORY and this folder on PYTHONPATH.
 
 A timer of CPU time interrupts the process, and the function that its main thread is in is counted. Every few samples
-the counts are written to DIRECTORY/<pid>.json; nobody has to be asked for them, and a killed process has left its own.
+the counts are written to DIRECTORY/<pid>.json; they need not be requested, and a killed process has left its own.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Scrapes all endpoints of a cluster every second, as a Prometheus would; who does not answer is told as down."""
+"""Scrapes all endpoints of a cluster every second, as a Prometheus would; one that does not answer counts as down."""
 
 from __future__ import annotations
 

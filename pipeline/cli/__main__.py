@@ -14,7 +14,9 @@ from pipeline.core.errors import PipelineError
 
 
 class OneLineErrors(click.Group):
-    """What a user can mend is one line on stderr and exit code 1; a traceback is for our own mistakes."""
+    """Print errors that a user can correct as one line with exit code 1. Tracebacks are for errors in the pipeline
+    itself.
+    """
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -25,16 +27,16 @@ class OneLineErrors(click.Group):
 
 
 @click.group(cls=OneLineErrors)
-@click.option("--verbose", is_flag=True, help="Log what it does besides.")
+@click.option("--verbose", is_flag=True, help="Log progress.")
 def main(verbose: bool) -> None:
-    """Topics to tables and back, with Spark."""
+    """Write topics to tables and replay them back, with Spark."""
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
-    # It prints whatever a batch raises, before that becomes the one line.
+    # Spark prints whatever a batch raises, before it becomes the one line here.
     logging.getLogger("py4j").setLevel(logging.ERROR if verbose else logging.CRITICAL)
 
 

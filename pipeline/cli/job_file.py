@@ -1,4 +1,4 @@
-"""A job's file (YAML or TOML) under its flags."""
+"""Read a job file (YAML or TOML); command line flags override it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.core.errors import WrongOption
 
 
 def read_job_file(path: str | None) -> dict[str, Any]:
-    """What the file says; nothing without a file. Raises WrongOption."""
+    """Return the options of the file; empty without a file. Raises WrongOption."""
     if path is None:
         return {}
     try:
@@ -21,19 +21,23 @@ def read_job_file(path: str | None) -> dict[str, Any]:
         document = tomllib.loads(content) if path.endswith(".toml") else yaml.safe_load(content)
     except OSError as error:
         raise WrongOption(f"the job file {path} can't be read: {error.strerror}") from None
-    except (ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: no UTF-8, or a date that is none
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # ValueError: invalid UTF-8, or an invalid date
         raise WrongOption(f"the job file {path} is neither YAML nor TOML: {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):
-        raise WrongOption(f"the job file {path} has to be a table of options")
+        raise WrongOption(f"the job file {path} must be a mapping of options")
     return document
 
 
 def spark_settings(file: dict[str, Any], flags: Mapping[str, str]) -> dict[str, str]:
-    """Takes `spark` out of what a job file says, as Spark writes its values; flags win. Raises WrongOption."""
+    """Remove `spark` from the options of a job file and return its settings as strings; flags override them. Raises
+    WrongOption.
+    """
     given = file.pop("spark", {})
     if not isinstance(given, dict):
         shown = "nothing" if given is None else repr(given)
-        raise WrongOption(f"spark in a job file is a table of Spark's settings (spark.master: local[2]), not {shown}")
+        raise WrongOption(
+            f"spark in a job file must be a mapping of Spark settings (spark.master: local[2]), not {shown}"
+        )
     return {str(name): _as_spark_has_it(str(name), value) for name, value in {**given, **flags}.items()}
 
 
@@ -44,21 +48,21 @@ def _as_spark_has_it(name: str, value: object) -> str:
         case str() | int() | float():
             return str(value)
         case _:
-            raise WrongOption(f"spark's {name} in a job file is a text, a number, true or false, not {value!r}")
+            raise WrongOption(f"spark's {name} in a job file must be a string, a number, true or false, not {value!r}")
 
 
 def with_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags that were given win over the file; those not given are None or empty."""
+    """Merge flags over the file's options. Flags that were not given are None or empty."""
     return {**file, **{name: value for name, value in flags.items() if value not in (None, (), {})}}
 
 
 def pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
-    """`--name key=value`, any number of times, once for each key. Raises WrongOption."""
+    """Parse repeated `--name key=value`, each key at most once. Raises WrongOption."""
     parsed: dict[str, str] = {}
     for text in given:
         key, sign, value = text.partition("=")
         if not sign or not key:
-            raise WrongOption(f"--{name} is given as KEY=VALUE, not {text!r}")
+            raise WrongOption(f"--{name} must be KEY=VALUE, not {text!r}")
         if key.strip() in parsed:
             raise WrongOption(
                 f"--{name} {key.strip()} is given twice, as {parsed[key.strip()]!r} and {value.strip()!r}"

@@ -12,23 +12,30 @@ HOUR_MS = 3_600_000
 
 @click.command()
 @click.option("--into", type=click.Choice(["iceberg", "delta", "parquet"]), default="iceberg", show_default=True)
-@click.option("--to", metavar="PLACE", default="./data/tables", show_default=True, help="Where tables are.")
-@click.option("--catalog", metavar="KEY=VALUE", multiple=True, help="Iceberg's catalog, pyiceberg's properties.")
-@click.option("--table", "names", multiple=True, required=True, help="A table, any number of times.")
-@click.option("--small-mib", type=click.IntRange(1), default=32, show_default=True, help="Smaller files are merged.")
+@click.option("--to", metavar="PLACE", default="./data/tables", show_default=True, help="Location of the tables.")
+@click.option(
+    "--catalog",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Property of the Iceberg catalog, as in pyiceberg; repeatable.",
+)
+@click.option("--table", "names", multiple=True, required=True, help="A table; repeatable.")
+@click.option(
+    "--small-mib", type=click.IntRange(1), default=32, show_default=True, help="Merge files smaller than this."
+)
 @click.option(
     "--keep-hours",
     type=click.IntRange(1),
     default=7 * 24,
     show_default=True,
-    help="Snapshots, and files that are in no newer one, are kept so long; a job under way needs an hour.",
+    help="Keep snapshots, and files that only they use, for this long; a running job needs an hour.",
 )
 @click.option(
     "--orphans-hours",
     type=click.IntRange(24),
     default=72,
     show_default=True,
-    help="Files that no commit names are deleted when they are older; longer than any batch lasts.",
+    help="Delete files of no commit when they are older than this; must exceed the longest batch.",
 )
 def maintain(
     into: str,
@@ -39,7 +46,7 @@ def maintain(
     keep_hours: int,
     orphans_hours: int,
 ) -> None:
-    """Small files made large, old snapshots forgotten, files of no commit deleted; beside a running job."""
+    """Merge small files, expire old snapshots and delete files of no commit; safe beside a running job."""
     from pipeline.tables.maintaining import maintain_table
     from pipeline.tables.running import as_pipeline_error, wall_ms
     from pipeline.tables.warehouse import TableFormat, Warehouse

@@ -1,1 +1,1 @@
-"""Decisions of the pipeline: pure and synchronous, without Spark, without a client, without a clock."""
+"""Decisions of the pipeline: pure and synchronous, without Spark, a client or a clock."""

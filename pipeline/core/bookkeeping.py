@@ -1,8 +1,8 @@
-"""What a table has and what it lacks: the table's own word on its progress against what a batch brings.
+"""Compare a table's own progress with a batch, to find what the table lacks.
 
-A table says per partition the next offset it lacks, written in the same commit as its rows: it alone is the truth.
-Spark's checkpoint and the committed group may stand elsewhere (a crash between two commits, a table put back from a
-back-up, a checkpoint that was deleted), and are held to it here.
+A table stores per partition the next offset it lacks, in the same commit as its rows, and only this counts. Spark's
+checkpoint and the committed group may differ (a crash between two commits, a table restored from a backup, a deleted
+checkpoint), and are compared with it here.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pipeline.core.positions import Positions, TopicPartition, TopicPositions, e
 
 
 class GapError(PipelineError):
-    """A batch that begins behind what the table lacks: to write it would lose what lies between."""
+    """A batch begins after the offset that the table lacks: writing it would lose the records in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What of a batch the table lacks. `skip_below`: offsets under these are in the table, where there are any."""
+    """The part of a batch that the table lacks. `skip_below`: offsets below these are already in the table."""
 
     skip_below: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_empty: bool = False
 
 
 def remainder(start: Positions, end: Positions, table: Positions) -> Remainder:
-    """Hold a batch's positions to the table's. Raises GapError.
+    """Compare a batch's positions with the table's. Raises GapError.
 
-    A topic's id other than the table's is another topic: nothing of it is in the table yet. Of a partition that the
-    table has no word of it lacks that word, if no record: without it a run that began at the latest offsets would
-    begin elsewhere the next time.
+    A topic with another id than the table's is another topic: the table has nothing of it yet. A partition without
+    progress in the table lacks that progress, even if it has no records: otherwise a run that began at the latest
+    offsets would begin elsewhere the next time.
     """
     skip_below: dict[TopicPartition, int] = {}
     lacking = 0
@@ -52,7 +52,7 @@ def remainder(start: Positions, end: Positions, table: Positions) -> Remainder:
 
 
 def offset_of(positions: Positions, topic_partition: TopicPartition, topic_id: str) -> int | None:
-    """The next offset there; None where the topic is not known, or is known under another id."""
+    """Return the next offset there; None if the topic is unknown, or known under another id."""
     known = positions.get(topic_partition.topic)
     if known is None or known.topic_id != topic_id:
         return None
@@ -60,7 +60,7 @@ def offset_of(positions: Positions, topic_partition: TopicPartition, topic_id: s
 
 
 def advanced(table: Positions, end: Positions) -> dict[str, TopicPositions]:
-    """The table's progress once a batch up to `end` is in it; never back, other topics kept."""
+    """Return the table's progress after a batch up to `end`; it never goes back, and other topics are kept."""
     progress = dict(table)
     for topic, reached in end.items():
         known = progress.get(topic)
@@ -74,7 +74,9 @@ def advanced(table: Positions, end: Positions) -> dict[str, TopicPositions]:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
-    """A checkpoint's two newest words: the end of the last finished batch, and that of one begun and not finished."""
+    """The two newest entries of a checkpoint: the end of the last finished batch, and that of one that was begun and
+    not finished.
+    """
 
     finished: Positions
     begun: Positions | None
@@ -82,9 +84,9 @@ class CheckpointState:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a run begins. `resume`: by Spark's checkpoint; else from `positions` with a checkpoint of its own.
+    """How a run begins. `resume`: from Spark's checkpoint; else from `positions` with a new checkpoint.
 
-    `reason` is said to the user where something did not agree, else empty.
+    `reason` is shown to the user if something did not agree, else it is empty.
     """
 
     resume: bool
@@ -93,10 +95,12 @@ class Start:
 
 
 def decide_start(checkpoint: CheckpointState | None, table: Positions) -> Start:
-    """Compare a checkpoint with the table. The table wins: a checkpoint that disagrees is set aside, with a reason.
+    """Compare a checkpoint with the table, which takes precedence: a checkpoint that disagrees is discarded, with a
+    reason.
 
-    They agree if the table stands at the end of the checkpoint's finished batch, or of the one that was begun (a crash
-    between the table's commit and Spark's). A checkpoint behind that costs only reading; one ahead would lose rows.
+    They agree if the table is at the end of the checkpoint's finished batch, or of the one that was begun (a crash
+    between the table's commit and Spark's). A checkpoint that is behind only costs reading; one that is ahead would
+    lose rows.
     """
     if checkpoint is None:
         return Start(False, table)
@@ -107,20 +111,20 @@ def decide_start(checkpoint: CheckpointState | None, table: Positions) -> Start:
         planned = offset_of(begun, topic_partition, topic_id)
         if finished is not None and finished > offset:
             reason = f"ahead of the table: {topic_partition} at {finished}, the table lacks offsets from {offset}"
-            return Start(False, table, f"the checkpoint is {reason}; begun from the table")
+            return Start(False, table, f"the checkpoint is {reason}; starting from the table")
         if planned is None or planned < offset:
             reason = f"behind the table: {topic_partition} at {planned}, the table has offsets up to {offset}"
-            return Start(False, table, f"the checkpoint is {reason}; begun from the table")
+            return Start(False, table, f"the checkpoint is {reason}; starting from the table")
     for topic_partition, offset in each_offset(checkpoint.finished):
         topic_id = checkpoint.finished[topic_partition.topic].topic_id
         if offset > 0 and offset_of(table, topic_partition, topic_id) is None:
             reason = f"ahead of the table: {topic_partition} at {offset}, of which the table has nothing"
-            return Start(False, table, f"the checkpoint is {reason}; begun from the table")
+            return Start(False, table, f"the checkpoint is {reason}; starting from the table")
     return Start(True, table)
 
 
 def group_disagreement(group: Mapping[TopicPartition, int], table: Positions) -> str:
-    """What to say where the committed group stands elsewhere than the table; empty if it doesn't. The table wins."""
+    """Return a message if the committed group differs from the table, which takes precedence; empty if it doesn't."""
     offsets = dict(each_offset(table))
     ahead = {at: offset for at, offset in group.items() if offset > offsets.get(at, 0)}
     if not ahead:

@@ -1,4 +1,4 @@
-"""What a cluster says of itself: topics with their ids, leaders and offsets."""
+"""A cluster's description: topics with their ids, leaders and offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_TOPIC_ID = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`topic_id` as in `TopicPositions`; `leaders` by partition, broker ids, -1 where there is no leader now."""
+    """`topic_id` as in `TopicPositions`; `leaders` by partition, broker ids, -1 if there is no leader now."""
 
     name: str
     topic_id: str
@@ -21,7 +21,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicExtent:
-    """One topic as it is: by partition its first offset, and the one after its last record that may be read."""
+    """One topic's present offsets: by partition its first offset, and the one after its last readable record."""
 
     topic_id: str
     earliest: Mapping[int, int]
@@ -34,17 +34,17 @@ Extents = Mapping[str, TopicExtent]
 
 @dataclass(frozen=True, slots=True)
 class OffsetAtTime:
-    """The first record at or after a time; both are -1 where there is none."""
+    """The first record at or after a time; both are -1 if there is none."""
 
     offset: int
     timestamp_ms: int
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """As Kafka's tools print it: 22 characters of base 64 for URLs, and here nothing for the id of no topic."""
+    """Format as Kafka's tools do: 22 characters of base 64 for URLs; empty for no topic id."""
     return "" if topic_id == _NO_TOPIC_ID else urlsafe_b64encode(topic_id).rstrip(b"=").decode()
 
 
 def topic_id_bytes(text: str) -> bytes:
-    """The opposite of `topic_id_text`."""
+    """Parse the text of `topic_id_text`."""
     return urlsafe_b64decode(text + "==") if text else _NO_TOPIC_ID

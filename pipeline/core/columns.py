@@ -1,7 +1,7 @@
-"""What a table's columns hold, and how they grow.
+"""Column types of tables, and how they grow.
 
 Every type is the widest of its family from the start (integers are longs, floats are doubles): then a writer's change
-from int to long, the commonest there is, changes nothing in the table, in any of the formats.
+from int to long, the most common one, changes nothing in the table, in any format.
 """
 
 import enum
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class Kind(enum.Enum):
-    """The types without parameters. UNKNOWN is a column of which only nulls were seen: it is not in a table yet."""
+    """The types without parameters. UNKNOWN is a column that has only had nulls: it is not in a table yet."""
 
     UNKNOWN = "unknown"
     BOOLEAN = "boolean"
@@ -62,7 +62,7 @@ class Struct:
 ColumnType = Kind | DecimalOf | ListOf | MapOf | Struct
 
 NAME_LENGTH_MAX = 255
-# What a decoded row says of its record, beside the value's columns: names in small letters that no field can have.
+# Columns about a decoded row's record, beside the value's columns: lower-case names that no field can have.
 RESERVED = frozenset({"_topic", "_partition", "_offset", "_timestamp", "_key", "_value", "_headers", "_tombstone"})
 DECIMAL_PRECISION_MAX = 38
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,4})\s*(?:,\s*(\d{1,4})\s*)?\)", re.ASCII)
@@ -72,9 +72,10 @@ _REFUSED_IN_NAMES = str.maketrans(dict.fromkeys([*" ,;{}()=.", *map(chr, range(3
 
 
 def column_name(field: str, reserved: Iterable[str] = ()) -> str | None:
-    """The column's name for a field's: characters that a format refuses become `_`, a reserved name gets a `_` behind.
+    """Return the column's name for a field's: characters that a format refuses become `_`, a reserved name gets `_`
+    appended.
 
-    None: the field can have no column (no name, or a name longer than file systems take).
+    None: the field can't have a column (no name, or a name longer than file systems accept).
     """
     if not field or len(field) > NAME_LENGTH_MAX:
         return None
@@ -83,7 +84,9 @@ def column_name(field: str, reserved: Iterable[str] = ()) -> str | None:
 
 
 def merged(one: ColumnType, other: ColumnType) -> ColumnType:
-    """The type that holds what both hold, for a column that is yet to be made: text, where nothing narrower does."""
+    """Return the type that holds values of both, for a column that is not created yet: text, if nothing narrower
+    does.
+    """
     match one, other:
         case (Kind.UNKNOWN, known) | (known, Kind.UNKNOWN):
             return known
@@ -106,9 +109,9 @@ def merged(one: ColumnType, other: ColumnType) -> ColumnType:
 
 
 def merged_structs(one: Struct, other: Struct) -> Struct:
-    """Both's columns; the order is that in which they were first seen.
+    """Return the columns of both, in the order in which they were first seen.
 
-    Of names that differ in case only the first is a column: formats and Spark don't tell them apart.
+    Of names that differ only in case, the first is a column: formats and Spark don't distinguish them.
     """
     columns = {column.name.lower(): column for column in one.columns}
     for column in other.columns:
@@ -119,7 +122,7 @@ def merged_structs(one: Struct, other: Struct) -> Struct:
 
 
 def refined(declared: ColumnType, seen: ColumnType) -> ColumnType:
-    """What is declared, with what was seen of values in place of what the declaration leaves open."""
+    """Replace what the declaration leaves open by what was seen of values."""
     match declared, seen:
         case Kind.UNKNOWN, _:
             return seen
@@ -139,16 +142,16 @@ def refined(declared: ColumnType, seen: ColumnType) -> ColumnType:
 
 
 def type_in(struct: Struct, name: str) -> ColumnType:
-    """UNKNOWN where the struct has no such column."""
+    """Return UNKNOWN if the struct has no such column."""
     found = struct.column(name)
     return Kind.UNKNOWN if found is None else found.type
 
 
 def evolved(table: Struct, growth: Struct) -> Struct:
-    """The table's columns with the new ones behind them, in structs and in lists of structs too.
+    """Return the table's columns with the new ones appended, in structs and in lists of structs too.
 
-    A column that is there keeps its type: what does not fit it goes to the dead letters. Columns of which nothing
-    but nulls (or empty objects) was seen are left out until something is.
+    An existing column keeps its type: values that do not fit it become dead letters. Columns that have only had nulls
+    (or empty objects) are left out until there is a value.
     """
     columns = [Column(column.name, _grown(column.type, growth.column(column.name))) for column in table.columns]
     known = {column.name.lower() for column in table.columns}
@@ -175,14 +178,14 @@ def _grown(column_type: ColumnType, growth: Column | None) -> ColumnType:
 
 
 def within(table: Struct, growth: Struct, leaves_max: int) -> Struct:
-    """Of the growth's columns, in structs too, the first so many as leave the table at most so wide."""
+    """Return as many of the growth's columns, in structs too, as keep the table within its maximum width."""
     fitting = _fitting(table, growth, leaves_max - leaves(table))
     assert isinstance(fitting, Struct)  # what is left of a struct is one
     return fitting
 
 
 def _fitting(known: ColumnType, growth: ColumnType, room: int) -> ColumnType:
-    """What of the growth adds at most `room` leaves to what is known, which is UNKNOWN for a new column."""
+    """Return what of the growth adds at most `room` leaves to the known type, which is UNKNOWN for a new column."""
     match known, growth:
         case (Struct() | Kind.UNKNOWN, Struct()):
             before = {column.name.lower(): column for column in known.columns} if isinstance(known, Struct) else {}
@@ -193,7 +196,7 @@ def _fitting(known: ColumnType, growth: ColumnType, room: int) -> ColumnType:
                 room -= _added(there.type, fitting)
                 kept.append(Column(column.name, fitting))
                 if settled(fitting) is not None:
-                    # `evolved` leaves out later columns whose names differ from this one's in case only.
+                    # `evolved` leaves out later columns whose names differ from this one's only in case.
                     before.setdefault(column.name.lower(), kept[-1])
             return Struct(tuple(kept))
         case (ListOf() | Kind.UNKNOWN, ListOf()):
@@ -207,7 +210,7 @@ def _fitting(known: ColumnType, growth: ColumnType, room: int) -> ColumnType:
 
 
 def _added(known: ColumnType, growth: ColumnType) -> int:
-    """How many leaves more there are with the growth."""
+    """Return how many leaves the growth adds."""
     if known is Kind.UNKNOWN:
         new = settled(growth)
         return 0 if new is None else leaves(new)
@@ -215,7 +218,7 @@ def _added(known: ColumnType, growth: ColumnType) -> int:
 
 
 def additions(table: Struct, declared: Struct) -> Struct:
-    """What of the declared columns the table lacks; what differs from its own in case only it can't get."""
+    """Return the declared columns that the table lacks; it can't get one that differs from its own only in case."""
     before = {column.name.lower(): column for column in table.columns}
     lacking = []
     for column in declared.columns:
@@ -226,7 +229,7 @@ def additions(table: Struct, declared: Struct) -> Struct:
 
 
 def settled(column_type: ColumnType) -> ColumnType | None:
-    """The type without what is unknown in it; None if nothing is left. (Parquet has no struct without fields.)"""
+    """Return the type without unknown parts; None if nothing is left. (Parquet has no struct without fields.)"""
     match column_type:
         case Kind.UNKNOWN:
             return None
@@ -245,7 +248,7 @@ def settled(column_type: ColumnType) -> ColumnType | None:
 
 
 def leaves(column_type: ColumnType) -> int:
-    """How many columns a file stores for it: what bounds a table's width."""
+    """Return how many columns a file stores for it, which limits a table's width."""
     match column_type:
         case Struct():
             return sum(leaves(column.type) for column in column_type.columns)
@@ -258,7 +261,7 @@ def leaves(column_type: ColumnType) -> int:
 
 
 def type_text(column_type: ColumnType) -> str:
-    """As `parse_type` takes it; of types that can't be declared only what they are."""
+    """Format as `parse_type` accepts; types that can't be declared are only described."""
     match column_type:
         case Kind():
             return column_type.value
@@ -273,7 +276,7 @@ def type_text(column_type: ColumnType) -> str:
 
 
 def parse_type(text: str) -> ColumnType:
-    """A declared column's type: `long`, `timestamp`, `decimal(12,2)`, … ValueError names what there is."""
+    """Parse a declared column's type: `long`, `timestamp`, `decimal(12,2)`, … ValueError names the known ones."""
     name = text.strip().lower()
     digits = _DECIMAL.fullmatch(name)
     if digits is not None:
@@ -284,4 +287,4 @@ def parse_type(text: str) -> ColumnType:
         if kind.value == name and kind is not Kind.UNKNOWN:
             return kind
     kinds = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
-    raise ValueError(f"no type {text!r}: there are {kinds}, decimal(precision,scale)")
+    raise ValueError(f"unknown type {text!r}: use {kinds}, decimal(precision,scale)")

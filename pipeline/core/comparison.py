@@ -1,4 +1,6 @@
-"""What was, held against what is: where a reader stands when topics have come, gone, grown or lost records."""
+"""Compare a reader's position with the cluster, when topics were created, deleted or have grown, or records were
+lost.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from pipeline.core.positions import Positions, TopicPartition, TopicPositions
 
 @dataclass(slots=True)
 class Comparison:
-    """`standing` is where to go on from: all that is still there, with new partitions and topics at their beginning.
+    """`standing` is where to continue: everything that still exists, with new partitions and topics at their beginning.
 
-    `moved_back` are partitions whose readable end lies before the position, as it does for a moment at a failover:
-    no loss, only nothing to read. `losses` are for who decides whether to go on.
+    `moved_back` are partitions whose readable end is before the position, as for a moment at a failover: no loss, only
+    nothing to read. `losses` are for the caller, which decides whether to continue.
     """
 
     standing: dict[str, TopicPositions] = field(default_factory=dict)
@@ -25,13 +27,13 @@ class Comparison:
 
     @property
     def has_to_be_kept(self) -> bool:
-        """Whether the next batch has to come even without a record: only its end tells the checkpoint what is new, and
-        what was jumped over."""
+        """Whether the next batch is needed even without a record: only its end records in the checkpoint what is new,
+        and what was skipped."""
         return bool(self.new) or any(loss.reason is not LossReason.DELETED for loss in self.losses)
 
 
 def compare(was: Positions, extents: Extents) -> Comparison:
-    """Topics that are gone keep their positions: if one comes again, its id tells whether it is the same."""
+    """Deleted topics keep their positions: if one is created again, its id shows whether it is the same."""
     comparison = Comparison()
     for topic in sorted({*was, *extents}):
         before, extent = was.get(topic), extents.get(topic)
@@ -73,7 +75,7 @@ def _all_lost(topic: str, before: TopicPositions, reason: LossReason) -> list[Lo
 
 
 def backlog(standing: Positions, extents: Extents) -> dict[TopicPartition, int]:
-    """Offsets between where a reader stands and what may be read, where there are any."""
+    """Return the number of offsets between a reader's position and the readable end, if there are any."""
     behind = {}
     for topic, positions in standing.items():
         extent = extents.get(topic)
@@ -85,10 +87,10 @@ def backlog(standing: Positions, extents: Extents) -> dict[TopicPartition, int]:
 
 
 def readable_backlog(comparison: Comparison, extents: Extents) -> dict[TopicPartition, int]:
-    """The backlog of the partitions that a batch may read from now.
+    """Return the backlog of the partitions that a batch may read from now.
 
-    Not of those that are new, which begin with the next batch (`ranges_between`), nor of those that have lost records,
-    which first jump over what is lost.
+    Without new partitions, which begin with the next batch (`ranges_between`), and those that have lost records, which
+    first skip what is lost.
     """
     behind = backlog(comparison.standing, extents)
     for new in comparison.new:
@@ -102,7 +104,7 @@ def readable_backlog(comparison: Comparison, extents: Extents) -> dict[TopicPart
 
 
 def advanced(comparison: Comparison, admitted: Mapping[TopicPartition, int]) -> dict[str, TopicPositions]:
-    """Where a batch ends that takes so many offsets of each partition, and jumps over what retention has taken."""
+    """Return where a batch ends that reads so many offsets of each partition, and skips what retention has deleted."""
     steps = dict(admitted)
     for loss in comparison.losses:
         if loss.reason is LossReason.RETENTION:
@@ -120,12 +122,12 @@ def advanced(comparison: Comparison, admitted: Mapping[TopicPartition, int]) -> 
 
 
 def latest_positions(extents: Extents) -> dict[str, TopicPositions]:
-    """The end of all that there is."""
+    """Return the end of everything that exists."""
     return {topic: TopicPositions(extent.topic_id, dict(extent.latest)) for topic, extent in extents.items()}
 
 
 def clipped(extents: Extents, target: Positions) -> dict[str, TopicExtent]:
-    """`extents` as they would be if nothing had come after `target`; what it does not name is empty."""
+    """Return `extents` without what came after `target`; what it does not name is empty."""
     before: dict[str, TopicExtent] = {}
     for topic, extent in extents.items():
         known = target.get(topic)

@@ -1,19 +1,19 @@
 # ruff: noqa: N818 - their names say what is wrong
-"""What ends a job: one sentence each, of what is wrong and what can be done about it."""
+"""Errors that end a job: one sentence each, of what is wrong and what can be done about it."""
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """The base of all of them: whoever wants one line instead of a traceback catches this."""
+    """The base of all of them: catch this to show one line instead of a traceback."""
 
     def __reduce__(self) -> tuple[type[PipelineError], tuple[str, ...]]:
-        # Spark carries errors of workers to the driver pickled.
+        # Spark pickles errors of workers to send them to the driver.
         return type(self), tuple(map(str, self.args))
 
 
 class WrongOption(PipelineError):
-    """An option that nobody knows, or a value that it can't have."""
+    """An unknown option, or an invalid value."""
 
 
 class ClusterUnreachable(PipelineError):
@@ -21,16 +21,16 @@ class ClusterUnreachable(PipelineError):
 
 
 class TopicMissing(PipelineError):
-    """A topic that was asked for by name, or was being read, is not there."""
+    """A topic that was requested by name, or was being read, does not exist."""
 
 
 class DataLost(PipelineError):
-    """Records that were to be read are gone: by retention, or with their topic."""
+    """Records to be read are gone: by retention, or with their topic."""
 
 
 class CorruptBatch(PipelineError):
-    """A record batch that is not what its checksum or its lengths say."""
+    """A record batch does not match its checksum or its lengths."""
 
 
 class RequestRefused(PipelineError):
-    """The cluster's answer is an error that no retry will mend."""
+    """The cluster's answer is an error that a retry can't fix."""

@@ -1,4 +1,4 @@
-"""What a job says of itself after every batch."""
+"""A job's figures after every batch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class BatchFigures:
-    """One batch, committed. `freshness_ms`: now less the timestamp of the newest row that a reader sees; None as long
-    as the run has brought no row. `lag`: records of the topics that the tables lack. All times in ms."""
+    """One committed batch. `freshness_ms`: now minus the timestamp of the newest row that a reader sees; None until the
+    run has written a row. `lag`: records of the topics that the tables lack. All times in ms."""
 
     batch_id: int
     rows: int

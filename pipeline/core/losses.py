@@ -1,4 +1,4 @@
-"""Records that were to be read and are gone: why, how it is said, and what is to be done about it."""
+"""Records to be read that are gone: the reason, the message, and the advice."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class LossReason(StrEnum):
 
 
 class OnDataLoss(StrEnum):
-    """`FAIL` ends the job; `RECORD` and `CONTINUE` go on with what is there, the first after it wrote down what is
-    not."""
+    """`FAIL` ends the job; `RECORD` and `CONTINUE` continue with the records that exist, the first after recording
+    those that don't."""
 
     FAIL = "fail"
     RECORD = "record"
@@ -27,7 +27,7 @@ class OnDataLoss(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The offsets `start` up to, not including, `end`; equal ones when nobody can say how far it would have gone."""
+    """The offsets from `start` up to, but excluding, `end`; equal ones if the extent is unknown."""
 
     topic: str
     topic_id: str
@@ -38,7 +38,7 @@ class Loss:
 
     @property
     def key(self) -> str:
-        """The same loss, noticed again, has the same key."""
+        """The same loss has the same key when it is noticed again."""
         return f"{self.topic}:{self.topic_id}:{self.partition}:{self.start}:{self.end}:{self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,14 +60,14 @@ class Loss:
                 )
             case LossReason.RECREATED:
                 return (
-                    f"{partition}: topic {self.topic} was deleted and made again (its id was {self.topic_id}): "
+                    f"{partition}: topic {self.topic} was deleted and recreated (its id was {self.topic_id}): "
                     f"what it held from offset {self.start} on is gone"
                 )
             case LossReason.DELETED:
-                return f"{partition}: topic {self.topic} is gone, with what it held from offset {self.start} on"
+                return f"{partition}: topic {self.topic} is gone, with its records from offset {self.start} on"
             case LossReason.TRUNCATED:
                 return (
-                    f"{partition}: the log ends before offset {self.end}, where it had been: what lay behind "
+                    f"{partition}: the log ends before offset {self.end}, its earlier end: the records after "
                     f"{self.start} is lost (an unclean election)"
                 )
             case _:
@@ -75,8 +75,8 @@ class Loss:
 
 
 def loss_advice(policy_option: str) -> str:
-    """How to go on all the same: the end of an error."""
+    """How to continue nevertheless: the end of an error message."""
     return (
-        f"To go on with what is there, set {policy_option} to 'continue', or to 'record' with dataLossTopic; "
-        "to begin anew, delete the checkpoint"
+        f"To continue with the existing records, set {policy_option} to 'continue', or to 'record' with dataLossTopic; "
+        "to start over, delete the checkpoint"
     )

@@ -1,8 +1,8 @@
-"""The options of `format("barnabas")`: those of Spark's JVM connector under its names, and some of our own.
+"""The options of `format("barnabas")`: those of Spark's JVM connector under its names, and some additional ones.
 
-A job that reads with `format("kafka")` runs with `format("barnabas")` unchanged: what tunes the JVM's client alone is
-taken and passed over. Anything else that is not known here is an error, since a misspelt option does nothing, silently.
-Names are case-insensitive, as all of Spark's.
+A job that reads with `format("kafka")` runs with `format("barnabas")` unchanged: options that only tune the JVM's
+client are accepted and ignored. Any other unknown option is an error, because a misspelt option would silently do
+nothing. Names are case-insensitive, like all of Spark's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """`group_id`: the consumer group to commit progress to. `loss_topic`: where to write losses."""
+    """`group_id`: the consumer group for committing progress. `loss_topic`: where to write losses."""
 
     subscription: Subscription
     starting: Place
@@ -47,7 +47,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`topic` is None where each row names its own; `producer` is librdkafka's configuration."""
+    """`topic` is None if each row names its own; `producer` is librdkafka's configuration."""
 
     topic: str | None
     producer: Mapping[str, str]
@@ -75,7 +75,7 @@ _READ: Final = (
     "group.id",
 )
 _WRITE: Final = ("topic", "includeHeaders")
-"""Headers are written where rows have them: the second one says nothing here, as in the JVM connector."""
+"""Headers are written if rows have them: the second option has no effect here, as in the JVM connector."""
 _CLIENT: Final = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
@@ -115,14 +115,14 @@ _PASSED_OVER: Final = frozenset(
         "kafka.session.timeout.ms",
     }
 )
-"""Spark's own; and what tunes the JVM connector's consumer, and means nothing to this one."""
+"""Spark's own options, and those of the JVM connector's consumer, which are ignored."""
 _UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _FALSE_OR_TRUE: Final = {"false": False, "true": True}
 _ISOLATIONS: Final = {"read_uncommitted": Isolation.READ_UNCOMMITTED, "read_committed": Isolation.READ_COMMITTED}
 
 
 class Given:
-    """Options as they were given; asking for one that is wrong raises WrongOption."""
+    """Options as they were given; reading a wrong one raises WrongOption."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): str(value).strip() for name, value in options.items()}
@@ -136,21 +136,21 @@ class Given:
                 raise WrongOption(f"option '{name}': this source reads from PLAINTEXT listeners only, for now")
             close = get_close_matches(name, allowed, 1)
             hint = f"; did you mean '{allowed[close[0]]}'?" if close else f"; known are: {', '.join(known)}"
-            raise WrongOption(f"option '{name}' is not known to format 'barnabas'{hint}")
+            raise WrongOption(f"option '{name}' is unknown to format 'barnabas'{hint}")
 
     def text(self, name: str) -> str | None:
         return self._values.get(name.lower())
 
     def number(self, name: str, default: int) -> int:
-        """Above 0."""
+        """Read a number above 0."""
         return self._parsed(name, default, _above_zero, "a whole number above 0")
 
     def number_if_any(self, name: str) -> int | None:
-        """Above 0."""
+        """Read a number above 0, or None."""
         return None if self.text(name) is None else self.number(name, 1)
 
     def duration_ms(self, name: str, default: int) -> int:
-        """As Spark writes durations: `15m`; without a unit milliseconds."""
+        """Read a duration as Spark writes it: `15m`; without a unit milliseconds."""
         return self._parsed(name, default, _milliseconds, "a duration like '500ms', '30s' or '15m'")
 
     def flag(self, name: str, default: bool) -> bool:
@@ -167,7 +167,7 @@ class Given:
         try:
             return parse(text)
         except (KeyError, ValueError):
-            raise WrongOption(f"option '{name}' has to be {what}, not '{text}'") from None
+            raise WrongOption(f"option '{name}' must be {what}, not '{text}'") from None
 
 
 def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
@@ -197,18 +197,18 @@ def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """All `kafka.` options but those that are never the user's go to the producer. Raises WrongOption."""
+    """All `kafka.` options go to the producer, except those that a user may not set. Raises WrongOption."""
     given = Given(options)
     bootstrap = _bootstrap_text(given)
-    # A key's partition is the one that producers in Java, and the JVM connector, choose: librdkafka's own is another.
-    # What librdkafka would print goes into the error (see `pipeline.kafka.deliveries`).
+    # A key's partition is chosen as by Java producers and the JVM connector: librdkafka's default is another.
+    # librdkafka's messages go into the error (see `pipeline.kafka.deliveries`).
     producer = {"partitioner": "murmur2_random", "log_level": PRODUCER_LOG_LEVEL}
     for name, value in options.items():
         setting = name.lower().removeprefix("kafka.")
         if setting == name.lower():
             Given({name: value}).check_names(_WRITE)
         elif setting in ("key.serializer", "value.serializer", "enable.idempotence"):
-            raise WrongOption(f"option '{name}' can't be set: rows are written as they are, by an idempotent producer")
+            raise WrongOption(f"option '{name}' can't be set: rows are written unchanged, by an idempotent producer")
         else:
             producer[setting] = str(value)
     return WriteOptions(
@@ -218,7 +218,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
-    """For the schema, which is asked for before anything is read."""
+    """For the schema, which is needed before anything is read."""
     return Given(options).flag("includeHeaders", False)
 
 
@@ -253,7 +253,7 @@ def _limits(given: Given, use: Use) -> Limits:
         wait_ms_max=given.duration_ms("maxTriggerDelay", WAIT_MS_MAX),
     )
     if limits.records_min is None and given.text("maxTriggerDelay") is not None:
-        raise WrongOption("option 'maxTriggerDelay' is for how long minOffsetsPerTrigger may put off: set that, too")
+        raise WrongOption("option 'maxTriggerDelay' limits the delay by minOffsetsPerTrigger: set that, too")
     if limits.records_min is not None and limits.records_max is not None and limits.records_min > limits.records_max:
         raise WrongOption(
             f"option 'minOffsetsPerTrigger' is {limits.records_min}, more than maxOffsetsPerTrigger, "
@@ -263,12 +263,12 @@ def _limits(given: Given, use: Use) -> Limits:
 
 
 def _place(given: Given, which: str, default: End) -> Place:
-    """As in the JVM connector one time for all comes before times by partition, and these before offsets."""
+    """As in the JVM connector, one time for all takes precedence over times by partition, and these over offsets."""
     time_name, times_name, offsets_name = f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"
     time_ms = given.text(time_name)
     if time_ms is not None:
         if not time_ms.isdecimal():
-            raise WrongOption(f"option '{time_name}' has to be milliseconds since 1970, not '{time_ms}'")
+            raise WrongOption(f"option '{time_name}' must be milliseconds since 1970, not '{time_ms}'")
         return Place(default, time_ms=int(time_ms))
     times = given.text(times_name)
     if times is not None:
@@ -285,14 +285,14 @@ def _place(given: Given, which: str, default: End) -> Place:
 def _on_data_loss(given: Given) -> OnDataLoss:
     by_flag = OnDataLoss.FAIL if given.flag("failOnDataLoss", True) else OnDataLoss.CONTINUE
     if given.text("onDataLoss") is not None and given.text("failOnDataLoss") is not None:
-        raise WrongOption("onDataLoss says what failOnDataLoss says, and more: set one of them")
+        raise WrongOption("onDataLoss replaces failOnDataLoss: set only one of them")
     return given.one_of("onDataLoss", by_flag, {each.value: each for each in OnDataLoss})
 
 
 def _client_settings(given: Given) -> ClientSettings:
     protocol = (given.text("kafka.security.protocol") or "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
-        raise WrongOption(f"option 'kafka.security.protocol': {protocol} is not built yet, only PLAINTEXT")
+        raise WrongOption(f"option 'kafka.security.protocol': {protocol} is not supported yet, only PLAINTEXT")
     defaults = ClientSettings(())
     return ClientSettings(
         bootstrap=parse_bootstrap(_bootstrap_text(given)),
@@ -311,7 +311,7 @@ def _client_settings(given: Given) -> ClientSettings:
 def _bootstrap_text(given: Given) -> str:
     text = given.text("kafka.bootstrap.servers")
     if not text:
-        raise WrongOption("option 'kafka.bootstrap.servers' is needed: host:port of one broker or more")
+        raise WrongOption("option 'kafka.bootstrap.servers' is required: host:port of one or more brokers")
     return text
 
 

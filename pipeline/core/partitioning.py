@@ -1,4 +1,4 @@
-"""How a table's files are laid apart: by the record's time, by Kafka's partition, by buckets of the key, or not."""
+"""How a table's files are partitioned: by the record's time, by Kafka's partition, by buckets of the key, or not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PartitionBy(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """A partition's value is an int as Iceberg has it: days or hours since 1970, the partition's or bucket's number.
+    """A partition's value is an int as in Iceberg: days or hours since 1970, or the number of the partition or bucket.
 
     None is the bucket of records without a key.
     """
@@ -32,7 +32,7 @@ class Partitioning:
 
     @property
     def column(self) -> str:
-        """The column in which formats without hidden partitioning (Delta, Parquet) keep the value."""
+        """The column for the value in formats without hidden partitioning (Delta, Parquet)."""
         match self.by:
             case PartitionBy.KAFKA_PARTITION:
                 return "_kafka_partition"
@@ -43,12 +43,12 @@ class Partitioning:
 
     @property
     def names(self) -> frozenset[str]:
-        """What a table that is laid apart like this calls it, and no column of a value can be called: the column above,
-        and in Iceberg the field of the partition spec."""
+        """Names that no column of a value may have: the column above, and in Iceberg the field of the partition
+        spec."""
         return frozenset({self.column, *(f"_{name}_{self.by.value}" for name in ("timestamp", "key", "partition"))})
 
     def label(self, value: int | None) -> str:
-        """The value as directories and Delta's log spell it."""
+        """Format the value as in directories and Delta's log."""
         if value is None:
             return "__HIVE_DEFAULT_PARTITION__"
         match self.by:
@@ -60,7 +60,7 @@ class Partitioning:
                 return str(value)
 
     def value(self, label: str) -> int | None:
-        """The opposite of `label`."""
+        """Parse the text of `label`."""
         if label == "__HIVE_DEFAULT_PARTITION__":
             return None
         match self.by:
@@ -76,7 +76,7 @@ class Partitioning:
 
 
 def partitioning_of(columns: list[str]) -> Partitioning:
-    """By the columns that a table is partitioned by: the opposite of `column`. ValueError if it is none of ours."""
+    """Return the partitioning with that `column`. ValueError if it is none of ours."""
     if not columns:
         return Partitioning()
     (column,) = columns
@@ -87,7 +87,7 @@ def partitioning_of(columns: list[str]) -> Partitioning:
 
 
 def parse_partitioning(text: str) -> Partitioning:
-    """`none`, `day`, `hour`, `partition` or `bucket(16)`. ValueError says which there are."""
+    """Parse `none`, `day`, `hour`, `partition` or `bucket(16)`. ValueError names the known ones."""
     cleaned = text.strip().lower()
     bucket = _BUCKET.fullmatch(cleaned)
     if bucket is not None and 0 < int(bucket[1]) <= BUCKETS_MAX:
@@ -95,4 +95,4 @@ def parse_partitioning(text: str) -> Partitioning:
     for by in PartitionBy:
         if by.value == cleaned and by is not PartitionBy.BUCKET:
             return Partitioning(by)
-    raise ValueError(f"no partitioning {text!r}: there are none, day, hour, partition, bucket(1..{BUCKETS_MAX})")
+    raise ValueError(f"unknown partitioning {text!r}: use none, day, hour, partition, bucket(1..{BUCKETS_MAX})")

@@ -1,8 +1,8 @@
-"""Where a reader stands: per topic its id, per partition the next offset to read.
+"""A reader's positions: per topic its id, per partition the next offset to read.
 
-The topic's id is what tells a topic from another one that was made later under its name (KIP-516): offsets of the one
-say nothing of the other. As a dict, which Spark writes into its checkpoint as JSON:
-`{"orders": {"id": "JmEXb4Q3S0yLrxLOBtXlYw", "offsets": {"0": 42, "1": 7}}}`.
+The topic's id distinguishes a topic from one that was created later with its name (KIP-516): offsets of the one mean
+nothing for the other. As a dict, which Spark writes into its checkpoint as JSON: `{"orders": {"id":
+"JmEXb4Q3S0yLrxLOBtXlYw", "offsets": {"0": 42, "1": 7}}}`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicPositions:
-    """`topic_id` as Kafka's tools print it, empty where the cluster has none; `offsets` are next ones, by partition."""
+    """`topic_id` as Kafka's tools print it, empty if the cluster has none; `offsets` are next offsets, by partition."""
 
     topic_id: str
     offsets: Mapping[int, int]
@@ -32,11 +32,11 @@ Positions: TypeAlias = Mapping[str, TopicPositions]
 
 
 class MalformedPositions(ValueError):  # noqa: N818 - it names what was read
-    """A dict that is no positions: a checkpoint of another source, say."""
+    """The dict does not contain positions: for example a checkpoint of another source."""
 
 
 def to_dict(positions: Positions) -> dict[str, Any]:
-    """As Spark keeps them; sorted, so that equal positions are equal JSON."""
+    """Convert to Spark's form; sorted, so that equal positions are equal JSON."""
     return {
         topic: {
             "id": positions[topic].topic_id,
@@ -47,7 +47,7 @@ def to_dict(positions: Positions) -> dict[str, Any]:
 
 
 def from_dict(document: Mapping[str, Any]) -> dict[str, TopicPositions]:
-    """The opposite of `to_dict`. Raises MalformedPositions."""
+    """Parse what `to_dict` returns. Raises MalformedPositions."""
     try:
         return {
             topic: TopicPositions(
@@ -57,12 +57,12 @@ def from_dict(document: Mapping[str, Any]) -> dict[str, TopicPositions]:
         }
     except (AttributeError, KeyError, TypeError, ValueError):
         raise MalformedPositions(
-            f"these offsets are not of format 'barnabas', is the checkpoint another source's? {str(document)[:200]}"
+            f"these offsets are not of format 'barnabas'; is the checkpoint another source's? {str(document)[:200]}"
         ) from None
 
 
 def each_offset(positions: Positions) -> Iterator[tuple[TopicPartition, int]]:
-    """All partitions with their next offsets, sorted."""
+    """Return all partitions with their next offsets, sorted."""
     for topic in sorted(positions):
         for partition, offset in sorted(positions[topic].offsets.items()):
             yield TopicPartition(topic, partition), offset

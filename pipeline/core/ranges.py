@@ -1,4 +1,4 @@
-"""Ranges of offsets: what one task of Spark reads."""
+"""Ranges of offsets, each read by one task of Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.core.positions import Positions, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets `start` up to, not including, `end` of one partition; holes in it are fine (compaction, markers)."""
+    """The offsets from `start` up to, but excluding, `end` of one partition; it may have gaps (compaction, markers)."""
 
     topic: str
     topic_id: str
@@ -32,11 +32,11 @@ class OffsetRange:
 
 
 def ranges_between(start: Positions, end: Positions) -> list[OffsetRange]:
-    """What lies between two positions, sorted by topic and partition; empty ranges are left out.
+    """Return the ranges between two positions, sorted by topic and partition; empty ranges are left out.
 
-    Of a partition that `start` does not name, or names under another topic id, nothing is read: such a one is written
-    into the positions first, at its beginning, and read in the next batch. So a batch that is planned again, after a
-    crash, is the same batch.
+    Of a partition that `start` does not name, or names under another topic id, nothing is read: it is added to the
+    positions first, at its beginning, and read in the next batch. So a batch that is planned again, after a crash, is
+    the same batch.
     """
     ranges = []
     for topic in sorted(end):
@@ -51,16 +51,16 @@ def ranges_between(start: Positions, end: Positions) -> list[OffsetRange]:
 
 
 def limit_ranges(ranges: Iterable[OffsetRange], offsets_max: int | None) -> list[OffsetRange]:
-    """The same, cut into pieces of at most `offsets_max`; None: as they are."""
+    """Split into pieces of at most `offsets_max`; None: unchanged."""
     if offsets_max is None:
         return list(ranges)
     return [piece for each in ranges for piece in _cut(each, -(-each.size // offsets_max))]
 
 
 def split_ranges(ranges: Iterable[OffsetRange], parts_min: int | None) -> list[OffsetRange]:
-    """At least `parts_min` ranges where there are so many offsets, the larger ones cut into more pieces.
+    """Return at least `parts_min` ranges if there are so many offsets, splitting the larger ones into more pieces.
 
-    None, or fewer than there are ranges: as they are. Pieces of one range differ by at most one offset in size.
+    None, or fewer than there are ranges: unchanged. Pieces of one range differ by at most one offset in size.
     """
     whole = list(ranges)
     total = sum(each.size for each in whole)

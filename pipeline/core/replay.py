@@ -1,8 +1,8 @@
-"""The plan of a replay: which record goes where, in which order, and where a run goes on that was cut short.
+"""The plan of a replay: the target and order of records, and where an interrupted run continues.
 
 The order is a function of the source alone (per source partition by offset; between partitions by time), so the n-th
-record of a target partition is the same in every run: how many there are says where to go on, and no state is needed
-but where the target began and where the source ended.
+record of a target partition is the same in every run: their number determines where to continue, and the only state is
+where the target began and where the source ended.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pipeline.core.errors import PipelineError, WrongOption
 
 _UINT32 = 0xFFFFFFFF
 _BEHIND_MS_MAX = 1_000
-_ANEW = "to begin anew with what there is, delete both the target and the state"
+_ANEW = "to start over with the present records, delete both the target and the state"
 
 
 class ReplayError(PipelineError):
-    """What keeps a replay from being equal to its source."""
+    """A reason why a replay can't equal its source."""
 
 
 class ReplayJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From a table (`table`, with `format` and `to` as a tables job has them) or from a topic's time range."""
+    """Replay from a table (`table`, with `format` and `to` as in a tables job) or from a topic's time range."""
 
     bootstrap_servers: str = "localhost:9092"
     target: str = ""
@@ -50,36 +50,36 @@ class ReplayJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.state or f".barnabas-replay-{self.target}.json"
 
     def identity(self) -> str:
-        """What must be the same in a run that goes on."""
+        """What must be the same in a run that continues."""
         which = [self.target, self.table, self.format, self.to, self.source_topic, self.isolation]
         return json.dumps([*which, self.since_ms, self.until_ms, self.partitions])
 
 
 def replay_job(values: Mapping[str, Any]) -> ReplayJob:
-    """Raises WrongOption with one sentence about the first thing that is wrong."""
+    """Raises WrongOption with one sentence about the first error."""
     try:
         job = msgspec.convert(dict(values), ReplayJob)
     except msgspec.ValidationError as error:
-        raise WrongOption(f"this replay can't be: {error}") from None
+        raise WrongOption(f"invalid replay: {error}") from None
     wrong = ""
     if not job.target:
-        wrong = "a target, the topic to write to, is needed"
+        wrong = "target, the topic to write to, is required"
     elif not job.table and not job.source_topic:
-        wrong = "a table, or a source_topic, is needed"
+        wrong = "a table or a source_topic is required"
     elif not job.table and job.source_topic == job.target:
         wrong = "a topic can't be replayed into itself: it would never end"
     elif job.rate < 0 or job.create < 0:
-        wrong = "rate and create are at least 0"
+        wrong = "rate and create must be at least 0"
     elif job.since_ms is not None and job.until_ms is not None and job.since_ms > job.until_ms:
         wrong = "since is after until"
     if wrong:
-        raise WrongOption(f"this replay can't be: {wrong}")
+        raise WrongOption(f"invalid replay: {wrong}")
     return job
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """`partition` and `offset` are those that it had; `timestamp_ms` is Kafka's."""
+    """`partition` and `offset` are those in the source; `timestamp_ms` is Kafka's."""
 
     partition: int
     offset: int
@@ -90,8 +90,8 @@ class SourceRecord:
 
 
 def without_time(partition: int, offset: int) -> ReplayError:
-    """Of a record whose timestamp is null, or none that librdkafka would write."""
-    return ReplayError(f"record {partition}/{offset} has no timestamp after 1970: it can't be written as it was")
+    """The error for a record whose timestamp is null, or one that librdkafka would not write."""
+    return ReplayError(f"record {partition}/{offset} has no timestamp after 1970: it can't be written unchanged")
 
 
 def murmur2(data: bytes) -> int:
@@ -110,14 +110,16 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_by_key(record: SourceRecord, count: int) -> int:
-    """Where Kafka's default partitioner puts it; records without a key stay together by the partition they had."""
+    """Return the partition of Kafka's default partitioner; records without a key stay together by their former
+    partition.
+    """
     if record.key is None:
         return record.partition % count
     return (murmur2(record.key) & 0x7FFFFFFF) % count
 
 
 def in_order(partitions: Mapping[int, Iterable[SourceRecord]]) -> Iterator[SourceRecord]:
-    """All records: each partition's in its order, and between partitions the oldest next."""
+    """Yield all records: each partition's in its order, and between partitions the oldest next."""
     iterators = {partition: iter(records) for partition, records in sorted(partitions.items())}
     heads: list[tuple[int, int, SourceRecord]] = []
     for partition, iterator in iterators.items():
@@ -137,9 +139,8 @@ def in_order(partitions: Mapping[int, Iterable[SourceRecord]]) -> Iterator[Sourc
 
 @dataclass(frozen=True, slots=True)
 class ReplayState:
-    """What a first run writes down before its first record. `source_id`: the source topic's, empty for a table.
-    `starts`: the target's ends before; `source_starts` and `ends`: the source's, from where and up to where it is
-    replayed; all by partition."""
+    """What a first run stores before its first record. `source_id`: the source topic's, empty for a table. `starts`:
+    the target's ends before; `source_starts` and `ends`: the range of the source that is replayed; all by partition."""
 
     identity: str
     target_id: str
@@ -161,13 +162,13 @@ class ReplayState:
         )
 
     def check_source(self, earliest: Mapping[int, int]) -> None:
-        """Hold the source's first offsets of now to those of then: what went away since may be what the target lacks,
-        and changes which record is the n-th. Raises ReplayError."""
+        """Compare the source's present first offsets with the stored ones: what was deleted since may be missing in the
+        target, and changes which record is the n-th. Raises ReplayError."""
         for partition, start in sorted(self.source_starts.items()):
             if self.ends.get(partition, 0) <= start:
                 continue
             if partition not in earliest:
-                raise ReplayError(f"partition {partition} of the source has gone since this replay began: {_ANEW}")
+                raise ReplayError(f"partition {partition} of the source was removed since this replay began: {_ANEW}")
             if earliest[partition] > start:
                 raise ReplayError(
                     f"partition {partition} of the source has lost its records {start} to {earliest[partition] - 1} "
@@ -196,20 +197,20 @@ def read_state(text: str, path: str) -> ReplayState:
             ends=_with_number_keys(document["ends"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ReplayError(f"{path} is no state of a replay, or damaged") from None
+        raise ReplayError(f"{path} is not the state of a replay, or is damaged") from None
 
 
 @dataclass(slots=True)
 class Resumption:
-    """Passes over what the target has already. `done`: per target partition how many; `last`: its last record, to be
-    held against the source's: if they differ, someone else wrote there, or the source is another."""
+    """Skips what the target already has. `done`: per target partition how many records; `last`: its last record, to be
+    compared with the source's: if they differ, another program wrote there, or the source is another."""
 
     done: Mapping[int, int]
     last: Mapping[int, SourceRecord]
     _seen: dict[int, int] = field(default_factory=dict)
 
     def is_there(self, target_partition: int, record: SourceRecord) -> bool:
-        """Whether the target has it. Raises ReplayError where the two are not the same."""
+        """Return whether the target has it. Raises ReplayError if the two are not the same."""
         number = self._seen.get(target_partition, 0)
         done = self.done.get(target_partition, 0)
         if number >= done:
@@ -219,24 +220,23 @@ class Resumption:
         if number + 1 == done and found is not None and not same_record(found, record):
             raise ReplayError(
                 f"partition {target_partition} of the target does not end with the source's record "
-                f"{record.partition}/{record.offset}: someone else wrote to it, or the source changed"
+                f"{record.partition}/{record.offset}: another program wrote to it, or the source changed"
             )
         return True
 
     def check_all_seen(self) -> None:
-        """At the source's end: all that the target had must have come by, or nothing was held against it. Raises
-        ReplayError."""
+        """At the source's end, every record of the target must have been compared. Raises ReplayError."""
         for partition, done in sorted(self.done.items()):
             seen = self._seen.get(partition, 0)
             if seen < done:
                 raise ReplayError(
                     f"partition {partition} of the target has {done:,} records of this replay, and the source only "
-                    f"{seen:,} for it: the source has lost records since, or someone else wrote to the target; {_ANEW}"
+                    f"{seen:,} for it: records were lost at the source, or another program wrote to the target; {_ANEW}"
                 )
 
 
 def same_record(one: SourceRecord, other: SourceRecord) -> bool:
-    """Equal in all that a replay keeps."""
+    """Whether they are equal in all that a replay keeps."""
     return (one.timestamp_ms, one.key, one.value, one.headers) == (
         other.timestamp_ms,
         other.key,
@@ -247,8 +247,8 @@ def same_record(one: SourceRecord, other: SourceRecord) -> bool:
 
 @dataclass(slots=True)
 class Pace:
-    """At most `rate` records a second, 0 for no bound, from the first that is sent. What a stall longer than a second
-    held up is not made up for. The times given are of one clock."""
+    """Limit to `rate` records per second, 0 for unlimited, from the first one sent. A stall longer than a second is not
+    compensated. All times are of one clock."""
 
     rate: int
     sent: int = 0
@@ -256,7 +256,7 @@ class Pace:
     _due_from_ms: int = 0
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long the next record has to wait."""
+        """Return how long the next record has to wait."""
         if self.sent == 0:
             self._begun_ms = self._due_from_ms = now_ms
         if self.rate == 0:
@@ -267,5 +267,5 @@ class Pace:
         return max(0, self._due_from_ms + planned_ms - now_ms)
 
     def per_second(self, now_ms: int) -> float:
-        """Since the first record that was sent."""
+        """The rate since the first record."""
         return self.sent * 1000 / max(now_ms - self._begun_ms, 1)

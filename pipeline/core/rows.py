@@ -1,4 +1,6 @@
-"""Decoded values made rows of a table: each field fitted to its column, or the record told apart with the reason."""
+"""Turn decoded values into rows of a table: each field is converted to its column's type, or the record is refused with
+a reason.
+"""
 
 import base64
 import datetime
@@ -32,17 +34,17 @@ from pipeline.core.columns import (
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 DEPTH_MAX = 24
 COLUMNS_MAX = 1000
-DOUBLE_DIGITS = 15  # so many decimal digits every double keeps
+DOUBLE_DIGITS = 15  # every double keeps this many decimal digits
 
 Fit = Callable[[object], object]
 
 
 class MisfitError(ValueError):
-    """A record that no row can be made of; the text is the reason that its dead letter gives."""
+    """No row can be made of a record; the text is the reason in its dead letter."""
 
 
 def inferred(value: object, depth: int = 0) -> ColumnType:
-    """The column type for a value: of JSON's, and of those that Avro and Protobuf decode to."""
+    """Return the column type for a value: of JSON's, and of those that Avro and Protobuf decode to."""
     match value:
         case None:
             return Kind.UNKNOWN
@@ -74,7 +76,7 @@ def inferred(value: object, depth: int = 0) -> ColumnType:
 
 
 def _inferred_struct(value: dict[str, object], depth: int) -> Struct:
-    columns: dict[str, Column] = {}  # by the name in small letters: Spark does not tell case apart
+    columns: dict[str, Column] = {}  # by the name in lower case: Spark ignores case
     for name, item in value.items():
         cleaned = column_name(name)
         if cleaned is not None:
@@ -83,9 +85,9 @@ def _inferred_struct(value: dict[str, object], depth: int) -> Struct:
 
 
 def text_of(value: object) -> str:
-    """A value as a text column keeps it: text as it is, JSON's other values as JSON writes them, bytes in base64.
+    """Return a value as a text column stores it: text unchanged, JSON's other values as JSON, bytes in base64.
 
-    MisfitError: NaN or an infinity inside of it, or it is too deep to be written.
+    MisfitError: it contains NaN or an infinity, or is too deep to be written.
     """
     match value:
         case str():
@@ -98,7 +100,7 @@ def text_of(value: object) -> str:
             except orjson.JSONEncodeError:
                 return _long_text_of(value)
             if b"null" in text and not _is_finite(value):  # which is what orjson writes then
-                raise MisfitError("a value that is to be JSON text has NaN or an infinity in it, which JSON lacks")
+                raise MisfitError("a value for a JSON text contains NaN or an infinity, which JSON does not have")
             return text.decode()
         case bytes():
             return base64.b64encode(value).decode()
@@ -121,7 +123,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _long_text_of(value: object) -> str:
-    """What orjson does not write: a number of more than 64 bits, or values inside of values, over 250 deep."""
+    """Write what orjson can't: a number of more than 64 bits, or values nested over 250 deep."""
     try:
         return json.dumps(value, default=text_of, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError) as error:
@@ -129,7 +131,7 @@ def _long_text_of(value: object) -> str:
 
 
 class Inside(enum.Enum):
-    """A step of a route that is no field's name: into a list's elements, or into a map's values."""
+    """A step of a route that is not a field's name: into a list's elements, or into a map's values."""
 
     LIST = "[]"
     MAP = "{}"
@@ -143,7 +145,7 @@ def _shown(route: Route) -> str:
 
 
 def _inside(route: Route, struct: Struct) -> Struct:
-    """The struct where the route leads, as a column of the whole."""
+    """Return the struct at the end of the route, as a column of the whole."""
     grown: ColumnType = struct
     for step in reversed(route):
         match step:
@@ -159,11 +161,11 @@ def _inside(route: Route, struct: Struct) -> Struct:
 
 @dataclass(slots=True)
 class RowMaker:
-    """Makes rows of decoded values for one schema of a table, and gathers what the schema lacks.
+    """Makes rows of decoded values for one schema of a table, and collects what the schema lacks.
 
-    `columns` are those of the values alone, without what a row says of its record. `reserved` are the names of those,
-    in small letters. `growth` is what to add: while it is empty every row is whole; when it is not, the columns must
-    grow and the values be put through once more.
+    `columns` are those of the values alone, without those about the record. `reserved` are the names of the latter, in
+    lower case. `growth` is what to add: while it is empty every row is complete; otherwise the columns must grow and
+    the values be converted again.
     """
 
     columns: Struct
@@ -171,8 +173,8 @@ class RowMaker:
     columns_max: int = COLUMNS_MAX
     growth: Struct = field(default_factory=Struct)
     _declared: Struct = field(default_factory=Struct)
-    # By identity, since a schema's columns stay the same object (and are kept, so that no other gets its identity): to
-    # compare thousands of columns with each record of theirs takes too long.
+    # By identity, since a schema's columns stay the same object (and are kept, so that no other gets its identity):
+    # comparing thousands of columns for each record takes too long.
     _refused: dict[int, tuple[Struct, str]] = field(default_factory=dict)
     _fits: dict[str, tuple[str, Fit]] = field(init=False)
     _room: int = field(init=False)
@@ -182,7 +184,7 @@ class RowMaker:
         self._room = self.columns_max - leaves(self.columns)
 
     def row(self, value: object) -> dict[str, object]:
-        """A row by column name. One that is refused (MisfitError) leaves no growth behind."""
+        """Return a row by column name. One that is refused (MisfitError) leaves no growth behind."""
         if not isinstance(value, dict):
             raise MisfitError(f"the value is {_article(value)}, not an object with fields")
         before = self.growth
@@ -193,9 +195,9 @@ class RowMaker:
             raise
 
     def declare(self, declared: Struct) -> None:
-        """Note the columns of a schema, whether or not a value of them was seen; values don't change their types.
+        """Add the columns of a schema, whether or not there was a value for them; values don't change their types.
 
-        MisfitError: the table has no room for them, nor will it have; known at once when they come again.
+        MisfitError: the table can't have more columns; remembered for the next value of the schema.
         """
         _, reason = self._refused.get(id(declared), (declared, ""))
         if reason:
@@ -230,7 +232,7 @@ class RowMaker:
         self, value: dict[str, object], fits: dict[str, tuple[str, Fit]], columns: Struct, route: Route
     ) -> dict[str, object]:
         row: dict[str, object] = {}
-        new: dict[str, Column] = {}  # by the name in small letters
+        new: dict[str, Column] = {}  # by the name in lower case
         for name, item in value.items():
             known = fits.get(name)
             if known is None:
@@ -250,7 +252,7 @@ class RowMaker:
     def _met_first(
         self, name: str, item: object, fits: dict[str, tuple[str, Fit]], columns: Struct, route: Route
     ) -> tuple[str, Fit] | Column:
-        """The column of a field that is met for the first time: one under a cleaned name, or one that is yet to be."""
+        """Return the column of a field that is seen for the first time: one under a cleaned name, or a new one."""
         cleaned = column_name(name, () if route else self.reserved)
         if cleaned is None:
             raise MisfitError(f"a field of {_shown(route) or 'the record'} has no name, or one over 255 characters")
@@ -260,13 +262,13 @@ class RowMaker:
             return fits[cleaned]
         for column in columns.columns:
             if column.name.lower() == cleaned.lower():
-                raise MisfitError(f"field {name} differs from column {_shown((*route, column.name))} in case only")
+                raise MisfitError(f"field {name} differs from column {_shown((*route, column.name))} only in case")
         if len(route) >= DEPTH_MAX:
             raise MisfitError(f"objects inside objects, over {DEPTH_MAX} deep")
         return Column(cleaned, refined(self._declared_at((*route, cleaned)), inferred(item, len(route))))
 
     def _declared_at(self, route: Route) -> ColumnType:
-        """UNKNOWN where no schema says what is there."""
+        """Return UNKNOWN if no schema declares it."""
         found: ColumnType = self._declared
         for step in route:
             match step, found:
@@ -345,7 +347,7 @@ def _fit_of_decimal(column_type: DecimalOf, path: str) -> Fit:
         try:
             exact = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
             if isinstance(value, float) and len(exact.as_tuple().digits) > DOUBLE_DIGITS:
-                # Whoever read the JSON has rounded it already: nobody knows what was there.
+                # The JSON parser has already rounded it: the original value is unknown.
                 raise _misfit(path, value, f"{wanted} (of over {DOUBLE_DIGITS} digits: as a text)")
             fitting = exact.quantize(quantum, context=context)
         except decimal.DecimalException:
@@ -391,7 +393,7 @@ def _long(value: object) -> object:
     if type(value) is int and LONG_MIN <= value <= LONG_MAX:
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
-        return int(value)  # 10.0 is a whole number: some writers have no others
+        return int(value)  # 10.0 is a whole number: some writers have only floats
     raise ValueError
 
 
@@ -400,7 +402,7 @@ def _double(value: object) -> object:
         return value
     if type(value) is int and int(float(value)) == value:
         return float(value)
-    raise ValueError  # a whole number that would be another one, too
+    raise ValueError  # a whole number that would be changed
 
 
 def _boolean(value: object) -> object:
@@ -426,7 +428,8 @@ def _timestamp(value: object) -> object:
     if type(value) is int:
         return _EPOCH + datetime.timedelta(milliseconds=value)
     at = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(_text(value))
-    # In UTC a time may be before the year 1, or after 9999: an OverflowError here, and not for whoever writes the file.
+    # In UTC a time may be before the year 1, or after 9999: raise the OverflowError here rather than when the file is
+    # written.
     return at.astimezone(datetime.UTC) if at.tzinfo is not None else at.replace(tzinfo=datetime.UTC)
 
 

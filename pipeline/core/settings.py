@@ -1,4 +1,4 @@
-"""How to speak with a cluster: what a task needs besides its range. Picklable."""
+"""How to connect to a cluster: what a task needs besides its range. Picklable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Final
 
 PRODUCER_LOG_LEVEL: Final = "2"
-"""Of librdkafka, by syslog: it prints what is critical, and nothing below it."""
+"""librdkafka's log level, as in syslog: only critical messages are printed."""
 
 
 class Isolation(IntEnum):

@@ -1,4 +1,4 @@
-"""Which topics to read, and where in them to start or end."""
+"""The topics to read, and where in them to start or end."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pipeline.core.positions import TopicPartition
 
 
 class End(IntEnum):
-    """As offsets they are written like this, in the JVM connector's JSON and in ListOffsets."""
+    """These values are used for offsets in the JVM connector's JSON and in ListOffsets."""
 
     LATEST = -1
     EARLIEST = -2
 
 
 class Place(NamedTuple):
-    """Where to start or end: in this order of precedence a time for all, times or offsets by partition, `end`.
+    """Where to start or end: by precedence a time for all, times or offsets by partition, `end`.
 
-    Offsets may be those of `End`. Where there is no record at a time or later: the latest offset, or an error. Offsets
-    that don't name just the partitions that there are: what is not named is at its earliest one, or an error.
+    Offsets may be those of `End`. If there is no record at a time or later: the latest offset, or an error. If offsets
+    don't name exactly the existing partitions: the others are at their earliest one, or an error.
     """
 
     end: End
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One of three: topics by name, topics whose whole name a pattern matches, or partitions."""
+    """One of three: topics by name, topics whose whole name matches a pattern, or partitions."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -51,11 +51,11 @@ class Subscription:
 
     @property
     def named(self) -> tuple[str, ...] | None:
-        """The topics to ask for; None: all, of which `select` takes those that match."""
+        """The topics to request; None: all, from which `select` chooses those that match."""
         return None if self.pattern is not None else self.topics
 
     def select(self, found: Mapping[str, Topic]) -> dict[str, Topic]:
-        """Of the topics that there are, those to read, with the partitions to read."""
+        """Return the existing topics to read, with the partitions to read."""
         if self.pattern is not None:
             matches = re.compile(self.pattern).fullmatch
             return {name: found[name] for name in sorted(found) if matches(name) and not found[name].is_internal}
@@ -65,7 +65,7 @@ class Subscription:
         return {name: _only(topic, self.assigned[name]) for name, topic in selected.items()}
 
     def check_all_there(self, selected: Mapping[str, Topic], cluster: str) -> None:
-        """Topics that are named have to be there, a pattern may match none. Raises TopicMissing."""
+        """Topics given by name must exist, a pattern may match none. Raises TopicMissing."""
         missing = [name for name in self.topics if name not in selected]
         if missing:
             raise TopicMissing(f"no topic {', '.join(missing)} in the cluster at {cluster}")
@@ -75,7 +75,7 @@ def _only(topic: Topic, partitions: tuple[int, ...]) -> Topic:
     missing = [partition for partition in partitions if partition not in topic.leaders]
     if missing:
         raise TopicMissing(
-            f"topic {topic.name} has {len(topic.leaders)} partitions, so no {', '.join(map(str, missing))} to assign"
+            f"topic {topic.name} has {len(topic.leaders)} partitions, but not {', '.join(map(str, missing))}"
         )
     return Topic(topic.name, topic.topic_id, topic.is_internal, {each: topic.leaders[each] for each in partitions})
 
@@ -85,7 +85,7 @@ def parse_subscription(given: Mapping[str, str | None]) -> Subscription:
     set_ones = [name for name, value in given.items() if value is not None]
     if len(set_ones) != 1:
         raise WrongOption(
-            f"one of the options {', '.join(given)} says which topics to read; given: {', '.join(set_ones) or 'none'}"
+            f"one of the options {', '.join(given)} selects the topics to read; given: {', '.join(set_ones) or 'none'}"
         )
     text = given[set_ones[0]] or ""
     if set_ones == ["subscribe"]:
@@ -97,24 +97,26 @@ def parse_subscription(given: Mapping[str, str | None]) -> Subscription:
         try:
             re.compile(text)
         except re.error as error:
-            raise WrongOption(f"option 'subscribePattern': '{text}' is no pattern: {error}") from None
+            raise WrongOption(f"option 'subscribePattern': '{text}' is not a valid pattern: {error}") from None
         return Subscription(pattern=text)
     assigned = _parse_assignment(text)
     return Subscription(tuple(sorted(assigned)), assigned=assigned)
 
 
 def parse_places(option: str, text: str) -> dict[TopicPartition, int]:
-    """Offsets by partition, `{"orders": {"0": 23, "1": -1}}`: -1 is the latest, -2 the earliest. Raises WrongOption."""
+    """Parse offsets by partition, `{"orders": {"0": 23, "1": -1}}`: -1 is the latest, -2 the earliest. Raises
+    WrongOption.
+    """
     return _parse_by_partition(option, text, -2, 'like {"orders": {"0": 23, "1": -2}}, or earliest or latest')
 
 
 def parse_times(option: str, text: str) -> dict[TopicPartition, int]:
-    """Times in ms by partition. Raises WrongOption."""
+    """Parse times in ms by partition. Raises WrongOption."""
     return _parse_by_partition(option, text, 0, 'like {"orders": {"0": 1700000000000}}')
 
 
 def _parse_by_partition(option: str, text: str, number_min: int, example: str) -> dict[TopicPartition, int]:
-    wrong = WrongOption(f"option '{option}' has to be JSON {example}, not '{text}'")
+    wrong = WrongOption(f"option '{option}' must be JSON {example}, not '{text}'")
     numbers: dict[TopicPartition, int] = {}
     for topic, partitions in _parse_object(text, wrong).items():
         if not isinstance(partitions, dict):
@@ -127,7 +129,7 @@ def _parse_by_partition(option: str, text: str, number_min: int, example: str) -
 
 
 def _parse_assignment(text: str) -> dict[str, tuple[int, ...]]:
-    wrong = WrongOption(f"option 'assign' has to be JSON like {{\"orders\": [0, 1]}}, not '{text}'")
+    wrong = WrongOption(f"option 'assign' must be JSON like {{\"orders\": [0, 1]}}, not '{text}'")
     assigned = {}
     for topic, partitions in _parse_object(text, wrong).items():
         if not isinstance(partitions, list) or not partitions:

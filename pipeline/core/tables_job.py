@@ -1,4 +1,4 @@
-"""What a tables job is told, by flags or a file: checked whole before anything starts."""
+"""The settings of a tables job, from flags or a file: completely validated before anything starts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _INSTEAD: Final = {
     "subscribepattern": "say topic_pattern",
     "assign": "say topics",
     "startingoffsets": "say starting",
-    "startingoffsetsofunnamed": "what is new begins at its beginning",
+    "startingoffsetsofunnamed": "new topics and partitions are read from their earliest offset",
     "startingtimestamp": "say starting",
     "startingoffsetsbytimestamp": "say starting",
     "includeheaders": "tables always have them",
 }
-"""Options of the source that the job sets itself, by what its tables have: another value would lose or double rows."""
+"""Options of the source that the job sets itself, from its tables: another value would lose or duplicate rows."""
 
 
 class TablesJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The same names in a job file and, with `-` for `_`, as flags."""
+    """Names as in a job file and, with `-` for `_`, as flags."""
 
     name: str = "tables"
     bootstrap_servers: str = "localhost:9092"
@@ -73,65 +73,65 @@ class TablesJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def group_id(self) -> str:
-        """As which lag tools see the job."""
+        """The consumer group in which lag tools see the job."""
         return self.group or f"barnabas-pipeline-{self.name}"
 
 
 def tables_job(values: Mapping[str, Any]) -> TablesJob:
-    """The job, every field checked. Raises WrongOption with one sentence about the first wrong one."""
+    """Build the job, with every field validated. Raises WrongOption with one sentence about the first error."""
     for name in values:
         if name not in TablesJob.__struct_fields__:
-            raise WrongOption(f"this job can't be: unknown field `{name}`{_hint(str(name))}")
+            raise WrongOption(f"invalid job: unknown field `{name}`{_hint(str(name))}")
     try:
         job = msgspec.convert(dict(values), TablesJob)
         _ = job.partitioning, job.declared
     except (msgspec.ValidationError, ValueError) as error:
-        raise WrongOption(f"this job can't be: {error}") from None
+        raise WrongOption(f"invalid job: {error}") from None
     wrong = _wrong(job)
     if wrong:
-        raise WrongOption(f"this job can't be: {wrong}")
+        raise WrongOption(f"invalid job: {wrong}")
     return job
 
 
 def _hint(name: str) -> str:
-    """What was meant, maybe: a flag's name, or that of an option that is said several times."""
+    """Suggest a flag's name, or that of an option whose name is similar."""
     close = get_close_matches(name.replace("-", "_"), TablesJob.__struct_fields__, 1)
     return f", did you mean `{close[0]}`?" if close else ""
 
 
 def _wrong(job: TablesJob) -> str:
-    """What does not go together; empty if all does."""
+    """Return what is inconsistent; empty if nothing is."""
     if bool(job.topics) == bool(job.topic_pattern):
-        return "either topics or a topic_pattern is needed, and not both"
+        return "either topics or a topic_pattern is required, but not both"
     try:
         re.compile(job.topic_pattern)
     except re.error as error:
-        return f"the topic_pattern is no regular expression: {error}"
+        return f"the topic_pattern is not a regular expression: {error}"
     if not _NAME.fullmatch(job.name):
-        return f"a name is of letters, digits and . _ -, not {job.name!r}"
+        return f"a name may have letters, digits and . _ -, not {job.name!r}"
     if not _TABLE.fullmatch(job.table.replace("{topic}", "t")):
-        return f"a table's name is of letters, digits and . _ -, with {{topic}} in it or not: not {job.table!r}"
+        return f"a table's name may have letters, digits, . _ - and {{topic}}, not {job.table!r}"
     if any(sign in job.to + job.checkpoint for sign in "?#%"):
-        return "a place of tables or of a checkpoint can't have ?, # or % in its name"
+        return "the location of tables or of a checkpoint can't contain ?, # or %"
     if job.trigger_ms < 0 or job.batch_bytes_max < 1:
-        return "trigger_ms is at least 0 and batch_bytes_max at least 1"
+        return "trigger_ms must be at least 0 and batch_bytes_max at least 1"
     return _wrong_values(job) or _wrong_columns(job) or _wrong_keys(job) or _wrong_options(job)
 
 
 def _wrong_values(job: TablesJob) -> str:
     by_schema = job.value in ("avro", "protobuf")
     if by_schema and bool(job.registry) == bool(job.schema_file):
-        return f"value {job.value} needs either a registry or a schema_file"
+        return f"value {job.value} requires either a registry or a schema_file"
     if not by_schema and job.schema_file:
-        return f"value {job.value} has no use for a schema_file"
+        return f"value {job.value} does not use a schema_file"
     if job.value == "raw" and job.registry:
-        return "value raw has no use for a registry"
+        return "value raw does not use a registry"
     if job.registry_user and (not job.registry or ":" not in job.registry_user):
-        return "registry_user is NAME:SECRET, for a registry"
+        return "registry_user must be NAME:SECRET, and needs a registry"
     if job.message and (job.value != "protobuf" or job.registry):
-        return "a message is named for value protobuf with a schema_file only"
+        return "a message is only allowed for value protobuf with a schema_file"
     if job.value == "raw" and (job.columns or job.keep_raw):
-        return "columns and keep_raw are for decoded values; value is raw"
+        return "columns and keep_raw need decoded values, but value is raw"
     return ""
 
 
@@ -146,10 +146,12 @@ def _wrong_columns(job: TablesJob) -> str:
                 f"a column's name has 1 to {NAME_LENGTH_MAX} characters, that of {declared[:20]!r} has {len(declared)}"
             )
         if name != declared:
-            return f"no column can be called {declared!r}: the field of that name goes into {name!r}, declare that"
+            return (
+                f"no column can have the name {declared!r}: the field of that name is stored in {name!r}, declare that"
+            )
         other = seen.setdefault(name.lower(), name)
         if other != name:
-            return f"columns {other!r} and {name!r} differ in case only, which tables don't tell apart: declare one"
+            return f"columns {other!r} and {name!r} differ only in case, which tables don't distinguish: declare one"
     return ""
 
 
@@ -164,5 +166,5 @@ def _wrong_options(job: TablesJob) -> str:
     for name in job.options:
         instead = _INSTEAD.get(name.lower())
         if instead is not None:
-            return f"option {name} is the job's to set: {instead}"
+            return f"option {name} is set by the job: {instead}"
     return ""

@@ -1,1 +1,1 @@
-"""The thin side: metadata, offsets and fetches over the protocol, record batches cut into Arrow columns."""
+"""Kafka I/O: metadata, offsets and fetches over the protocol, and record batches turned into Arrow columns."""

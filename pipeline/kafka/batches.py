@@ -1,5 +1,5 @@
-"""From the bytes of a fetch to the payloads of its batches: checked, decompressed, without control records and what
-was aborted. Per batch, never per record.
+"""Turn the bytes of a fetch into the payloads of its batches: checked, decompressed, without control records and
+aborted transactions. Work is per batch, never per record.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from pipeline.core.errors import CorruptBatch
 from pipeline.core.positions import TopicPartition
 
 DECOMPRESSED_BYTES_MAX: Final = 512 * 1024 * 1024
-"""What one batch may hold. A codec that claims more is taken for broken before it has filled the memory."""
+"""The maximum size of one decompressed batch. A batch that claims more is treated as corrupt before it has filled the
+memory.
+"""
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
 PADDING_BYTES: Final = 16
 
 _ABORT_TYPE: Final = b"\0\0"
 _CONTROL_TYPE_AT: Final = 2
-"""In the key of a control record, behind its version."""
+"""In the key of a control record, after its version."""
 
 
 @dataclass(slots=True)
 class Payloads:
-    """The records of several batches in one buffer: of each batch its header, and where its payload starts and ends.
+    """The records of several batches in one buffer: for each batch its header, and where its payload starts and ends.
 
-    Behind the last payload lie PADDING_BYTES of zeros: whoever reads fields of many records at once notices one that
-    runs past the end only afterwards.
+    PADDING_BYTES of zeros follow the last payload: code that reads fields of many records at once notices one that runs
+    past the end only afterwards.
     """
 
     buffer: bytes
@@ -48,7 +50,7 @@ class Payloads:
 
 
 def whole_batches(partition: TopicPartition, data: Buffer) -> list[tuple[int, BatchHeader]]:
-    """`(position, header)` of each whole batch in what was fetched. Raises CorruptBatch."""
+    """Yield `(position, header)` of each complete batch that was fetched. Raises CorruptBatch."""
     try:
         return list(iterate_headers(data))
     except MalformedFrame as error:
@@ -56,7 +58,7 @@ def whole_batches(partition: TopicPartition, data: Buffer) -> list[tuple[int, Ba
 
 
 class AbortedProducers:
-    """Which transactional batches of a partition, met in the order of their offsets, were aborted.
+    """Determines which transactional batches of a partition, passed in by offset, were aborted.
 
     The answer to a fetch under READ_COMMITTED lists the aborted transactions that touch it; one begins at its first
     offset and ends at the producer's next abort marker (KIP-98).
@@ -67,7 +69,9 @@ class AbortedProducers:
         self._open: set[int] = set()
 
     def covers(self, header: BatchHeader, payload_of_marker: Buffer | None) -> bool:
-        """Whether the batch was aborted. Give the payload of control batches: an abort marker ends its transaction."""
+        """Return whether the batch was aborted. Pass the payload of control batches: an abort marker ends its
+        transaction.
+        """
         while self._coming and self._coming[-1][0] <= header.last_offset:
             self._open.add(self._coming.pop()[1])
         if payload_of_marker is not None:
@@ -85,7 +89,9 @@ def open_batches(
     *,
     check_crcs: bool,
 ) -> Iterator[Payloads]:
-    """What `batches` of `data` hold for a consumer, in pieces of about PIECE_BYTES, none empty. Raises CorruptBatch."""
+    """Yield the content of `batches` of `data` for a consumer, in pieces of about PIECE_BYTES, none empty. Raises
+    CorruptBatch.
+    """
     view = memoryview(data)
     gathered: list[tuple[BatchHeader, Buffer]] = []
     size = 0
@@ -96,7 +102,7 @@ def open_batches(
         if aborted.covers(header, payload if header.is_control else None) or header.is_control:
             continue
         if header.records_count == 0:
-            # Compaction keeps such a one for its producer's sequence.
+            # Compaction keeps such a batch for its producer's sequence.
             continue
         if header.compression != Compression.NONE:
             payload = _decompress(partition, header, payload)
@@ -135,7 +141,7 @@ def _decompress(partition: TopicPartition, header: BatchHeader, payload: Buffer)
 
 
 def _is_abort(header: BatchHeader, payload: Buffer) -> bool:
-    """Of a control batch: its one record has a key of version and type, both int16; type 0 is an abort."""
+    """For a control batch: its one record has a key of version and type, both int16; type 0 is an abort."""
     try:
         key = decode_payload(header, payload)[0].key
     except (MalformedFrame, IndexError):

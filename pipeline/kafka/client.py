@@ -1,7 +1,7 @@
-"""A client of a Kafka cluster, as far as the pipeline needs one: blocking, single-threaded, retrying.
+"""A client of a Kafka cluster with what the pipeline needs: blocking, single-threaded, retrying.
 
-Own, and not librdkafka's, since its reading half hands out one object per record, which costs more than all else;
-see `pipeline.kafka.columns`. Retries last until `api_timeout_ms`: then whoever called gets the last reason in one
+Not librdkafka's, since its consumer returns one object per record, which costs more than everything else; see
+`pipeline.kafka.columns`. Retries last until `api_timeout_ms`: then the caller gets the last reason in one
 `ClusterUnreachable`.
 """
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 class Retry(Exception):  # noqa: N818 - it says what to do
-    """This attempt failed in a way that time may mend; the reason is its text."""
+    """This attempt failed in a way that may be temporary; the reason is its text."""
 
 
 class KafkaClient:
@@ -66,12 +66,12 @@ class KafkaClient:
         self._connections.clear()
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
-        """Those of `names` that there are; None: all. A topic without metadata yet is waited for."""
+        """Return those of `names` that exist; None: all. A topic without metadata yet is waited for."""
         wanted = None if names is None else list(names)
         return self.retrying("metadata", lambda: self._topics_once(wanted))
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
-        """For each partition the offset at a time in ms, or at EARLIEST or LATEST. Raises TopicMissing.
+        """Return for each partition the offset at a time in ms, or at EARLIEST or LATEST. Raises TopicMissing.
 
         Under READ_COMMITTED the latest offset is the last stable one.
         """
@@ -84,7 +84,7 @@ class KafkaClient:
         return self.retrying("ListOffsets", attempt)
 
     def extents(self, topics: Mapping[str, Topic]) -> dict[str, TopicExtent]:
-        """The first and the next offset of all partitions of `topics`."""
+        """Return the first and the next offset of all partitions of `topics`."""
         all_partitions = [TopicPartition(name, index) for name, topic in topics.items() for index in topic.leaders]
         earliest = self.offsets(dict.fromkeys(all_partitions, EARLIEST))
         latest = self.offsets(dict.fromkeys(all_partitions, LATEST))
@@ -98,18 +98,20 @@ class KafkaClient:
         }
 
     def leader(self, partition: TopicPartition) -> KafkaConnection:
-        """A connection to the leader, as far as known. Raises Retry and TopicMissing: for use within `retrying`."""
+        """Return a connection to the leader, as far as known. Raises Retry and TopicMissing: for use within
+        `retrying`.
+        """
         if self._leader_id(partition) < 0 and partition.topic not in self._topics_once([partition.topic]):
             raise TopicMissing(f"{partition} does not exist in the cluster at {self.settings.bootstrap_servers}")
         return self.broker(self._leader_id(partition))
 
     def broker(self, node_id: int) -> KafkaConnection:
         if node_id not in self._brokers:
-            raise Retry(f"broker {node_id} is not known")
+            raise Retry(f"broker {node_id} is unknown")
         return self._connect(self._brokers[node_id])
 
     def coordinator(self, group_id: str) -> KafkaConnection:
-        """Of a group. Raises Retry: for use within `retrying`."""
+        """Return a connection to a group's coordinator. Raises Retry: for use within `retrying`."""
         request = FindCoordinatorRequest(group_id, CoordinatorType.GROUP, [group_id])
         connection = self.any_broker()
         response = connection.call(request, FindCoordinatorResponse)
@@ -122,7 +124,7 @@ class KafkaClient:
         return self._connect(address)
 
     def forget(self, topic: str) -> None:
-        """Who leads its partitions has to be asked anew."""
+        """The leaders of its partitions have to be looked up again."""
         self._topics.pop(topic, None)
 
     def check(self, code: int, what: str) -> None:
@@ -137,7 +139,9 @@ class KafkaClient:
         raise Retry(text) if error.retriable else RequestRefused(text)
 
     def retrying(self, what: str, attempt: Callable[[], _T]) -> _T:
-        """What `attempt` returns, as soon as it neither raises Retry nor breaks a connection; not after the timeout."""
+        """Return what `attempt` returns, as soon as it neither raises Retry nor breaks a connection, within the
+        timeout.
+        """
         deadline = time.monotonic() + self.settings.api_timeout_ms / 1000
         backoff_ms = self.settings.retry_backoff_ms
         while True:
@@ -156,14 +160,14 @@ class KafkaClient:
             backoff_ms = min(2 * backoff_ms, self.settings.retry_backoff_max_ms)
 
     def ask_another(self) -> None:
-        """Begin anew, at the next bootstrap server: whatever is open may be what is broken, all that is known may be of
-        before, and who told it may go on to."""
+        """Start over at the next bootstrap server: open connections may be broken, metadata may be outdated, and so may
+        the broker that returned it."""
         self.close()
         self._topics.clear()
         self._first = (self._first + 1) % len(self.settings.bootstrap)
 
     def any_broker(self) -> KafkaConnection:
-        """A connection that is open already, or to the first of the bootstrap servers that can be reached."""
+        """Return a connection that is already open, or one to the first bootstrap server that can be reached."""
         if self._connections:
             return next(iter(self._connections.values()))
         reasons = []
@@ -194,7 +198,7 @@ class KafkaClient:
     def _topics_once(self, names: list[str] | None) -> dict[str, Topic]:
         connection = self.any_broker()
         if connection.version_of(ApiKey.METADATA) < 1:
-            raise Retry(f"{connection.address} serves no Metadata of version 1 or newer")
+            raise Retry(f"{connection.address} does not support Metadata of version 1 or newer")
         asked = None if names is None else [MetadataRequestTopic(bytes(16), name) for name in names]
         request = MetadataRequest(asked, allow_auto_topic_creation=False)
         response = connection.call(request, MetadataResponse)
@@ -210,7 +214,7 @@ class KafkaClient:
         return found
 
     def _offsets_once(self, wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAtTime]) -> None:
-        """Fills `found`; those that could not be asked now raise Retry at the end."""
+        """Fill `found`; those that could not be asked now raise Retry at the end."""
         topics = sorted({each.topic for each in wanted})
         unknown = [topic for topic in topics if topic not in self._topics]
         if unknown:

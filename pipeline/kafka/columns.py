@@ -1,8 +1,8 @@
-"""Records into Arrow columns, many at once.
+"""Turn records into Arrow columns, many at once.
 
 A record in Python costs a few microseconds as an object, and half a microsecond here: only the walk from record to
-record is a loop, since where one starts the one before says. All fields are then read over columns of positions
-(`varints`), and keys and values are taken out of the buffer by Arrow, as elements of one array of pieces laid over it:
+record is a loop, since each record's length determines where the next one starts. All fields are then read over columns
+of positions (`varints`), and Arrow takes keys and values from the buffer, as elements of one array of pieces over it:
 key, what is between, value, what follows.
 """
 
@@ -45,9 +45,9 @@ SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 _PIECES: Final = 4
 _SECONDS_MAX: Final = (1 << 63) // 1_000_000 - 1
 ROWS_MAX: Final = 1 << 20
-"""Of one record batch: its column of the topic's name, of up to 249 bytes each, has no room for 2 GiB."""
+"""Rows in one record batch: its column of the topic's name, of up to 249 bytes each, can't have 2 GiB."""
 HEADERS_MAX: Final = 1 << 26
-"""Of one record: each takes 32 bytes or more of a row of Spark's, which has no room for 2 GiB."""
+"""Headers in one record: each takes 32 bytes or more of a row of Spark's, which can't have 2 GiB."""
 _ROUNDS_MAX: Final = 64
 _WALKED_AT_ONCE: Final = 1 << 16
 _HEADER_TOO_LONG: Final = "a record header that is longer than its record"
@@ -55,8 +55,8 @@ _HEADER_TOO_LONG: Final = "a record header that is longer than its record"
 
 @dataclass(slots=True)
 class _Stretch:
-    """Records that follow each other: of each batch the header and how many of its records these are, and where each
-    record starts. `is_continued`: the first ones are not the first of their batch."""
+    """Consecutive records: of each batch the header and how many of its records these are, and where each record
+    starts. `is_continued`: the first ones are not the first of their batch."""
 
     headers: list[BatchHeader] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
@@ -65,8 +65,8 @@ class _Stretch:
 
 
 class _Fields(NamedTuple):
-    """Of a stretch, an element for each record; of `edges` four, where key and value start and end, and one more.
-    Headers lie between `value_ends` and `ends`."""
+    """The fields of a stretch, an element for each record; of `edges` four, where key and value start and end, and one
+    more. Headers are between `value_ends` and `ends`."""
 
     offset_deltas: Any
     timestamp_deltas: Any
@@ -78,7 +78,7 @@ class _Fields(NamedTuple):
 
 
 class _FoundHeaders(NamedTuple):
-    """How many each record has, and where they start and end."""
+    """How many headers each record has, and where they start and end."""
 
     counts: Any
     positions: Any
@@ -88,8 +88,8 @@ class _FoundHeaders(NamedTuple):
 def to_record_batches(
     partition: TopicPartition, payloads: Payloads, start: int, end: int, *, with_headers: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The records with offsets in [start, end), in order, by SCHEMA or SCHEMA_WITH_HEADERS, in record batches of at
-    most ROWS_MAX, none of them empty. Raises CorruptBatch."""
+    """Return the records with offsets in [start, end), in order, by SCHEMA or SCHEMA_WITH_HEADERS, in record batches of
+    at most ROWS_MAX, none of them empty. Raises CorruptBatch."""
     try:
         yield from _to_record_batches(partition, payloads, start, end, with_headers)
     except (MalformedFrame, IndexError) as error:
@@ -128,7 +128,7 @@ def _to_record_batches(
 
 
 def _stretches(payloads: Payloads) -> Iterator[_Stretch]:
-    """All records, at most ROWS_MAX at once: of some bytes each, they would take a hundred times their room."""
+    """Yield all records, at most ROWS_MAX at once: small ones would otherwise take a hundred times their size."""
     stretch = _Stretch()
     for (position, end), header in zip(payloads.spans, payloads.headers, strict=True):
         left = header.records_count
@@ -151,8 +151,8 @@ def _stretches(payloads: Payloads) -> Iterator[_Stretch]:
 
 
 def _walk(buffer: bytes, position: int, count: int, starts: list[int]) -> int:
-    """Adds to `starts` where each of `count` records starts; returns where the last one ends. The one loop over
-    records: along their lengths, nothing in it but that."""
+    """Add to `starts` where each of `count` records starts; return where the last one ends. The only loop over records:
+    it follows their lengths and does nothing else."""
     add = starts.append
     for _ in range(count):
         add(position)
@@ -187,7 +187,9 @@ def _read_fields(buffer: Any, stretch: _Stretch) -> _Fields:
 
 
 def _check_offset_deltas(stretch: _Stretch, deltas: Any, before_first: int) -> None:
-    """They rise within a batch, from 0 to its header's last at most: else an offset comes twice, or is passed over."""
+    """They increase within a batch, from 0 to at most its header's last: otherwise an offset is duplicated or
+    skipped.
+    """
     afters = np.cumsum(stretch.counts)
     before = np.empty_like(deltas)
     before[1:] = deltas[:-1]
@@ -198,14 +200,16 @@ def _check_offset_deltas(stretch: _Stretch, deltas: Any, before_first: int) -> N
 
 
 def _pieces(buffer: Any, edges: Any) -> pa.Array:
-    """A binary array over the whole buffer, without a copy: a piece between any two neighbours of `edges`, which rise;
-    the last one is set here."""
+    """Return a binary array over the whole buffer, without a copy: a piece between any two neighbours of `edges`, which
+    ascend; the last one is set here."""
     edges[-1] = edges[-2]
     return pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
 
 
 def _numbers(kind: pa.DataType, values: Any, is_null: Any = None) -> pa.Array:
-    """A column of 4 or 8 bytes each. Built of its buffers: `pa.array` would bring all of pandas into every worker."""
+    """Return a column of 4 or 8 bytes each. Built from its buffers: `pa.array` would import all of pandas into every
+    worker.
+    """
     validity = None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
     contiguous = np.ascontiguousarray(values, dtype=np.int32 if kind.bit_width == 32 else np.int64)
     return pa.Array.from_buffers(kind, len(contiguous), [validity, pa.py_buffer(contiguous)])
@@ -218,7 +222,7 @@ def _same_text(text: str, count: int) -> pa.Array:
 
 
 def _timestamps(stretch: _Stretch, deltas: Any, wanted: Any) -> tuple[pa.Array, pa.Array]:
-    """Times in microseconds, null where 64 bits don't hold them; and their types."""
+    """Return times in microseconds, null if they exceed 64 bits, and their types."""
     is_append_time = np.array([header.is_log_append_time for header in stretch.headers])
     bases = np.array(
         [header.max_timestamp if header.is_log_append_time else header.base_timestamp for header in stretch.headers],
@@ -226,7 +230,7 @@ def _timestamps(stretch: _Stretch, deltas: Any, wanted: Any) -> tuple[pa.Array, 
     )
     is_append_time_of = np.repeat(is_append_time, stretch.counts)[wanted]
     times_ms = np.repeat(bases, stretch.counts)[wanted] + np.where(is_append_time_of, 0, deltas[wanted])
-    # Producers that give nanoseconds for milliseconds: no column of microseconds has room for them.
+    # Some producers send nanoseconds instead of milliseconds: a column of microseconds can't hold them.
     is_too_long = np.abs(times_ms // 1000) > _SECONDS_MAX
     return (
         _numbers(
@@ -244,12 +248,12 @@ def _find_headers(buffer: Any, fields: _Fields, wanted: Any) -> _FoundHeaders:
     if np.any(counts < 0) or np.any(2 * counts > ends - positions):
         raise MalformedFrame("a record with more headers than bytes")
     if np.any(counts > HEADERS_MAX):
-        raise MalformedFrame(f"a record with {counts.max()} headers, where a row of Spark's has room for {HEADERS_MAX}")
+        raise MalformedFrame(f"a record with {counts.max()} headers, but a row of Spark can have at most {HEADERS_MAX}")
     return _FoundHeaders(counts, positions, ends)
 
 
 def _runs(counts: Any) -> Iterator[slice]:
-    """Rows that follow each other: with ROWS_MAX headers at most, or one row."""
+    """Yield consecutive rows: with at most ROWS_MAX headers, or one row."""
     sums = np.cumsum(counts)
     first = 0
     while first < len(counts):
@@ -260,8 +264,8 @@ def _runs(counts: Any) -> Iterator[slice]:
 
 
 def _headers(data: bytes, buffer: Any, found: _FoundHeaders) -> pa.Array:
-    """The headers column. All records' first headers are read at once, then all second ones, and so on; what is left
-    after _ROUNDS_MAX, one by one: rounds for a few records with very many headers would take hours."""
+    """Return the headers column. All records' first headers are read at once, then all second ones, and so on; what is
+    left after _ROUNDS_MAX is read one by one: rounds for a few records with very many headers would take hours."""
     counts, positions, ends = found
     list_offsets = np.concatenate(([0], np.cumsum(counts)))
     total = int(list_offsets[-1])
@@ -289,14 +293,14 @@ def _headers(data: bytes, buffer: Any, found: _FoundHeaders) -> pa.Array:
     if np.any(positions != ends):
         raise MalformedFrame("the length of a record differs from its fields")
     struct = pa.StructArray.from_arrays(_header_columns(edges, is_null, buffer), fields=list(HEADERS_TYPE.value_type))
-    # The JVM connector says null, and not an empty list, of a record without headers.
+    # The JVM connector returns null, and not an empty list, for a record without headers.
     offsets = _numbers(pa.int32(), list_offsets, np.append(counts == 0, False))
     return pa.ListArray.from_arrays(offsets, struct, type=HEADERS_TYPE)
 
 
 def _walk_headers(data: bytes, position: int, end: int, edges: Any, is_null: Any, first: int, after: int) -> int:
-    """Reads the headers `first` to `after` of `edges`, all of one record, which lie from `position` to `end` at most;
-    returns where the last one ends."""
+    """Read the headers `first` to `after` of `edges`, all of one record, between `position` and `end`; return where the
+    last one ends."""
     for since in range(first, after, _WALKED_AT_ONCE):
         until = min(since + _WALKED_AT_ONCE, after)
         walked: list[int] = []
@@ -326,6 +330,6 @@ def _header_columns(edges: Any, is_null: Any, buffer: Any) -> list[pa.Array]:
     try:
         texts = names.cast(pa.string())
     except pa.ArrowInvalid:
-        # As Java reads them: what is no UTF-8 becomes U+FFFD.
+        # As Java reads them: invalid UTF-8 becomes U+FFFD.
         texts = pa.array([name.as_py().decode(errors="replace") for name in names], pa.string())
     return [texts, pieces.take(_numbers(pa.int64(), at + 2, is_null))]

@@ -1,4 +1,4 @@
-"""Losses written down, one record each, where `onDataLoss` is `record`."""
+"""Write losses to a topic, one record each, if `onDataLoss` is `record`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.kafka.deliveries import Deliveries
 
 
 def write_losses(settings: ClientSettings, topic: str, losses: Iterable[Loss]) -> None:
-    """Returns when all are acknowledged. A loss that is noticed twice is written twice, with the same key."""
+    """Return when all are acknowledged. A loss that is noticed twice is written twice, with the same key."""
     deliveries = Deliveries()
     producer = Producer(
         {
@@ -30,4 +30,4 @@ def write_losses(settings: ClientSettings, topic: str, losses: Iterable[Loss]) -
     unsent = producer.flush(settings.api_timeout_ms / 1000)
     if deliveries.failure is not None or unsent:
         reason = deliveries.failure or deliveries.why("no answer in time")
-        raise RequestRefused(f"losses can't be written down (dataLossTopic): {reason}")
+        raise RequestRefused(f"losses can't be recorded (dataLossTopic): {reason}")

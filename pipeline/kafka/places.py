@@ -1,4 +1,4 @@
-"""Where to start and to end, as options say it, looked up in the cluster."""
+"""Look up in the cluster where to start and to end, as the options say."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pipeline.kafka.client import KafkaClient
 
 
 def subscribed_topics(client: KafkaClient, subscription: Subscription) -> dict[str, Topic]:
-    """Those that are there. Raises TopicMissing for an assigned partition that its topic does not have."""
+    """Return the existing topics. Raises TopicMissing for an assigned partition that its topic does not have."""
     return subscription.select(client.topics(subscription.named))
 
 
 def positions_at(client: KafkaClient, place: Place, extents: Extents) -> dict[str, TopicPositions]:
-    """Raises WrongOption where `place` does not fit the partitions that there are, or where a time has no offset."""
+    """Raises WrongOption if `place` does not match the existing partitions, or if a time has no offset."""
     partitions = [TopicPartition(name, index) for name, extent in extents.items() for index in extent.latest]
     offsets: Mapping[TopicPartition, int]
     if place.time_ms is not None:
@@ -67,12 +67,12 @@ def _offsets_at_times(
 
 
 def _check_partitions(what: str, given: Mapping[TopicPartition, int], there: list[TopicPartition]) -> None:
-    """As in the JVM connector all have to be named, so that none is forgotten."""
+    """As in the JVM connector all must be named, so that none is forgotten."""
     missing = [str(each) for each in there if each not in given]
     unknown = [str(each) for each in given if each not in there]
     if missing or unknown:
         raise WrongOption(
-            f"{what} by partition have to name the partitions that are read: "
+            f"{what} by partition must name the partitions that are read: "
             + "; ".join(
                 f"{text} {', '.join(names)}"
                 for text, names in (("missing are", missing), ("not read are", unknown))

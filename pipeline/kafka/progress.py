@@ -1,4 +1,4 @@
-"""Progress as a consumer group that has no members: `kafka-consumer-groups` and other lag tools see it."""
+"""Progress as a consumer group without members: `kafka-consumer-groups` and other lag tools see it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TOPIC_IS_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 
 
 def commit_progress(client: KafkaClient, group_id: str, positions: Positions) -> None:
-    """Offsets of topics that are gone are passed over. Raises RequestRefused, when a real consumer is in the group for
-    one, and ClusterUnreachable: what the caller makes of it is known only to the caller."""
+    """Commit offsets, skipping deleted topics. Raises RequestRefused, for example if a real consumer is in the group,
+    and ClusterUnreachable: the caller decides what to do then."""
     topics = [
         OffsetCommitRequestTopic(
             topic,
@@ -54,7 +54,7 @@ def commit_progress(client: KafkaClient, group_id: str, positions: Positions) ->
 def committed_progress(
     client: KafkaClient, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The committed offsets of those that have one; of brokers since Kafka 3.0."""
+    """Return the committed offsets of those that have one; needs brokers since Kafka 3.0."""
     by_topic: dict[str, list[int]] = {}
     for partition in sorted(partitions):
         by_topic.setdefault(partition.topic, []).append(partition.partition)

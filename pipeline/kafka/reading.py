@@ -1,6 +1,6 @@
-"""One range of one partition, from its leader into Arrow.
+"""Read one range of one partition from its leader into Arrow.
 
-The next fetch is under way while what came is cut: what it has to ask for is known from the headers of the batches.
+The next fetch is in flight while the previous one is processed: its offset is known from the headers of the batches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VERSION_WITH_NAMES: Final = 12
 _VERSION_WITH_IDS: Final = 17
 _NO_SESSION: Final = -1
 _GONE_AFTER: Final = 5
-"""So many answers in a row that know of no such topic: one alone may be of a broker that has not heard of it yet."""
+"""This many answers in a row without the topic: a single one may come from a broker that does not know it yet."""
 _OTHER_TOPIC: Final = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
@@ -46,11 +46,11 @@ _OTHER_TOPIC: Final = (
 def read_range(
     client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss, *, with_headers: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a range in order, each once, a record batch or more per fetch, none of them empty.
+    """Yield the records of a range in order, each once, in one or more record batches per fetch, none of them empty.
 
-    Raises what `on_loss` raises, CorruptBatch, ClusterUnreachable, RequestRefused. Control records and what was
-    aborted are left out, and so is what compaction has: the range is done when offset `end` is reached, however few
-    records were there.
+    Raises what `on_loss` raises, CorruptBatch, ClusterUnreachable, RequestRefused. Control records and aborted ones are
+    left out, and compacted ones are missing: the range is done when offset `end` is reached, however few records there
+    were.
     """
     reader = _RangeReader(client, wanted, on_loss)
     while (fetched := reader.next()) is not None:
@@ -67,7 +67,7 @@ def read_range(
 
 
 class _Fetched:
-    """Whole batches of one answer; records before `start` in the first of them were not asked for."""
+    """Complete batches of one answer; records before `start` in the first of them were not requested."""
 
     __slots__ = ("aborted", "batches", "data", "start")
 
@@ -80,7 +80,7 @@ class _Fetched:
 
 
 class _RangeReader:
-    """Fetches along a range, one request ahead of who reads."""
+    """Fetches along a range, one request ahead of its reader."""
 
     def __init__(self, client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class _RangeReader:
         self._bytes_max = client.settings.fetch_bytes_max
 
     def next(self) -> _Fetched | None:
-        """The next batches; None at the end of the range."""
+        """Return the next batches; None at the end of the range."""
         while self._position < self._range.end:
             try:
                 part = self._client.retrying(f"Fetch of {self._range.topic_partition}", self._attempt)
@@ -112,7 +112,7 @@ class _RangeReader:
         return None
 
     def _attempt(self) -> PartitionData:
-        """One answer; an error in it that time won't mend is handed on."""
+        """Get one answer; an error in it that is not temporary is passed on."""
         try:
             if self._asked is None:
                 self._ask()
@@ -150,7 +150,7 @@ class _RangeReader:
         self._asked = connection
 
     def _take(self, part: PartitionData) -> _Fetched | None:
-        """What the answer holds, if anything; moves on, and asks for what follows."""
+        """Return what the answer contains, if anything; advance, and request what follows."""
         start = self._position
         batches = whole_batches(self._range.topic_partition, part.records or b"")
         if not batches:
@@ -167,13 +167,13 @@ class _RangeReader:
             try:
                 self._ask()
             except (Retry, ConnectionBroken, TopicMissing):
-                # The next attempt asks again, and deals with it.
+                # The next attempt repeats the request, and handles it.
                 self._asked = None
         return _Fetched(start, part, [each for each in batches if each[1].base_offset < self._range.end])
 
     def _check_order(self, start: int, headers: list[BatchHeader]) -> int:
-        """The offset behind the last batch. The CRC does not cover a base offset: a broken one shows in the order of
-        the batches alone. The first one may begin before `start`."""
+        """Return the offset after the last batch. The CRC does not cover a base offset: a corrupt one shows only in the
+        order of the batches. The first one may begin before `start`."""
         expected = start
         for index, header in enumerate(headers):
             if header.last_offset < expected or (index and header.base_offset < expected):
@@ -194,8 +194,8 @@ class _RangeReader:
             self._wait_for_more(part)
 
     def _wait_for_more(self, part: PartitionData) -> None:
-        """The log ends before the range does. At a failover that passes, since the high watermark of a new leader
-        comes from behind; what an unclean election has cut off never comes."""
+        """The log ends before the range does. At a failover that is temporary, since a new leader's high watermark
+        lags; what an unclean election has removed never comes back."""
         now = time.monotonic()
         if self._waiting_since is None:
             log.info("%s ends before the range %s for now", self._range.topic_partition, self._range)
@@ -203,7 +203,7 @@ class _RangeReader:
         if now - self._waiting_since <= self._client.settings.api_timeout_ms / 1000:
             return
         if part.error_code == ErrorCode.NONE and self._readable_end(part) >= self._range.end:
-            # The log reaches that far, and has no record there: compaction has left a hole at its end.
+            # The log reaches that far, and has no record there: compaction has left a gap at its end.
             self._position = self._range.end
         else:
             self._lose_up_to(self._range.end, LossReason.TRUNCATED)
@@ -218,10 +218,10 @@ class _RangeReader:
             self._meet_absence()
         elif topic.topic_id != self._range.topic_id or self._range.partition not in topic.leaders:
             self._lose_up_to(self._range.end, LossReason.RECREATED)
-        # Else it is there after all: the broker that answered before had not heard of it yet.
+        # Otherwise it exists: the broker that answered before did not know it yet.
 
     def _meet_absence(self) -> None:
-        """The topic is not there, by one answer."""
+        """One answer says that the topic does not exist."""
         self._absent += 1
         if self._absent >= _GONE_AFTER:
             self._lose_up_to(self._range.end, LossReason.DELETED)
@@ -234,8 +234,8 @@ class _RangeReader:
         self._position, self._waiting_since = end, None
 
     def _look_for_topic(self) -> None:
-        """Raises Retry while the topic with the range's id exists: then its leader has only not heard of it yet."""
+        """Raises Retry while the topic with the range's id exists: then its leader does not know it yet."""
         self._client.forget(self._range.topic)
         topic = self._client.topics([self._range.topic]).get(self._range.topic)
         if topic is not None and topic.topic_id == self._range.topic_id and self._range.partition in topic.leaders:
-            raise Retry(f"{self._range.topic_partition} is not known to its leader yet")
+            raise Retry(f"{self._range.topic_partition} is unknown to its leader yet")

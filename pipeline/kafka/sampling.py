@@ -1,4 +1,4 @@
-"""How many bytes an offset has in the log, here and there: Kafka tells it nowhere, so a few batches are looked at."""
+"""Sample how many bytes an offset has in the log: Kafka does not report it, so a few batches are read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _TOLD_BY_READERS: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPI
 
 
 def sample(client: KafkaClient, wanted: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, list[Sample]]:
-    """Of each partition a sample at each of its offsets; where a log has none, it is left out.
+    """Return for each partition a sample at each of its offsets; one without records is left out.
 
-    A fetch names a partition once, so there is one per leader for all first offsets, then one for all second ones.
+    A fetch names a partition once, so there is one fetch per leader for all first offsets, then one for all second
+    ones.
     """
     samples: dict[TopicPartition, list[Sample]] = {partition: [] for partition in wanted}
     for index in range(max(map(len, wanted.values()), default=0)):
@@ -42,11 +43,11 @@ def _sample_once(client: KafkaClient, wanted: Mapping[TopicPartition, int]) -> d
         try:
             by_leader.setdefault(client.leader(partition), []).append(partition)
         except TopicMissing:
-            continue  # deleted a moment ago: whoever reads it will say so
+            continue  # deleted a moment ago: reading it reports the loss
     for connection, partitions in by_leader.items():
         found |= _fetched(client, connection, {each: wanted[each] for each in partitions})
         for partition in partitions:
-            # Where batches are larger than a sample, a broker gives only the first partition that it is asked for one.
+            # If batches are larger than a sample, a broker returns one only for the first partition of the request.
             if partition not in found and len(partitions) > 1:
                 found |= _fetched(client, connection, {partition: wanted[partition]})
     return found
@@ -55,7 +56,7 @@ def _sample_once(client: KafkaClient, wanted: Mapping[TopicPartition, int]) -> d
 def _fetched(
     client: KafkaClient, connection: KafkaConnection, wanted: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Sample]:
-    """By one request. Raises Retry."""
+    """Fetch with one request. Raises Retry."""
     topics: dict[str, FetchTopic] = {}
     for partition, offset in wanted.items():
         topic = topics.setdefault(partition.topic, FetchTopic(partition.topic, partitions=[]))
@@ -73,13 +74,15 @@ def _fetched(
             size, since, until = _looked_at(partition, part.records or b"")
             if size:
                 offset = wanted[partition]
-                # From the first batch on, or from the offset where compaction has left nothing before it.
+                # From the first batch on, or from the offset if compaction has left nothing before it.
                 found[partition] = Sample(offset, size / max(1, until - min(offset, since)))
     return found
 
 
 def _looked_at(partition: TopicPartition, data: Buffer) -> tuple[int, int, int]:
-    """Bytes, first offset and the one after the last of whole batches; of a first one that is cut, by the header."""
+    """Return bytes, first offset and the one after the last of complete batches; for a truncated first one, from its
+    header.
+    """
     headers = [header for _, header in whole_batches(partition, data)]
     if not headers and len(data) >= HEADER_BYTES:
         headers = [parse_header(data)]

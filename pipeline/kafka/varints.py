@@ -1,4 +1,4 @@
-"""Varints of many records at once: the same steps as for one, over columns of positions."""
+"""Read varints of many records at once: the same steps as for one, over columns of positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VARLONG_BYTES_MAX: Final = 10
 
 
 def read_varints(buffer: Any, positions: Any, bytes_max: int = VARINT_BYTES_MAX) -> tuple[Any, Any]:
-    """Zigzag varints at `positions` (int64) of `buffer` (uint8): `(values, positions after them)`, both int64.
+    """Read zigzag varints at `positions` (int64) of `buffer` (uint8): `(values, positions after them)`, both int64.
 
     Raises MalformedFrame at one of more bytes than `bytes_max`, IndexError past the end of the buffer.
     """

@@ -1,1 +1,1 @@
-"""Records back into a topic: from a table, or from a time range of another topic."""
+"""Write records back into a topic: from a table, or from a time range of another topic."""

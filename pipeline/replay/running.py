@@ -1,4 +1,4 @@
-"""A replay from its start, or from where it was cut short, to its end."""
+"""Run a replay from its start, or from where it was interrupted, to its end."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ _POLL_EVERY = 500
 
 
 def run_replay(job: ReplayJob, say: Callable[[str], None]) -> int:
-    """Returns how many records were written by this run. Raises PipelineError, with one line whatever happened."""
+    """Return how many records this run wrote. Raises PipelineError, with one line in any case."""
     try:
         return _replayed(job, say)
-    except Exception as error:  # of the libraries of tables and catalogs
+    except Exception as error:  # from the libraries of tables and catalogs
         raise as_pipeline_error(error, job.to) from error
 
 
 def _replayed(job: ReplayJob, say: Callable[[str], None]) -> int:
     settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
     read_settings = replace(settings, isolation=Isolation[job.isolation.upper()])
-    # The target is counted to its very end, whatever the source is read with.
+    # The target is counted to its very end, whatever isolation the source is read with.
     with KafkaClient(settings) as client, KafkaClient(read_settings) as reader:
         source = _source(job, reader)
         if job.create:
             create_topic(job.bootstrap_servers, job.target, job.create)
         target = look_at(client, job.bootstrap_servers, job.target)
         state = _state(job, source, target)
-        # A partition that the target gained since had no records when the replay began.
+        # A partition that was added to the target since had no records when the replay began.
         done = {partition: end - state.starts.get(partition, 0) for partition, end in target.ends.items()}
         resumption = Resumption(done, last_records(job.bootstrap_servers, target, state.starts))
         if sum(done.values()):
-            say(f"{job.target} has {sum(done.values()):,} records of this replay already: going on behind them")
+            say(f"{job.target} has {sum(done.values()):,} records of this replay already: continuing after them")
         writer = Writer(job.bootstrap_servers, job.target, dict(target.ends))
         written = _write_all(job, source, state, writer, resumption, say)
         check_ends(client, target, writer.ends)
@@ -70,38 +70,38 @@ def _source(job: ReplayJob, client: KafkaClient) -> Source:
 
 
 def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
-    """That of the run which this one goes on with, else a new one, on disk before anything is written."""
+    """Return the state of the run that this one continues, else a new one, stored before anything is written."""
     path = Path(job.state_path)
     text = _read(path)
     if text is not None:
         state = read_state(text, str(path))
         if state.identity != job.identity():
-            raise ReplayError(f"{path} is the state of another replay: finish that one, or delete the file")
+            raise ReplayError(f"{path} is the state of another replay: finish that replay, or delete the file")
         if state.target_id != target.topic_id:
-            raise ReplayError(f"{job.target} was deleted and made again since {path}: delete the file to begin anew")
+            raise ReplayError(f"{job.target} was deleted and recreated since {path}: delete the file to start over")
         if state.source_id != source.source_id:
             raise ReplayError(
-                f"{job.source_topic} was deleted and made again since {path}: to begin anew with the new topic, delete "
+                f"{job.source_topic} was deleted and recreated since {path}: to start over with the new topic, delete "
                 f"both {job.target} and {path}"
             )
         if job.partitions == "by-key" and len(state.starts) != len(target.ends):
             raise ReplayError(
                 f"{job.target} has {len(target.ends)} partitions, and had {len(state.starts)} when this replay began: "
-                f"by key its records would go elsewhere now; to begin anew, delete both it and {path}"
+                f"by key its records would go to other partitions now; to start over, delete both it and {path}"
             )
         state.check_source(source.earliest())
         return state
     present = sum(target.ends.values())
     if present and not job.append:
         raise ReplayError(
-            f"{job.target} has had {present:,} records: --append puts the replay behind them; to go on with a replay "
-            f"that was cut short, its state is needed ({path})"
+            f"{job.target} has had {present:,} records: --append writes the replay after them; to continue a replay "
+            f"that was interrupted, its state is required ({path})"
         )
     source_starts, ends = dict(source.starts()), dict(source.ends())
     lacking = sorted(set(ends) - set(target.ends))
     if lacking and job.partitions == "same":
         raise ReplayError(
-            f"{job.target} has no partition {lacking[0]}, the source has: make it with as many, or use "
+            f"{job.target} has no partition {lacking[0]}, but the source has: create it with as many, or use "
             "--partitions by-key"
         )
     state = ReplayState(job.identity(), target.topic_id, source.source_id, dict(target.ends), source_starts, ends)
@@ -115,7 +115,7 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
 
 
 def _read(path: Path) -> str | None:
-    """The state's text, None where there is none."""
+    """Return the state's text, None if there is none."""
     try:
         return path.read_text(errors="replace")
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def _write_all(
 
 
 def _warn_of_retention(job: ReplayJob, first: SourceRecord, say: Callable[[str], None]) -> None:
-    """Where the target may delete records as soon as they are written."""
+    """Warn if the target may delete records as soon as they are written."""
     kept_ms = retention_ms(job.bootstrap_servers, job.target)
     if kept_ms is not None and first.timestamp_ms < wall_ms() - kept_ms:
         say(
@@ -180,7 +180,7 @@ def _monotonic_ms() -> int:
 
 
 def _partition_of(job: ReplayJob, count: int) -> Callable[[SourceRecord], int]:
-    """Into which of the target's `count` partitions a record goes."""
+    """Return which of the target's `count` partitions a record goes to."""
     if job.partitions == "by-key":
         return lambda record: partition_by_key(record, count)
     return lambda record: record.partition

@@ -1,4 +1,4 @@
-"""Where a replay's records come from, each source partition in its order."""
+"""The sources of a replay's records, each source partition in its order."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pipeline.tables.rows_of_files import as_schema, read_rows
 
 _PLACES = pa.schema([NEEDED.field(name) for name in ("topic", "partition", "offset")])
 _HELD_BYTES = 256 * 1024 * 1024
-"""Of a table's rows, as Arrow has them."""
+"""Columns of a table's rows, as Arrow has them."""
 _CONVERTED_ROWS = 50_000
-"""As objects of Python."""
+"""The same as Python objects."""
 
 
 class Source(Protocol):
@@ -35,16 +35,16 @@ class Source(Protocol):
         """The topic's id; empty for a table."""
 
     def earliest(self) -> Mapping[int, int]:
-        """By partition the offset of the first record that there is now, or one before it."""
+        """By partition the offset of the first record that exists now, or one before it."""
 
     def starts(self) -> Mapping[int, int]:
-        """By partition an offset before which nothing is of the job's time range."""
+        """By partition an offset before which there is nothing of the job's time range."""
 
     def ends(self) -> Mapping[int, int]:
-        """By partition the offset after the last record that there is now."""
+        """By partition the offset after the last record that exists now."""
 
     def records(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
-        """Those from `starts` on and before `ends`, of the job's time range, by partition and in order."""
+        """Yield the records from `starts` on and before `ends`, of the job's time range, by partition and in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class _FileExtent:
 
 @dataclass(slots=True)
 class TableSource:
-    """A raw table, or a decoded one that kept its values' bytes. Read so that its size does not matter.
+    """A raw table, or a decoded one that kept its values' bytes, read with bounded memory.
 
-    `topic` is needed where the table holds several.
+    `topic` is required if the table has several.
     """
 
     table: Table
@@ -73,8 +73,8 @@ class TableSource:
         lacking = [name for name in NEEDED.names if prefix + name not in names]
         if lacking:
             raise ReplayError(
-                f"table {table.name} has no column {prefix}{lacking[0]}: a replay needs records whole, as a raw table "
-                "has them, or a decoded one made with --keep-raw"
+                f"table {table.name} has no column {prefix}{lacking[0]}: a replay needs complete records: a raw table, "
+                "or a decoded one created with --keep-raw"
             )
         source = cls(table, job, {}, prefix)
         source._find_extents()
@@ -98,7 +98,7 @@ class TableSource:
         return {partition: self._records_of(partition, end) for partition, end in sorted(ends.items())}
 
     def _find_extents(self) -> None:
-        """Which file has which offsets of which partition: by reading three columns of each file once."""
+        """Find the offsets of each partition in each file, by reading three columns of each file once."""
         topics: set[str] = set()
         found: dict[int, list[_FileExtent]] = {}
         for file in self.table.files():
@@ -109,17 +109,17 @@ class TableSource:
                 extent = _FileExtent(file.uri, each["offset_min"], each["offset_max"])
                 found.setdefault(each["partition"], []).append(extent)
         if len(topics) > 1 and not self.job.source_topic:
-            raise ReplayError(f"the table has records of {', '.join(sorted(topics))}: say which with --source-topic")
+            raise ReplayError(f"the table has records of {', '.join(sorted(topics))}: choose one with --source-topic")
         for topic in topics if not self.job.source_topic else {self.job.source_topic}:
             self._check_not_made_anew(topic)
         self._extents = {partition: sorted(files, key=lambda each: each.first) for partition, files in found.items()}
 
     def _check_not_made_anew(self, topic: str) -> None:
-        """Rows don't name their topic's id: those of two would be mixed wherever their offsets don't collide."""
+        """Rows don't contain their topic's id: those of two topics would be mixed unless their offsets collide."""
         if self.table.was_made_anew(topic) and self.job.since_ms is None and self.job.until_ms is None:
             raise ReplayError(
-                f"table {self.table.name} has records of two topics {topic}, since it was deleted and made again: have "
-                "--since or --until take those of one of them"
+                f"table {self.table.name} has records of two topics {topic}, since it was deleted and recreated: with "
+                "--since or --until, select one topic's records"
             )
 
     def _of_topic(self, rows: pa.Table) -> pa.Table:
@@ -132,7 +132,7 @@ class TableSource:
         return as_schema(rows.rename_columns([name.removeprefix(self._prefix) for name in rows.column_names]), _PLACES)
 
     def _records_of(self, partition: int, end: int) -> Iterator[SourceRecord]:
-        """Files whose offsets lie between each other's (an upsert table's may) are read together, and sorted."""
+        """Files whose offset ranges overlap (possible in an upsert table) are read together, and sorted."""
         group: list[_FileExtent] = []
         reaches = -1
         for extent in self._extents.get(partition, []):
@@ -150,13 +150,13 @@ class TableSource:
             if record.offset == before:
                 raise ReplayError(
                     f"table {self.table.name} has two records {partition}/{record.offset}, since its topic was deleted "
-                    "and made again: delete the target and the state, and have --since or --until take one of them"
+                    "and recreated: delete the target and the state, and select one of them with --since or --until"
                 )
             before = record.offset
             yield record
 
     def _windowed(self, group: list[_FileExtent], partition: int, end: int) -> Iterator[SourceRecord]:
-        """Of all partitions, which are read in turns, no more than the bounds are in memory."""
+        """Of all partitions, which are read in turns, only the statistics are in memory."""
         low, end = group[0].first, min(end, max(each.last for each in group) + 1)
         at_once = max(1, _CONVERTED_ROWS // len(self._extents))
         while low < end:
@@ -175,8 +175,8 @@ class TableSource:
             yield
         except FileNotFoundError:
             raise ReplayError(
-                f"{uri} of table {self.table.name} went away while it was replayed, as upkeep (maintain) deletes what "
-                "others replaced: run again to go on with the table as it is now"
+                f"{uri} of table {self.table.name} was removed by maintenance (maintain) while it was "
+                "replayed: run again to continue with the present table"
             ) from None
 
 
@@ -203,11 +203,11 @@ class TopicSource:
         if self.job.since_ms is None:
             return self.earliest()
         found, ends = self._offsets(self.job.since_ms), self.ends()
-        # A start of -1: nothing is as new as that.
+        # A start of -1: no record is as new as that.
         return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
 
     def ends(self) -> Mapping[int, int]:
-        # Not where the first record after the time range is: others behind it may be of the range.
+        # Not at the first record after the time range: later ones may be in the range.
         return self._offsets(LATEST)
 
     def records(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
@@ -219,14 +219,14 @@ class TopicSource:
 
     def _records_of(self, partition: int, start: int, end: int) -> Iterator[SourceRecord]:
         wanted = OffsetRange(self.job.source_topic, self.source_id, partition, start, end)
-        # A connection of its own: the ranges of several partitions are read in turns.
+        # A separate connection: the ranges of several partitions are read in turns.
         with KafkaClient(self.client.settings) as client:
             for batch in read_range(client, wanted, functools.partial(_refuse, self.job), with_headers=True):
                 yield from _in_time(pa.table(batch), self.job)
 
 
 def _refuse(job: ReplayJob, loss: Loss) -> None:
-    raise ReplayError(f"records of {job.source_topic} went away while they were replayed: {loss}")
+    raise ReplayError(f"records of {job.source_topic} were deleted while they were replayed: {loss}")
 
 
 def _in_time(rows: pa.Table, job: ReplayJob) -> Iterator[SourceRecord]:

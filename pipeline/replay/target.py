@@ -21,19 +21,19 @@ from pipeline.kafka.deliveries import Deliveries
 _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 _DELIVERY_MS_MAX = 120_000
-"""After which a record counts as not written: Java's default."""
+"""After this time a record counts as not written: Java's default."""
 _QUEUED_RECORDS_MAX = 20_000
 _RECORD_BYTES_MAX = 1_000_000_000
-"""librdkafka's bound: the topic's own says what is too large."""
+"""librdkafka's limit: the topic's own decides what is too large."""
 
 
 def _client_settings(bootstrap_servers: str) -> dict[str, Any]:
-    """Quiet: what matters of what librdkafka would print is in our own one line."""
+    """Quiet: the relevant part of librdkafka's messages is in our own one line."""
     return {"bootstrap.servers": bootstrap_servers, "log_level": PRODUCER_LOG_LEVEL}
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
-    """Make it with the cluster's own replication; one that is there stays as it is. Raises ReplayError."""
+    """Create it with the cluster's own replication; an existing one is unchanged. Raises ReplayError."""
     admin = AdminClient(_client_settings(bootstrap_servers))
     made = admin.create_topics([NewTopic(topic, partitions, -1)], request_timeout=_TIMEOUT_SECONDS)
     try:
@@ -41,12 +41,14 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
             reason = error.args[0].str()
-            raise ReplayError(f"topic {topic} can't be made in the cluster at {bootstrap_servers}: {reason}") from None
+            raise ReplayError(
+                f"topic {topic} can't be created in the cluster at {bootstrap_servers}: {reason}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic as it is now: its id, and by partition the first offset and the one that comes next."""
+    """The present state of a topic: its id, and by partition the first and the next offset."""
 
     topic: str
     topic_id: str
@@ -55,7 +57,7 @@ class Target:
 
 
 def look_at(client: KafkaClient, bootstrap_servers: str, topic: str) -> Target:
-    """Raises TopicMissing. A topic that was made a moment ago is waited for."""
+    """Raises TopicMissing. A topic that was created a moment ago is waited for."""
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while True:
         topics = client.topics([topic])
@@ -63,27 +65,29 @@ def look_at(client: KafkaClient, bootstrap_servers: str, topic: str) -> Target:
             extent = client.extents(topics)[topic]
             return Target(topic, extent.topic_id, extent.earliest, extent.latest)
         if time.monotonic() > deadline:
-            raise TopicMissing(f"the cluster at {bootstrap_servers} has no topic {topic}; --create PARTITIONS makes it")
+            raise TopicMissing(
+                f"the cluster at {bootstrap_servers} has no topic {topic}; --create PARTITIONS creates it"
+            )
         time.sleep(_POLL_SECONDS)
 
 
 def disturbed(topic: str, partition: int, expected: int, found: int) -> str:
-    """Why a replay can't be trusted whose records are not alone."""
+    """The error if a replay can't be trusted because other records are in its topic."""
     return (
-        f"partition {partition} of {topic} is at offset {found}, where this replay alone would have brought it to "
-        f"{expected}: someone else writes to it, or what an earlier run wrote last came after that had ended; delete "
-        "both the target and the state, and let nobody else write"
+        f"partition {partition} of {topic} is at offset {found}, but this replay alone would have reached "
+        f"{expected}: another program writes to it, or records of an earlier run arrived after its end; delete "
+        "both the target and the state, and stop other writers"
     )
 
 
 def check_ends(client: KafkaClient, target: Target, expected: Mapping[int, int]) -> None:
-    """Look at the target once more: it has the replay's records and nothing else. Raises ReplayError."""
+    """Check the target once more: it must have the replay's records and nothing else. Raises ReplayError."""
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while True:
         found = client.extents(client.topics([target.topic])).get(target.topic)
         if found is None or found.topic_id != target.topic_id:
-            raise ReplayError(f"{target.topic} was deleted while it was written to: delete the state to begin anew")
-        # At a failover what was acknowledged may be hidden for a moment; it never comes too early.
+            raise ReplayError(f"{target.topic} was deleted while it was written to: delete the state to start over")
+        # At a failover, acknowledged records may be invisible for a moment; they never appear too early.
         behind = any(found.latest[partition] < end for partition, end in expected.items())
         if not behind or time.monotonic() > deadline:
             break
@@ -94,7 +98,7 @@ def check_ends(client: KafkaClient, target: Target, expected: Mapping[int, int])
 
 
 def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
-    """After which time the topic deletes records; None where it never does, or does not tell."""
+    """Return after which time the topic deletes records; None if never or unknown."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     admin = AdminClient(_client_settings(bootstrap_servers))
     try:
@@ -102,14 +106,14 @@ def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
             2 * _TIMEOUT_SECONDS
         )
     except KafkaException:
-        # Who may write need not be allowed to see this, and it is only for a warning.
+        # A principal that may write may not be allowed to read this, which is only for a warning.
         return None
     time_ms = int(configs["retention.ms"].value)
     return None if time_ms < 0 or "delete" not in configs["cleanup.policy"].value else time_ms
 
 
 def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, int]) -> dict[int, SourceRecord]:
-    """The newest record of each partition that got any since `starts`. Raises ReplayError, ClusterUnreachable."""
+    """Return the newest record of each partition with any since `starts`. Raises ReplayError, ClusterUnreachable."""
     wanted = [
         TopicPartition(target.topic, partition, end - 1)
         for partition, end in target.ends.items()
@@ -121,7 +125,7 @@ def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, in
         if target.begins[each.partition] > each.offset:
             raise ReplayError(
                 f"partition {each.partition} of {target.topic} has lost what this replay wrote: delete it and the "
-                "state, and make it anew with retention.ms=-1"
+                "state, and recreate it with retention.ms=-1"
             )
     consumer = Consumer(
         {**_client_settings(bootstrap_servers), "group.id": "barnabas-replay", "enable.auto.commit": False}
@@ -151,12 +155,12 @@ def _record(message: Any) -> SourceRecord:
 
 @dataclass(slots=True)
 class Writer:
-    """An idempotent producer of whole records, alone with its topic. The first failure ends all."""
+    """An idempotent producer of complete records, the only writer of its topic. The first failure ends it."""
 
     bootstrap_servers: str
     topic: str
     ends: dict[int, int]
-    """By partition the offset that the next record has to get: another one is someone else's doing."""
+    """By partition the offset that the next record must get: another one means that another program writes."""
     _failures: list[str] = field(default_factory=list)
     _deliveries: Deliveries = field(default_factory=Deliveries)
     _producer: Any = None
@@ -172,7 +176,7 @@ class Writer:
                 "linger.ms": 20,
                 "message.max.bytes": _RECORD_BYTES_MAX,
                 "message.timeout.ms": _DELIVERY_MS_MAX,
-                # It runs from when a record is given to librdkafka: a slow cluster may take many in that time.
+                # It counts from when a record is passed to librdkafka: a slow cluster may accept many in that time.
                 "queue.buffering.max.messages": _QUEUED_RECORDS_MAX,
             }
         )
@@ -206,8 +210,8 @@ class Writer:
         self._serve(0)
 
     def finish(self) -> None:
-        """Until everything is acknowledged. Raises ReplayError."""
-        # Not by `flush`: it goes on after a fatal error, and callbacks then run into its exception.
+        """Wait until everything is acknowledged. Raises ReplayError."""
+        # Not by `flush`: it continues after a fatal error, and callbacks then raise its exception.
         while len(self._producer):
             self._serve(_POLL_SECONDS)
         self._raise_first()
@@ -216,7 +220,7 @@ class Writer:
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
-            # What failed makes the producer unusable first, and is delivered then.
+            # A failure first makes the producer unusable, and is delivered then.
             while len(self._producer) and not self._failures:
                 self._producer.poll(_POLL_SECONDS)
             self._failures.append(f"records were not written to {self.topic}: {self._why(error.args[0])}")
@@ -225,24 +229,22 @@ class Writer:
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None and error.name() == "MSG_SIZE_TOO_LARGE":
             self._failures.append(
-                f"a record of {len(message.value() or b''):,} bytes is larger than {self.topic} takes: "
+                f"a record of {len(message.value() or b''):,} bytes is larger than {self.topic} accepts: "
                 "raise its max.message.bytes"
             )
         elif error is not None:
             self._failures.append(f"a record was not written to {self.topic}: {self._why(error)}")
         elif message.timestamp()[0] != TIMESTAMP_CREATE_TIME:
-            self._failures.append(
-                f"topic {self.topic} gives records timestamps of its own: set CreateTime for a replay"
-            )
+            self._failures.append(f"topic {self.topic} replaces records' timestamps: set CreateTime for a replay")
         else:
             self._count(message.partition(), message.offset())
 
     def _why(self, error: Any) -> str:
-        return f"{self._deliveries.why(error.str())}; run again to go on from there"
+        return f"{self._deliveries.why(error.str())}; run again to continue from there"
 
     def _count(self, partition: int, offset: int) -> None:
         expected = self.ends[partition]
-        # None is known of a batch that the broker had already when it was sent again.
+        # Unknown for a batch that the broker already had when it was sent again.
         if offset >= 0 and offset != expected:
             self._failures.append(disturbed(self.topic, partition, expected, offset))
         self.ends[partition] = expected + 1

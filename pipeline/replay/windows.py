@@ -1,8 +1,8 @@
-"""Rows of files in the order of their offsets, where the files' offsets lie between each other's, with few rows held.
+"""Rows of files ordered by offset, if the files' offset ranges overlap, with few rows in memory.
 
-A window is a range of offsets. It takes rows of all files; when they are more than may be held, its end comes down to
-the middle of them. So it ends up with all rows of a range that fit, and the next one begins where it ends. Files are
-read once per window, but for the row groups that by their statistics have nothing of it.
+A window is a range of offsets. It takes rows of all files; when they exceed the limit, its end is lowered to their
+median. So it ends up with all rows of a range that fit, and the next one begins where it ends. Files are read once per
+window, except for row groups that by their statistics have none of it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Window:
         return first < self.high and last >= self.low
 
     def take(self, rows: pa.Table) -> None:
-        """Of these rows what is in the window. Moves `high` down if they are too many."""
+        """Take those of these rows that are in the window. Lowers `high` if they are too many."""
         wanted = pc.and_(pc.equal(rows["partition"], self.partition), pc.greater_equal(rows["offset"], self.low))
         wanted = pc.and_(wanted, pc.less(rows["offset"], self.high))
         if self.topic:
@@ -51,7 +51,7 @@ class Window:
             pass
 
     def ordered(self) -> pa.Table:
-        """Those taken, by offset."""
+        """Return the rows taken, by offset."""
         return pa.concat_tables([NEEDED.empty_table(), *self._held]).sort_by([("offset", "ascending")])
 
     def _hold(self, held: list[pa.Table]) -> None:
@@ -59,7 +59,7 @@ class Window:
         self._held_bytes = sum(each.nbytes for each in self._held)
 
     def _halve(self) -> bool:
-        """Let go of the upper half; False where all have the same offset."""
+        """Drop the upper half. Return False if all have the same offset."""
         offsets = pa.concat_tables(self._held)["offset"].sort()
         first, middle = offsets[0].as_py(), offsets[len(offsets) // 2].as_py()
         self.high = max(middle, first + 1)
@@ -68,7 +68,7 @@ class Window:
 
 
 def read_into(window: Window, uri: str, prefix: str) -> None:
-    """What a data file has of the window; `prefix` is that of its columns' names."""
+    """Read a data file's rows of the window; `prefix` is that of its columns' names."""
     filesystem, path = filesystem_and_path(uri)
     names = [prefix + name for name in NEEDED.names]
     with filesystem.open_input_file(path) as opened:
@@ -82,7 +82,7 @@ def read_into(window: Window, uri: str, prefix: str) -> None:
 
 
 def _batches(file: pq.ParquetFile, index: int, names: list[str]) -> Iterator[pa.Table]:
-    """A row group's rows, a few megabytes at a time."""
+    """Yield a row group's rows, a few megabytes at a time."""
     group = file.metadata.row_group(index)
     fitting = _READ_BYTES * group.num_rows // max(group.total_byte_size, 1)
     for batch in file.iter_batches(min(max(fitting, 1), _READ_ROWS_MAX), [index], names):
@@ -90,7 +90,7 @@ def _batches(file: pq.ParquetFile, index: int, names: list[str]) -> Iterator[pa.
 
 
 def _bounds(group: pq.RowGroupMetaData, name: str, unknown: int) -> tuple[int, int]:
-    """The least and the greatest of a column's numbers; `unknown` for both without statistics."""
+    """Return the minimum and the maximum of a column's numbers; `unknown` for both without statistics."""
     for position in range(group.num_columns):
         column = group.column(position)
         if column.path_in_schema == name and column.statistics is not None and column.statistics.has_min_max:

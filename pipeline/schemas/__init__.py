@@ -1,1 +1,1 @@
-"""What records' values are by: nothing (JSON), a schema file, or a registry of Confluent's kind."""
+"""Schemas of records' values: none (JSON), a schema file, or a Confluent-compatible registry."""

@@ -61,12 +61,12 @@ _OPTIONS = {"handle_unicode_errors": "strict"}
 
 
 class AvroSchemaError(PipelineError):
-    """A schema that is no Avro schema, or one that can't be a table."""
+    """A schema is not an Avro schema, or can't become a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """`named` are its records and the like by name. `is_recursive`: one of them can be inside of itself."""
+    """`named` are its named types. `is_recursive`: one of them can contain itself."""
 
     parsed: Any
     named: dict[str, Any]
@@ -79,8 +79,8 @@ class AvroSchema:
         try:
             for _, reference in references:
                 fastavro.parse_schema(_read(reference), named_schemas=named)
-            # Inside of a record, which adds no byte: fastavro keeps references' names with records only, and the schema
-            # may be a union of them.
+            # Wrapped in a record, which adds no byte: fastavro keeps references' names only with records, and the
+            # schema may be a union of them.
             inside = {"name": "value", "type": _read(text)}
             wrapped = {"type": "record", "name": "BarnabasValue", "fields": [inside]}
             parsed = fastavro.parse_schema(wrapped, named_schemas=named)
@@ -88,7 +88,7 @@ class AvroSchema:
             columns = walk.of(parsed["fields"][0]["type"])
             walk.check_repeated()
         except (SchemaParseException, ValueError, TypeError, KeyError) as error:
-            raise AvroSchemaError(f"this is no Avro schema: {error!s:.200}") from None
+            raise AvroSchemaError(f"this is not an Avro schema: {error!s:.200}") from None
         except RecursionError:
             raise AvroSchemaError("this Avro schema has types inside of types, too deep to be read") from None
         if not isinstance(columns, Struct):
@@ -101,7 +101,7 @@ class AvroSchema:
             decoded: Any = self._read(stream)
         except RecursionError:
             raise MisfitError("not Avro by its schema: records inside of records, too deep to be read") from None
-        except Exception as error:  # whatever bytes make it raise, they are not of this schema
+        except Exception as error:  # whatever it raises, the bytes are not of this schema
             raise MisfitError(f"not Avro by its schema: {type(error).__name__} {error!s:.120}") from None
         if stream.tell() != len(payload):
             raise MisfitError(f"not Avro by its schema: {len(payload) - stream.tell()} bytes are left over")
@@ -110,13 +110,13 @@ class AvroSchema:
     def _read(self, stream: io.BytesIO) -> Any:
         if not self.is_recursive:
             return fastavro.schemaless_reader(stream, self.parsed, None)
-        # A few bytes can be thousands of records inside of each other. The compiled reader has no end of depth but
-        # that of the process's stack; in Python it is a RecursionError. Both take the same readers of logical types.
+        # A few bytes can be thousands of nested records. The compiled reader's depth is only limited by the process's
+        # stack; in Python it is a RecursionError. Both use the same readers of logical types.
         return read_data(_Decoder(stream), self.parsed, {"writer": self.named, "reader": {}}, None, _OPTIONS)
 
 
 class _Decoder(BinaryDecoder):
-    """Without whole numbers of any length, which take the square of it in time."""
+    """Without integers of unlimited length, whose decoding takes quadratic time."""
 
     def read_long(self) -> int:
         number = 0
@@ -137,7 +137,7 @@ def _read(text: str) -> Any:
 
 
 def _without_wrong_logical_type(schema: dict[str, Any]) -> dict[str, Any]:
-    """As Avro has it, a logical type that is not known, or not valid where it stands, says nothing."""
+    """As Avro specifies, a logical type that is unknown, or invalid at its place, is ignored."""
     logical, base = schema.get("logicalType"), schema.get("type")
     match logical, base, schema.get("precision"), schema.get("scale", 0):
         case "decimal", "bytes" | "fixed", int(precision), int(scale) if 0 <= scale <= precision and precision > 0:
@@ -153,20 +153,21 @@ def _read_fixed_uuid(value: bytes, *_: Any) -> uuid.UUID:
     return uuid.UUID(bytes=value)
 
 
-# fastavro reads those in text only.
+# fastavro reads those only in text.
 fastavro.read.LOGICAL_READERS["fixed-uuid"] = _read_fixed_uuid
 
 
 def _of_either(one: ColumnType, other: ColumnType) -> ColumnType:
-    """Of a union that is to hold both. Not all of its long numbers are doubles."""
+    """Return the type for a union that holds both. Not all of its longs are doubles."""
     return Kind.STRING if {one, other} == {Kind.LONG, Kind.DOUBLE} else merged(one, other)
 
 
 @dataclass(slots=True)
 class _Columns:
-    """Walks a parsed schema; `open_names` are the records that it is inside of, `lists` how many arrays and maps.
+    """Walks a parsed schema; `open_names` are the records that contain the present one, `lists` how many arrays and
+    maps.
 
-    `for_nothing` is by record what `_for_nothing` says of it. A dear record is one with many fields for no bytes.
+    `for_nothing` has by record the result of `_for_nothing`. A dear record has many fields that take no bytes.
     """
 
     named: dict[str, Any]
@@ -224,7 +225,7 @@ class _Columns:
             self.is_dear_repeated |= self.lists > 0
         if schema["name"] in self.open_names:
             self.is_recursive = True
-            return Kind.STRING  # inside of itself: as JSON text, for no column is of endless depth
+            return Kind.STRING  # recursive: as JSON text, since no column has unlimited depth
         self.open_names.append(schema["name"])
         columns = []
         for each in schema["fields"]:
@@ -236,7 +237,7 @@ class _Columns:
         return Struct(tuple(columns))
 
     def check_repeated(self) -> None:
-        """After the walk. Of a list's or map's records, and those inside of themselves, a byte each is enough."""
+        """Called after the walk. For records in lists or maps, and recursive ones, a byte each is enough."""
         if self.is_dear_repeated or (self.dear_name and self.is_recursive):
             raise AvroSchemaError(
                 f"{self.dear_name} has over {FIELDS_FOR_NOTHING_MAX} fields that take no bytes, and a value any number "
@@ -244,12 +245,12 @@ class _Columns:
             )
 
     def _check_elements(self, schema: Any) -> None:
-        """Of an array: a few bytes could claim any number of them (2**62 nulls), and no memory would do."""
+        """Check an array: a few bytes could claim any number of elements (2**62 nulls), and no memory would suffice."""
         if self._for_nothing(schema)[0]:
             raise AvroSchemaError("an array's elements take no bytes by this schema: it can't be read safely")
 
     def _for_nothing(self, schema: Any) -> tuple[bool, int]:
-        """Whether it may take no bytes, and how many fields are in it that take none."""
+        """Return whether it may take no bytes, and how many of its fields take none."""
         if isinstance(schema, list):
             return False, 0  # a union writes which branch it is
         if isinstance(schema, str):
@@ -269,7 +270,7 @@ class _Columns:
     def _record_for_nothing(self, schema: Any) -> tuple[bool, int]:
         name = schema["name"]
         if name not in self.for_nothing:
-            self.for_nothing[name] = (False, 0)  # as long as it is inside of itself
+            self.for_nothing[name] = (False, 0)  # while it is being walked
             inner = [self._for_nothing(each["type"]) for each in schema["fields"]]
             is_empty = all(empty for empty, _ in inner)
             self.for_nothing[name] = (is_empty, sum(count for _, count in inner) + is_empty)
@@ -288,7 +289,7 @@ class AvroDecoder:
 
 
 class AvroFileDecoder:
-    """`ValueDecoder` for Avro where every value is of the one schema, with nothing before it."""
+    """`ValueDecoder` for Avro if every value has the one schema, without a prefix."""
 
     def __init__(self, path: str) -> None:
         try:

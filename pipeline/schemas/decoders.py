@@ -1,4 +1,4 @@
-"""Which decoder a job's values need."""
+"""Choose the decoder for a job's values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pipeline.schemas.registry import Registry
 
 @functools.lru_cache(maxsize=8)
 def decoder_of(decoding: Decoding) -> ValueDecoder:
-    """Return the decoder of a job: one per process, since it keeps the registry's answers and compiled schemas."""
+    """Return the decoder of a job: one per process, since it caches the registry's answers and compiled schemas."""
     registry = Registry(decoding.registry_url, decoding.registry_user) if decoding.registry_url else None
-    # Formats are imported where they are needed: a job of JSON needs no Avro and no compiler of Protobuf.
+    # Formats are imported when needed: a JSON job needs neither Avro nor a Protobuf compiler.
     match decoding.format:
         case ValueFormat.JSON:
             from pipeline.schemas.json_schema import JsonSchemaDecoder

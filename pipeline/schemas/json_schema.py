@@ -1,7 +1,7 @@
-"""JSON by a registry's JSON Schemas: values are read as JSON, their schemas declare what columns hold.
+"""JSON by a registry's JSON Schemas: values are read as JSON, and their schemas declare the columns.
 
-A schema of JSON says what is allowed, not what there is. What it leaves open is inferred from the values, as without
-one; formats ("date-time") say nothing, since most validators do not hold values to them.
+A JSON Schema says what is allowed, not what exists. What it leaves open is inferred from the values, as without one;
+formats ("date-time") are ignored, since most validators do not check them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _KINDS: dict[object, ColumnType] = {
 
 
 class JsonSchemaError(PipelineError):
-    """A schema that is no JSON Schema."""
+    """A schema is not a JSON Schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonSchema:
-    """`columns` is None where the schema does not say that values are objects with fields."""
+    """`columns` is None if the schema does not say that values are objects with fields."""
 
     columns: Struct | None
 
@@ -42,27 +42,27 @@ class JsonSchema:
             documents = {name: orjson.loads(reference) for name, reference in references}
             schema = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise JsonSchemaError(f"this is no JSON Schema: {error!s:.120}") from None
+            raise JsonSchemaError(f"this is not a JSON Schema: {error!s:.120}") from None
         columns = _Columns(documents).of(schema, schema, ())
         return cls(columns if isinstance(columns, Struct) else None)
 
 
 @dataclass(slots=True)
 class _Columns:
-    """Walks a schema; `documents` are what it refers to, by name."""
+    """Walks a schema; `documents` are those that it refers to, by name."""
 
     documents: dict[str, object]
     parts: int = field(default=0)
 
     def of(self, schema: object, document: object, inside: tuple[int, ...]) -> ColumnType:
-        """`inside`: the parts that it is inside of, each by its identity."""
+        """`inside`: the parts that contain it, each by its identity."""
         self.parts += 1
         if self.parts > PARTS_MAX:
             raise JsonSchemaError(f"this JSON Schema has more than {PARTS_MAX} parts once its references are followed")
         if not isinstance(schema, dict):
             return Kind.UNKNOWN  # true: anything
         if id(schema) in inside or len(inside) > DEPTH_MAX:
-            return Kind.STRING  # inside of itself: as JSON text, for no column is of endless depth
+            return Kind.STRING  # recursive: as JSON text, since no column has unlimited depth
         inside = (*inside, id(schema))
         found = self._own_type(schema, document, inside)
         reference = schema.get("$ref")
@@ -106,7 +106,7 @@ class _Columns:
         return ListOf(element)
 
     def _resolve(self, reference: str, document: object) -> tuple[object, object]:
-        """What is referred to, and the document that it is in; nothing (anything goes) where it is not to be had."""
+        """Return the target of a reference, and its document; empty (anything is allowed) if it is not available."""
         name, _, pointer = reference.partition("#")
         if name:
             base = document.get("$id", "") if isinstance(document, dict) else ""

@@ -52,7 +52,7 @@ _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-# JSON in Protobuf's clothes: as text, like JSON.
+# JSON encoded in Protobuf: as text, like JSON.
 _JSON_LIKE = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
 _MAIN_FILE = "barnabas_value.proto"
 # An empty message takes two bytes, and a Python object for each field that it could have.
@@ -64,10 +64,11 @@ class ProtobufSchemaError(PipelineError):
 
 
 def compile_schema(text: str, references: tuple[tuple[str, str], ...] = ()) -> descriptor_pb2.FileDescriptorSet:
-    """The descriptors of a schema and of all that it imports; `references` by the path it imports them under.
+    """Return the descriptors of a schema and of all that it imports; `references` by the path under which it imports
+    them.
 
-    Each is a .proto's text, or a file's descriptor in base64: so the serializers of Python register them, and some
-    registries give them back as they got them.
+    Each is a .proto's text, or a file's descriptor in base64: Python's serializers register the latter, and some
+    registries return them unchanged.
     """
     described = descriptor_pb2.FileDescriptorSet()
     with tempfile.TemporaryDirectory() as directory:
@@ -75,7 +76,7 @@ def compile_schema(text: str, references: tuple[tuple[str, str], ...] = ()) -> d
         for name, content in ((_MAIN_FILE, text), *references):
             path = (root / name).resolve()
             if root not in path.parents:
-                raise ProtobufSchemaError(f"a schema imports {name}, which is no path inside of the registry")
+                raise ProtobufSchemaError(f"a schema imports {name}, which is not a path inside the registry")
             descriptor = _described(content)
             if descriptor is not None:
                 descriptor.name = name
@@ -115,7 +116,9 @@ def _compile(root: Path) -> descriptor_pb2.FileDescriptorSet:
 
 
 def _known_places() -> list[Path]:
-    """Where the files are that schemas import and no subject has: google/protobuf, google/type, confluent."""
+    """Return the directories of files that schemas import without a subject: google/protobuf, google/type,
+    confluent.
+    """
     places = [Path(__file__).parent / "known_protos"]
     for package, above in (("grpc_tools", "_proto"), ("google.type", "../..")):
         spec = importlib.util.find_spec(package)
@@ -125,7 +128,7 @@ def _known_places() -> list[Path]:
 
 
 class ProtobufSchema:
-    """A file of messages; the wire format counts them by their order in it."""
+    """A file of messages; the wire format numbers them by their order in it."""
 
     def __init__(self, files: descriptor_pb2.FileDescriptorSet) -> None:
         self.pool = descriptor_pool.DescriptorPool()
@@ -143,7 +146,7 @@ class ProtobufSchema:
         return cls(compile_schema(text, references))
 
     def values_at(self, indexes: tuple[int, ...]) -> MessageValues:
-        """The message's by its place (`message_at`): MisfitError also if it can't be a table."""
+        """Return the reader of a message by its place (`message_at`): MisfitError also if it can't become a table."""
         known = self._values.get(indexes)
         if known is not None:
             return known
@@ -156,7 +159,7 @@ class ProtobufSchema:
         raise MisfitError(self._refused[indexes])
 
     def message_at(self, indexes: tuple[int, ...]) -> Descriptor:
-        """The message by its place in the file, in its outer message, …: MisfitError if there is none."""
+        """Return the message by its place in the file, in its outer message, …: MisfitError if there is none."""
         file = self.pool.FindFileByName(self._main)
         level = list(file.message_types_by_name.values())
         found: Descriptor | None = None
@@ -170,7 +173,7 @@ class ProtobufSchema:
 
 
 def read_message_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The list of message indexes that stands before a payload (zigzag varints; a single 0 is the first message)."""
+    """Read the list of message indexes before a payload (zigzag varints; a single 0 is the first message)."""
     count, at = _varint(payload, 0)
     if count == 0:
         return (0,), payload[at:]
@@ -195,7 +198,7 @@ def _varint(payload: bytes, at: int) -> tuple[int, int]:
 
 
 class MessageValues:
-    """Reads values that are of one message."""
+    """Reads values of one message."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.columns = columns_of(descriptor)
@@ -212,7 +215,7 @@ class MessageValues:
         except MisfitError:
             raise
         except (ValueError, OverflowError, RecursionError) as error:
-            # Protobuf parses more than Python, JSON and calendars have: a map's key that is no UTF-8, say.
+            # Protobuf parses more than Python, JSON and calendars have: for example a map's key that is not UTF-8.
             raise MisfitError(f"a Protobuf value that can't be read: {type(error).__name__} {error!s:.120}") from None
         return Decoded(fields, self.columns)
 
@@ -230,7 +233,7 @@ class ProtobufDecoder:
 
 
 class ProtobufFileDecoder:
-    """`ValueDecoder` for Protobuf where every value is of one message (the file's first), with nothing before it."""
+    """`ValueDecoder` for Protobuf if every value is of one message (the file's first), without a prefix."""
 
     def __init__(self, path: str, message: str) -> None:
         try:
@@ -242,7 +245,7 @@ class ProtobufFileDecoder:
             raise ProtobufSchemaError(f"the schema file {path} can't be read: {error}") from None
         except DecodeError:
             raise ProtobufSchemaError(f"{path} is neither a .proto nor a descriptor set") from None
-        # Kept: a descriptor is of its pool.
+        # Kept, because a descriptor belongs to its pool.
         self._schema = ProtobufSchema(files)
         try:
             named = self._schema.pool.FindMessageTypeByName(message) if message else self._schema.message_at((0,))
@@ -254,7 +257,7 @@ class ProtobufFileDecoder:
         return self.values.decode(value)
 
 
-# Protobuf's stubs leave open, per field, what its kind decides: descriptors are Any from here on.
+# Protobuf's stubs leave open, per field, what its kind determines: descriptors are Any from here on.
 def columns_of(descriptor: Any) -> Struct:
     """Raises ProtobufSchemaError."""
     try:
@@ -265,7 +268,7 @@ def columns_of(descriptor: Any) -> Struct:
 
 @dataclass(slots=True)
 class _Columns:
-    """Walks a message's descriptor; `outer` are the messages that it is inside of, by their full names."""
+    """Walks a message's descriptor; `outer` are the messages that contain it, by their full names."""
 
     parts: int = 0
 
@@ -302,7 +305,7 @@ class _Columns:
         if name in _WRAPPERS:
             return self._single(each.message_type.fields_by_name["value"], outer)
         if name in outer or name in _JSON_LIKE:
-            return Kind.STRING  # JSON text; of a message inside of itself, too: no column is of endless depth
+            return Kind.STRING  # JSON text; also for a recursive message: no column has unlimited depth
         return self.of(each.message_type, outer)
 
 
@@ -312,12 +315,12 @@ def _is_map(each: Any) -> bool:
 
 @dataclass(slots=True)
 class _Fields:
-    """Messages as dicts, and how many fields they came to."""
+    """Messages as dicts, and their number of fields."""
 
     made: int = 0
 
     def of(self, message: Message) -> dict[str, object]:
-        """Fields that know whether they are set are null when they are not."""
+        """Fields with presence are null if they are not set."""
         fields: dict[str, object] = {}
         descriptor: Any = message.DESCRIPTOR
         self._count(len(descriptor.fields))
@@ -367,4 +370,4 @@ def _json_like(name: str, content: Message) -> str:
     try:
         return json_format.MessageToJson(content, indent=None, ensure_ascii=False)
     except (json_format.SerializeToJsonError, ValueError) as error:
-        raise MisfitError(f"field {name} is nothing that JSON has: {error!s:.80}") from None
+        raise MisfitError(f"field {name} has no JSON form: {error!s:.80}") from None

@@ -1,6 +1,6 @@
-"""A small client of a schema registry of Confluent's kind: reads schemas by id, remembers all of them.
+"""A small client of a Confluent-compatible schema registry: reads schemas by id and caches all of them.
 
-An id means the same schema forever, so nothing that was read is ever asked for again.
+An id means the same schema forever, so nothing is ever requested twice.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from pipeline.core.rows import MisfitError
 from pipeline.schemas.wire_format import SchemaId
 
 TIMEOUT_S = 10.0
-# With the pauses between them 25 s, in which a registry restarts.
+# With the pauses between them 25 s, in which a registry can restart.
 ATTEMPTS = 8
 RESPONSE_BYTES_MAX = 16 * 1024 * 1024
 REFERENCES_MAX = 200
-# An id that nobody knows may be known later, and must not be asked for with every record that has it.
+# An unknown id may be known later, but must not be requested with every record that has it.
 UNKNOWN_FOR_S = 10.0
 UNKNOWN_MAX = 10_000
 
 
 class RegistryError(PipelineError):
-    """The registry does not answer, or not with what a registry answers."""
+    """The registry does not answer, or its answer is not a registry's."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """`kind` is AVRO, PROTOBUF or JSON; `references` by the name that the text imports them under, in order of need."""
+    """`kind` is AVRO, PROTOBUF or JSON; `references` by the name under which the text imports them, in order of
+    need.
+    """
 
     kind: str
     text: str
@@ -46,8 +48,8 @@ class RegisteredSchema:
 
 @dataclass(slots=True)
 class Registry:
-    """`url`: one, or several of the same registry with commas between them. `user` is NAME:SECRET, and may stand in a
-    URL as well (http://name:secret@host:8081)."""
+    """`url`: one, or several of the same registry separated by commas. `user` is NAME:SECRET, and may be in a URL as
+    well (http://name:secret@host:8081)."""
 
     url: str
     user: str = ""
@@ -55,7 +57,7 @@ class Registry:
     _unknown: dict[SchemaId, tuple[str, float]] = field(default_factory=dict)
 
     def schema(self, schema_id: SchemaId) -> RegisteredSchema:
-        """MisfitError: the registry has none under this id. RegistryError: nobody knows now."""
+        """MisfitError: the registry has none under this id. RegistryError: this can't be determined now."""
         known = self._schemas.get(schema_id)
         if known is not None:
             return known
@@ -95,7 +97,7 @@ class Registry:
             if len(references) >= REFERENCES_MAX:
                 raise MisfitError(f"its schema refers to more than {REFERENCES_MAX} others")
             subject = urllib.parse.quote(str(reference["subject"]), safe="")
-            # What is referred to stays readable, also where its subject was deleted since.
+            # A referenced schema stays readable, even if its subject was deleted since.
             inner = self._get(f"/subjects/{subject}/versions/{reference['version']}?deleted=true")
             if inner is None:
                 raise MisfitError(f"its schema refers to {name}, which the registry does not have")
@@ -103,10 +105,10 @@ class Registry:
             references[name] = str(inner["schema"])
 
     def _get(self, path: str) -> dict[str, Any] | None:
-        """The answer; None where the registry says that there is nothing under the path.
+        """Return the answer; None if the registry says that there is nothing under the path.
 
-        A 404 without a registry's code may be of a registry that does not know this kind of path. Or of a proxy before
-        one that starts just now, or of no registry at all: then nothing is known of any id.
+        A 404 without a registry's code may come from a registry that does not support this path, from a proxy before
+        one that is just starting, or from another server: then nothing is known of any id.
         """
         for attempt in range(ATTEMPTS):
             status, answer = self._ask(path)
@@ -124,7 +126,7 @@ class Registry:
         raise self._no_registry("it does not know /schemas/types; is a path missing, as /apis/ccompat/v7?")
 
     def _ask(self, path: str) -> tuple[int, Any]:
-        """200 or 404, and the answer (None if it is not JSON); asks again for a while where there is hope."""
+        """Return 200 or 404, and the answer (None if it is not JSON); retry for a while on temporary errors."""
         urls = self.url.split(",")
         for attempt in range(ATTEMPTS):
             request = self._request(urls[attempt % len(urls)].strip(), path)
@@ -148,30 +150,30 @@ class Registry:
         raise RegistryError(f"the schema registry {self._shown} does not answer: {reason}")
 
     def _no_registry(self, why: str) -> RegistryError:
-        return RegistryError(f"{self._shown} is no schema registry of Confluent's kind: {why}")
+        return RegistryError(f"{self._shown} is not a Confluent-compatible schema registry: {why}")
 
     @property
     def _shown(self) -> str:
-        """The address without who may read it: for errors."""
+        """The address without its user, for errors."""
         return ",".join(_without_user(each.strip()) for each in self.url.split(","))
 
     def _request(self, url: str, path: str) -> urllib.request.Request:
         parsed = urllib.parse.urlsplit(url)
         if parsed.scheme not in ("http", "https") or not parsed.hostname:
-            raise RegistryError(f"a schema registry is at http:// or https://, not {_without_user(url)}")
+            raise RegistryError(f"a schema registry must be at http:// or https://, not {_without_user(url)}")
         request = urllib.request.Request(_without_user(url).rstrip("/") + path)
         request.add_header("Accept", "application/vnd.schemaregistry.v1+json, application/json")
         user = self.user
         if not user and parsed.username is not None:
             user = f"{urllib.parse.unquote(parsed.username)}:{urllib.parse.unquote(parsed.password or '')}"
         if user:
-            # Unredirected: it is for this host and no other.
+            # Without redirects: the credentials are for this host and no other.
             request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(user.encode()).decode())
         return request
 
 
 def _pause(attempt: int) -> None:
-    """After the last one none."""
+    """No pause after the last attempt."""
     if attempt + 1 < ATTEMPTS:
         time.sleep(0.2 * 2**attempt)
 
@@ -198,7 +200,7 @@ Compiled = TypeVar("Compiled")
 
 @dataclass(slots=True)
 class CompiledSchemas(Generic[Compiled]):
-    """A registry's schemas of one kind, each compiled once; so is what can't be: an id's schema never changes."""
+    """A registry's schemas of one kind, each compiled once; failures are cached too: an id's schema never changes."""
 
     registry: Registry
     kind: str
@@ -207,7 +209,9 @@ class CompiledSchemas(Generic[Compiled]):
     _refused: dict[SchemaId, str] = field(default_factory=dict)
 
     def of(self, schema_id: SchemaId) -> Compiled:
-        """Raises MisfitError if no values can be read by the id's schema, RegistryError if nobody knows now."""
+        """Raises MisfitError if no values can be read by the id's schema, RegistryError if this can't be determined
+        now.
+        """
         known = self._compiled.get(schema_id)
         if known is not None:
             return known

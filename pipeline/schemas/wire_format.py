@@ -1,8 +1,8 @@
-"""Which schema a value is of, as the serializers of Confluent's kind write it: before the value, or in a header.
+"""Find the schema of a value, as Confluent-compatible serializers write it: before the value, or in a header.
 
 Before the value: a zero byte and the id in four bytes (big endian), or a one and the GUID in sixteen. Newer serializers
-can put the same into the record's header `__value_schema_id`; then nothing stands before the value. Protobuf's message
-indexes follow the id in either place.
+can put the same into the record's header `__value_schema_id`; then the value has no prefix. Protobuf's message indexes
+follow the id in either place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VALUE_SCHEMA_HEADER = "__value_schema_id"
 
 
 def split_wire_format(value: bytes, header: bytes | None) -> tuple[SchemaId, bytes, bytes | None]:
-    """The schema's id, what follows it, and the payload if that stands apart (the id is in the header).
+    """Return the schema's id, what follows it, and the payload if that is separate (the id is in the header).
 
     Raises MisfitError.
     """
@@ -36,7 +36,7 @@ def _read_id(framed: bytes, what: str) -> tuple[SchemaId, bytes]:
 
 
 def without_prefix(text: bytes) -> bytes:
-    """JSON as it is: no text of JSON begins with the bytes that a schema's id begins with."""
+    """Return JSON without a prefix: no JSON text begins with the bytes of a schema's id."""
     match text[:1]:
         case b"\0":
             return text[5:]

@@ -1,6 +1,6 @@
 """Spark's Python Data Source `format("barnabas")`: topics of any Kafka cluster as rows, and rows into topics.
 
-Register it once per session, `BarnabasDataSource.register(spark)`; then it reads and writes as `format("kafka")` does,
+Register it once per session, `BarnabasDataSource.register(spark)`; then it reads and writes like `format("kafka")`,
 with the same columns, and with the options in `pipeline.core.options`. It needs Spark 4.2 or newer.
 """
 
@@ -22,7 +22,7 @@ HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
 
 
 class BarnabasDataSource(DataSource):
-    """Spark makes one for each `load`, `start` or `save`, with the options that it was given."""
+    """Spark creates one for each `load`, `start` or `save`, with its options."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,7 +43,7 @@ class BarnabasDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
-            raise WrongOption("rows can only be appended to a topic, not overwrite it: say .mode('append')")
+            raise WrongOption("rows can only be appended to a topic, not overwrite it: use .mode('append')")
         return BatchWriter(write_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name

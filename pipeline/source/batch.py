@@ -16,7 +16,7 @@ from pipeline.source.reading import RangePartition, plan_partitions, read_partit
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads in tasks; holds nothing but its options, since it is sent to them."""
+    """Plans on the driver, reads in tasks; holds only its options, since it is sent to the tasks."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""What the batch reader and the stream reader share: both plan ranges on the driver, and read them in tasks."""
+"""What batch reader and stream reader share: both plan ranges on the driver, and read them in tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The range that one task reads."""
 
     value: OffsetRange
 
@@ -34,7 +34,7 @@ def plan_partitions(ranges: Iterable[OffsetRange], options: ReadOptions) -> list
 
 
 def read_partition(partition: Any, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """In a task. Spark plans one without a range where a batch read has none at all."""
+    """Runs in a task. Spark plans one without a range if a batch read has none at all."""
     if partition.value is None:
         return
     with KafkaClient(options.client) as client:
@@ -47,20 +47,20 @@ def read_partition(partition: Any, options: ReadOptions) -> Iterator[pa.RecordBa
 
 
 def judge_losses(options: ReadOptions, losses: list[Loss]) -> None:
-    """Raises DataLost, or writes down and returns, as `onDataLoss` says."""
+    """Raises DataLost, or records the losses and returns, depending on `onDataLoss`."""
     if not losses:
         return
     more = f" (and {len(losses) - 1} more like it)" if len(losses) > 1 else ""
     if options.on_data_loss is OnDataLoss.FAIL:
         raise DataLost(f"{losses[0]}{more}. {loss_advice('onDataLoss')}.")
-    log.warning("going on without lost records: %s%s", losses[0], more)
+    log.warning("continuing without lost records: %s%s", losses[0], more)
     if options.loss_topic is not None:
         write_losses(options.client, options.loss_topic, losses)
 
 
 def noticed_on_the_driver(losses: Iterable[Loss], options: ReadOptions) -> list[Loss]:
-    """Those that no task will meet. What retention has taken a task meets, and knows how much it was: it is for the
-    driver only to fail at once."""
+    """Return losses that no task will notice. A task notices what retention has deleted, and knows how much: the driver
+    only checks it to fail at once."""
     return [
         loss for loss in losses if options.on_data_loss is OnDataLoss.FAIL or loss.reason is not LossReason.RETENTION
     ]

@@ -1,8 +1,8 @@
-"""`spark.readStream.format("barnabas")`: micro-batches of what has come, at most so much each.
+"""`spark.readStream.format("barnabas")`: micro-batches of new records, each of limited size.
 
-Spark keeps one reader in a process on the driver for as long as a query runs, and asks it where a batch may end; the
-tasks that read get a copy of it. Positions are in Spark's checkpoint, and decide alone where to go on. The consumer
-group that `commit` tells of progress is for lag tools.
+Spark keeps one reader in a process on the driver as long as a query runs, and asks it where a batch may end; the tasks
+that read get a copy of it. Positions are in Spark's checkpoint, which alone determines where to continue. The consumer
+group to which `commit` writes progress is for lag tools.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from pipeline.source.reading import (
 log = logging.getLogger(__name__)
 
 _PROBES: Final = 5
-"""Samples of a partition's bytes per offset, spread over what a batch might take of it."""
+"""Samples of a partition's bytes per offset, spread over what a batch might read of it."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """On the driver it holds a client; what is pickled for the tasks is its options alone."""
+    """On the driver it has a client; only its options are pickled for the tasks."""
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock`: seconds."""
+        """`clock` returns seconds."""
         self._options = options
         self._clock = clock
         self._last_batch_at: float | None = None
@@ -76,8 +76,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return type(self), (self._options,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Spark keeps it nowhere, and asks again as long as no batch is done, also after a crash. So the first batch is
-        empty: its end, which Spark keeps, says where the query began."""
+        """Spark does not store it, and asks again as long as no batch is done, also after a crash. So the first batch
+        is empty: its end, which Spark stores, is where the query began."""
         if self._initial is None:
             options = self._options
             topics = subscribed_topics(self._cluster, options.subscription)
@@ -86,8 +86,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Spark hands it back to `latestOffset`, or says that all is to be read. It can carry one limit, so what
-        counts then are the options; only what Spark prints is told here."""
+        """Spark passes it back to `latestOffset`, or says that all is to be read. It can express one limit, so only the
+        options count; this is what Spark prints."""
         limits = self._options.limits
         if limits.records_max is not None:
             return ReadMaxRows(limits.records_max)
@@ -96,8 +96,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMinRows(limits.records_min) if limits.records_min is not None else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        # All before `start` is done: Spark plans a batch when the last one is. It calls `commit` only once there is
-        # another one, so that the last batch of a run would be told by the next run.
+        # Everything before `start` is done: Spark plans a batch when the previous one is. It calls `commit` only once
+        # there is another one, so the last batch of a run would be committed by the next run.
         self.commit(start)
         if start == self._initial and not self._is_placed:
             self._is_placed = True
@@ -110,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._judge(comparison)
         limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
         backlog = readable_backlog(comparison, extents)
-        # All that there is at `availableNow` is read, however little the last batch of it is.
+        # Everything that exists at `availableNow` is read, however small the last batch of it is.
         may_be_put_off = self._target is None and not comparison.has_to_be_kept
         if may_be_put_off and limits.puts_off(sum(backlog.values()), self._since_last_batch_ms()):
             return start
@@ -125,21 +125,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else to_dict(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
-        self._is_placed = True  # also by a run before, whose first batch is planned again here
+        self._is_placed = True  # also by an earlier run, whose first batch is planned again here
         return plan_partitions(ranges_between(from_dict(start), from_dict(end)), self._options)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A group that can't be told is no reason to stop: the checkpoint is what counts."""
+        """A group that can't be updated is no reason to stop: only the checkpoint counts."""
         if self._options.group_id is None or end == self._told:
             return
         try:
             commit_progress(self._cluster, self._options.group_id, from_dict(end))
             self._told = end
         except PipelineError as error:
-            log.warning("progress is not told to group %s: %s", self._options.group_id, error)
+            log.warning("progress is not committed to group %s: %s", self._options.group_id, error)
 
     def stop(self) -> None:
         if self._client is not None:
@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         noticed = [
             loss
             for loss in noticed_on_the_driver(comparison.losses, self._options)
-            # A topic that is gone stays gone: it is told once.
+            # A deleted topic stays deleted: it is reported once.
             if not (loss.reason is LossReason.DELETED and loss.key in self._judged)
         ]
         judge_losses(self._options, noticed)

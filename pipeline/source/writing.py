@@ -1,8 +1,8 @@
 """`df.write.format("barnabas")` and `df.writeStream.format("barnabas")`: rows into topics.
 
-At least once: what a task has written stays written when the task fails and is run again, or when Spark runs a batch
-again after a crash, since Spark tells a task no batch id that a record could be known by. Within a task the producer is
-idempotent: retries neither double nor reorder records. For exactly once, read with what ignores doubles, or write
+At least once: what a task has written stays written if the task fails and is repeated, or if Spark repeats a batch
+after a crash, since Spark gives a task no batch id that could identify a record. Within a task the producer is
+idempotent: retries neither duplicate nor reorder records. For exactly once, ignore duplicates when reading, or write
 tables (`barnabas-pipeline tables`).
 """
 
@@ -28,21 +28,23 @@ _POLL_SECONDS: Final = 0.1
 
 @dataclass
 class Written(WriterCommitMessage):
-    """By one task."""
+    """The result of one task."""
 
     records_count: int
 
 
 class _RowWriter:
-    """The columns are the JVM connector's: `value`, and optionally `key`, `topic`, `partition` and `headers`. All that
-    are there are written, headers too, whether or not `includeHeaders` is set."""
+    """The columns are the JVM connector's: `value`, and optionally `key`, `topic`, `partition` and `headers`. All
+    existing ones are written, including headers, whether or not `includeHeaders` is set."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
         check_schema(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """In a task; returns when all that it wrote is acknowledged. Raises RequestRefused with the first failure."""
+        """Runs in a task; returns when all that it wrote is acknowledged. Raises RequestRefused with the first
+        failure.
+        """
         deliveries = Deliveries()
         producer = Producer({**self._options.producer, "error_cb": deliveries.met})
         count = 0
@@ -70,11 +72,11 @@ class _RowWriter:
 
 
 class BatchWriter(_RowWriter, DataSourceArrowWriter):
-    """Of one `df.write`."""
+    """One `df.write`."""
 
 
 class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
-    """Of one streaming query: all is written by the tasks, and there is nothing to commit or to take back."""
+    """One streaming query: the tasks write everything, and there is nothing to commit or to roll back."""
 
     def commit(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         pass
@@ -87,7 +89,7 @@ def check_schema(options: WriteOptions, schema: StructType) -> None:
     """Raises WrongOption, with the column that is missing or of the wrong type."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
-        raise WrongOption(f"rows need a column 'value' to be written; there are {', '.join(types) or 'none'}")
+        raise WrongOption(f"rows need a column 'value' to be written; their columns are {', '.join(types) or 'none'}")
     if options.topic is None and "topic" not in types:
         raise WrongOption("rows need a column 'topic', or the option 'topic' has to be set")
     for name, allowed in (
@@ -99,11 +101,13 @@ def check_schema(options: WriteOptions, schema: StructType) -> None:
         if name in types and not isinstance(types[name], allowed):
             raise WrongOption(f"column '{name}' is of type {types[name].simpleString()}, and can't be written")
     if "headers" in types and types["headers"].simpleString() != _HEADERS:
-        raise WrongOption(f"column 'headers' is of type {types['headers'].simpleString()}, and has to be of {_HEADERS}")
+        raise WrongOption(f"column 'headers' is of type {types['headers'].simpleString()}, and must be of {_HEADERS}")
 
 
 def _rows(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
-    """(topic, partition, key, value, headers) of each row; the option `topic` is stronger than the column."""
+    """Yield (topic, partition, key, value, headers) of each row; the option `topic` takes precedence over the
+    column.
+    """
     nothing: list[Any] = [None] * batch.num_rows
 
     def column(name: str) -> list[Any]:
@@ -115,11 +119,11 @@ def _rows(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[tuple[Any, A
 
 
 def _headers(of_row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
-    """Raises RequestRefused for one that no record can have."""
+    """Raises RequestRefused for a header that no record can have."""
     if of_row is None:
         return None
     if any(each is None or each["key"] is None for each in of_row):
-        raise RequestRefused("a row with a header whose key is null: a record's headers all have a name")
+        raise RequestRefused("a row with a header whose key is null: all headers of a record need a name")
     return [(each["key"], each["value"]) for each in of_row]
 
 

@@ -1,4 +1,4 @@
-"""Column types to Arrow's and back."""
+"""Convert column types to Arrow's and back."""
 
 import pyarrow as pa
 
@@ -34,7 +34,7 @@ def to_arrow_schema(struct: Struct) -> pa.Schema:
 
 
 def from_arrow(data_type: pa.DataType) -> ColumnType:
-    """Types that no table of ours has (someone added a column) are read as text: their values are then told misfits."""
+    """Types that no table of ours has (of a column added elsewhere) are read as text: their values are misfits then."""
     if pa.types.is_struct(data_type):
         return Struct(tuple(Column(each.name, from_arrow(each.type)) for each in data_type))
     if pa.types.is_map(data_type):

@@ -1,9 +1,9 @@
-"""Spark's checkpoint, read: what its logs of offsets and commits say.
+"""Read Spark's checkpoint: its logs of offsets and commits.
 
 `offsets/<n>` is written before batch n runs, `commits/<n>` after; a line of version, a line of Spark's own, then a line
-per source. Each run has a generation of its own (`0001-<run>`, `0002-<run>`, …): of two runs at once neither finds the
-other's batches in its logs, which Spark takes for a reason to end both. A run whose newest generation agrees with the
-table begins with a copy of what Spark goes on from; else with nothing.
+per source. Each run has its own generation (`0001-<run>`, `0002-<run>`, …): of two concurrent runs neither finds the
+other's batches in its logs, for which Spark would end both. A run whose newest generation agrees with the table begins
+with a copy of what Spark needs to continue; otherwise with an empty one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ GENERATIONS_KEPT = 2
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One generation. `uri` is what Spark gets as its checkpointLocation."""
+    """One generation. `uri` is passed to Spark as its checkpointLocation."""
 
     uri: str
 
     def positions(self, batch_id: int) -> Positions | None:
-        """The end of a batch, None if it was never begun (or is long forgotten)."""
+        """The end of a batch, None if it was never begun (or was removed long ago)."""
         filesystem, path = filesystem_and_path(f"{self.uri}/offsets/{batch_id}")
         try:
             with filesystem.open_input_file(path) as file:
@@ -55,9 +55,9 @@ class Checkpoint:
         return CheckpointState(ended or {}, self.positions(begun) if begun > finished else None)
 
     def go_on_from(self, earlier: Checkpoint) -> None:
-        """Copy what Spark needs to go on there: the query's identity, and the two newest batches of both logs.
+        """Copy what Spark needs to continue there: the query's identity, and the two newest batches of both logs.
 
-        Offsets come last: a copy that was cut short is behind the table, or has no batch, and is not gone on from.
+        Offsets come last: an interrupted copy is behind the table, or has no batch, and is not used.
         """
         names = [f"{log}/{number}" for log in ("commits", "offsets") for number in sorted(earlier._numbers(log))[-2:]]
         for name in ("metadata", *names):  # Spark refuses logs without the identity
@@ -77,7 +77,7 @@ class Checkpoint:
 
 
 def newest_checkpoint(root: str) -> Checkpoint | None:
-    """The newest in which a batch was begun."""
+    """The newest one in which a batch was begun."""
     for _, name in reversed(_generations(root)):
         checkpoint = Checkpoint(f"{root}/{name}")
         if checkpoint.state() is not None:
@@ -86,7 +86,7 @@ def newest_checkpoint(root: str) -> Checkpoint | None:
 
 
 def new_checkpoint(root: str, run: str) -> Checkpoint:
-    """An empty one for this run, above all that there are; those that nobody will look at again are deleted."""
+    """An empty one for this run, above all existing ones; those that are not needed any more are deleted."""
     known = _generations(root)
     filesystem, path = filesystem_and_path(root)
     for _, name in known[:-GENERATIONS_KEPT]:
@@ -96,7 +96,7 @@ def new_checkpoint(root: str, run: str) -> Checkpoint:
 
 
 def _generations(root: str) -> list[tuple[int, str]]:
-    """Number and name of each, oldest first."""
+    """Return number and name of each, oldest first."""
     filesystem, path = filesystem_and_path(root)
     found = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
     names = [each.base_name for each in found]

@@ -1,4 +1,4 @@
-"""What a tables job asks of the cluster: its topics, and the group that shows its progress."""
+"""A tables job's requests to the cluster: its topics, and the group that shows its progress."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 class Cluster(Protocol):
     def extents(self) -> Extents:
-        """The job's topics as the cluster has them now. Raises TopicMissing and ClusterUnreachable."""
+        """Return the job's topics as the cluster has them now. Raises TopicMissing and ClusterUnreachable."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The group's committed offsets, as far as anybody can say."""
+        """Return the group's committed offsets, as far as they are available."""
 
     def commit(self, positions: Positions) -> None:
-        """Commit the group, for those who look on: the job goes on where that fails."""
+        """Commit to the group, for lag tools: the job continues if that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class JobCluster:
         try:
             return committed_progress(self.client, self.job.group_id, partitions)
         except PipelineError as error:
-            log.warning("the group's offsets are not known: %s", error)
+            log.warning("the group's offsets are unknown: %s", error)
             return {}
 
     def commit(self, positions: Positions) -> None:
         try:
             commit_progress(self.client, self.job.group_id, positions)
         except PipelineError as error:
-            log.warning("the group's offsets are not told, lag tools see old ones: %s", error)
+            log.warning("the group's offsets are not committed, lag tools see old ones: %s", error)

@@ -1,8 +1,8 @@
-"""What a table must be able to do, whatever its format.
+"""The operations of a table, independent of its format.
 
-One mechanism for all three: executors write Parquet files that nobody sees, the driver commits them, all at once, with
-the progress that they bring. A commit succeeds only on the head that was last read (compare and set): so two runs of
-one job, or a run and a compaction, never overwrite each other, and the loser reads again and decides.
+One mechanism for all three: executors write Parquet files that are not visible yet, the driver commits them, all at
+once, with their progress. A commit succeeds only on the head that was last read (compare and set): so two runs of one
+job, or a run and a compaction, never overwrite each other, and the loser reads again and decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Clock = Callable[[], int]  # wall time in milliseconds
 
 
 class TableError(PipelineError):
-    """Something about a table that its user must mend; the text is for them."""
+    """An error of a table that its user must fix; the text is for the user."""
 
 
 class CommitConflictError(RuntimeError):
@@ -31,12 +31,12 @@ class CommitConflictError(RuntimeError):
 
 
 class SupersededError(TableError):
-    """A newer run of the same job has the table."""
+    """A newer run of the same job owns the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A Parquet file that is written and not committed. `footer` is its metadata as the file has it."""
+    """A Parquet file that is written and not committed. `footer` is its metadata."""
 
     uri: str
     partition: int | None
@@ -59,7 +59,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """All that an executor must know to write files for a table. `schema` is Arrow's, serialized."""
+    """Everything that an executor needs to write files for a table. `schema` is Arrow's, serialized."""
 
     location: str
     schema: bytes
@@ -71,7 +71,9 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One commit. `progress` is the whole of the job's, None where it stays (compaction); `notes` go into the log."""
+    """One commit. `progress` is the job's complete progress, None if unchanged (compaction); `notes` go into the
+    log.
+    """
 
     added: tuple[WrittenFile, ...] = ()
     removed: tuple[TableFile, ...] = ()
@@ -81,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """By which sort of job a table was made: its rows mean what they do only for another of the same sort."""
+    """The kind of job that created a table: its rows have the same meaning only for jobs of that kind."""
 
     mode: str
     value: str
@@ -91,20 +93,20 @@ class Kind:
 
 
 def kind_of(text: str | None) -> Kind | None:
-    """The opposite of `text`; None for a table without."""
+    """Parse a kind from its text form; None if the table has none."""
     return None if text is None else Kind(*text.split(" "))
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Which run of a job has the table: the highest epoch."""
+    """The run of a job that owns the table: the highest epoch."""
 
     epoch: int
     run: str
 
 
 def made_anew(before: Positions, after: Positions) -> list[str]:
-    """The topics of progress `after` that were others, by their ids, in the progress `before`."""
+    """Return the topics of progress `after` that had another id in the progress `before`."""
     return sorted(topic for topic in after if topic in before and before[topic].topic_id != after[topic].topic_id)
 
 
@@ -119,42 +121,45 @@ class Table(Protocol):
 
     @property
     def kind(self) -> Kind | None:
-        """As it was made; None for tables that tell nothing of it (dead letters)."""
+        """The kind at its creation; None for tables without one (dead letters)."""
 
     def refresh(self) -> None:
         """Read the table's head again."""
 
     def arrow_schema(self) -> pa.Schema:
-        """The columns as files store them (with field ids where the format has them)."""
+        """The columns as files store them (with field ids if the format has them)."""
 
     def add_columns(self, schema: pa.Schema) -> None:
-        """Take the schema's new columns, in structs too. The head that counts is then the new one."""
+        """Add the schema's new columns, in structs too. The new head is the one that counts then."""
 
     def progress(self, wanted: Positions) -> Positions:
-        """What is in the table, of the topics and partitions that are wanted at least (their offsets say nothing).
+        """Return the table's progress, at least for the wanted topics and partitions (their offsets are ignored).
 
-        A topic under another id than the wanted one was made anew since: its positions are the earlier topic's.
+        A topic under another id than the wanted one was recreated since: its positions are the earlier topic's.
         """
 
     def was_made_anew(self, topic: str) -> bool:
-        """Whether rows of an earlier topic of that name came before: marked for good with the first progress after."""
+        """Whether the table has rows of an earlier topic of that name: marked permanently with the first progress after
+        it.
+        """
 
     def epoch(self) -> int:
-        """Of the run that has the table: the highest that was claimed, 0 without any."""
+        """The epoch of the run that owns the table: the highest that was claimed, 0 without any."""
 
     def owner(self) -> Owner:
-        """For messages: the run's name is looked for, and empty where it is not found."""
+        """For messages: the run's name is looked up, and empty if not found."""
 
     def claim(self, run: str) -> Owner:
-        """Become the owner, with an epoch above all before. Raises CommitConflictError."""
+        """Become the owner, with an epoch above all earlier ones. Raises CommitConflictError."""
 
     def commit(self, change: Change) -> None:
         """All of the change or nothing, on the head last read. Raises CommitConflictError."""
 
     def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
-        """Commit changes, one per key with a column that says of tombstones, and progress, on the head last read.
+        """Commit changes, one per key with a column that marks tombstones, and progress, on the head last read.
 
-        A row of the table that came by another partition and has the later timestamp stays. Raises CommitConflictError.
+        A row of the table that came from another partition and has the later timestamp stays. Raises
+        CommitConflictError.
         """
 
     def files(self) -> list[TableFile]: ...
@@ -162,10 +167,11 @@ class Table(Protocol):
     def write_target(self) -> WriteTarget: ...
 
     def expire(self, older_than_ms: int) -> int:
-        """Forget snapshots that were replaced before then, and what only they hold; how many files (or snapshots) went.
+        """Drop snapshots that were replaced before then, and files that only they need; return how many files (or
+        snapshots) were removed.
 
         Raises CommitConflictError.
         """
 
     def remove_orphans(self, older_than_ms: int) -> int:
-        """Delete files that nothing in the table names, if they were written before then; how many went."""
+        """Delete files that nothing in the table names, if they were written before then; return how many."""

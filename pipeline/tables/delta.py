@@ -1,8 +1,8 @@
 """A Delta table through delta-rs: no jar.
 
-The progress is in the log itself, as the protocol has it: a `txn` action per partition, whose version is the next
-offset, in the same commit as the rows; checkpoints of the log carry them on. A commit goes only onto the version that
-was last read: delta-rs' retries, which would put our files on top of another's commit, are turned off.
+The progress is in the log itself, as in the protocol: a `txn` action per partition, whose version is the next offset,
+in the same commit as the rows; checkpoints of the log keep them. A commit goes only onto the version that was last
+read: delta-rs' retries, which would add our files to another's commit, are turned off.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _STATISTICS_OF = frozenset({"partition", "offset", "timestamp", "_partition", "_
 
 
 class DeltaLakeTable:
-    """See the module; `Table` by its contract."""
+    """See the module's docstring; implements `Table`."""
 
     def __init__(self, location: str, table: DeltaTable, job: str, now_ms: Clock) -> None:
         self._location = location
@@ -176,12 +176,14 @@ class DeltaLakeTable:
         return transactions
 
     def _partitions_of_earlier(self, topic: str) -> set[int]:
-        """Those that the log has a version of. Kafka numbers them without gaps, and progress is of all there are."""
+        """Return those with a version in the log. Kafka numbers them without gaps, and progress covers all existing
+        ones.
+        """
         known = (self._table.transaction_version(self._application(topic, each)) for each in itertools.count())
         return {partition for partition, _ in enumerate(itertools.takewhile(lambda each: each is not None, known))}
 
     def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
-        """By delta-rs' merge: files and progress in one commit, onto the version last read or not at all."""
+        """Use delta-rs' merge: files and progress in one commit, onto the version last read or not at all."""
         transactions = self._transactions(progress)
         version = self._table.version()
         merge = self._merge(changes, self._properties(transactions, notes))
@@ -205,7 +207,8 @@ class DeltaLakeTable:
             source = source.append_column(partitioning.column, pa.array(labels, pa.string()))
             names.append(partitioning.column)
             if partitioning.by is PartitionBy.BUCKET:
-                # Named one by one: by these, and not by what the source holds, are files left out before they are read.
+                # Named one by one: delta-rs leaves files out by these, before reading them, and not by what the source
+                # contains.
                 touched = ", ".join(f"'{label}'" for label in sorted(set(labels)))
                 column = _quoted(partitioning.column)
                 same_key = f"target.{column} IN ({touched}) AND {_equal(partitioning.column)} AND {same_key}"
@@ -243,11 +246,11 @@ class DeltaLakeTable:
         return WriteTarget(self.name, self.arrow_schema().serialize().to_pybytes(), self.partitioning)
 
     def expire(self, older_than_ms: int) -> int:
-        """Vacuum: delete files that went out of the table before then; checkpoint, and drop the log before it."""
+        """Vacuum: delete files that were removed from the table before then; checkpoint, and drop the log before it."""
         hours = self._hours_since(older_than_ms)
         wanted = f"interval {hours} hours"
         if hours > _KEEP_HOURS and self._table.metadata().configuration.get(_KEEP) != wanted:
-            # A file removed that long ago is an orphan to all who look at a log that has forgotten it.
+            # A file removed that long ago is an orphan for readers of a log that has dropped it.
             properties = self._properties([], {})
             self._attempt(lambda: self._table.alter.set_table_properties({_KEEP: wanted}, commit_properties=properties))
         gone = self._vacuum(hours, dry_run=False, full=False)
@@ -257,7 +260,7 @@ class DeltaLakeTable:
         return len(gone)
 
     def remove_orphans(self, older_than_ms: int) -> int:
-        """What a full vacuum would take and the log does not name. (Those that it names are `expire`'s.)"""
+        """Delete what a full vacuum would delete and the log does not name. (`expire` handles those that it names.)"""
         self.refresh()
         unused = self._vacuum(self._hours_since(older_than_ms), dry_run=True, full=True)
         self.refresh()  # what was committed while the directory was listed
@@ -346,7 +349,7 @@ def _partition_columns(partitioning: Partitioning) -> list[str]:
 
 
 def _quoted(name: str) -> str:
-    """A column's name, whatever it is made of, in delta-rs' expressions."""
+    """Quote a column's name for delta-rs' expressions, whatever it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -359,12 +362,12 @@ def _value(partitioning: Partitioning, label: str | None) -> int | None:
 
 
 def _number_of(topic_id: str) -> int:
-    """A topic's id as a `txn` action can keep it: 63 bits of its hash."""
+    """Return a topic's id as a `txn` action can store it: 63 bits of its hash."""
     return int.from_bytes(hashlib.sha256(topic_id.encode()).digest()[:8], "big") >> 1
 
 
 def _narrow(data_type: pa.DataType) -> pa.DataType:
-    """delta-rs reads text as views; files are written as everybody writes them."""
+    """delta-rs reads text as views; files are written with the usual types."""
     if pa.types.is_string_view(data_type) or pa.types.is_large_string(data_type):
         return pa.string()
     if pa.types.is_binary_view(data_type) or pa.types.is_large_binary(data_type):
@@ -379,7 +382,7 @@ def _narrow(data_type: pa.DataType) -> pa.DataType:
 
 
 def _statistics(footer: pq.FileMetaData) -> dict[str, object]:
-    """Delta's own: how many rows, and the bounds of the columns by which readers skip files."""
+    """Return Delta's statistics: the number of rows, and the bounds of the columns by which readers skip files."""
     minima: dict[str, Any] = {}
     maxima: dict[str, Any] = {}
     for index in range(footer.num_row_groups):

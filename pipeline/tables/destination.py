@@ -1,4 +1,4 @@
-"""A table with its dead letters, as one run of a job holds them: opened, claimed, committed to."""
+"""A table with its dead letters, as one run of a job uses them: opened, claimed, committed to."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CLAIM_ATTEMPTS = 10
 
 
 class ProgressMovedError(RuntimeError):
-    """Another run committed between the plan and the commit: the batch must be planned anew."""
+    """Another run committed between the plan and the commit: the batch must be planned again."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Destination:
 
     @classmethod
     def open(cls, name: str, job: TablesJob, warehouse: Warehouse, run: str) -> Destination:
-        """Make what is not there, and claim it: a run that had it before is refused from now on."""
+        """Create what is missing, and claim it: a run that owned it before is refused from now on."""
         kind = Kind(job.mode, job.value)
         table = _opened(name, job, warehouse, first_schema(job), job.partitioning, kind)
         _check_layout(name, job, table)
@@ -71,9 +71,9 @@ class Destination:
         return destination
 
     def plan(self, start: Positions, end: Positions) -> TablePlan | None:
-        """What tasks must know; None if the table has all of it. Raises GapError and SupersededError.
+        """Return what tasks need; None if the table has all of it. Raises GapError and SupersededError.
 
-        The tables are read anew: their heads of the last batch may have been compacted, and expired, since.
+        The tables are read again: their heads of the last batch may have been compacted, and expired, since.
         """
         self.reread()
         left = remainder(start, end, self.table.progress(end))
@@ -95,9 +95,9 @@ class Destination:
         )
 
     def _set_aside(self, end: Positions) -> frozenset[RecordIdentity]:
-        """Dead letters that a batch committed whose rows never were: they stay what they are.
+        """Return dead letters that a batch committed whose rows were never committed: they are kept.
 
-        Progress under another topic id is an earlier topic's, and says nothing of this one's records.
+        Progress under another topic id belongs to an earlier topic, and does not apply to this one's records.
         """
         table, dead = self.table.progress(end), self.dead_letters.progress(end)
         since: dict[TopicPartition, int] = {}
@@ -116,7 +116,7 @@ class Destination:
                     yield identity
 
     def _add_declared(self) -> None:
-        """Give a table that was there the declared columns that it lacks."""
+        """Add the declared columns that an existing table lacks."""
         while lacking := _lacking_declared(self.name, self.job, self.table):
             known = from_arrow_schema(self.table.arrow_schema())
             try:
@@ -125,7 +125,7 @@ class Destination:
                 self.reread()  # it was a compaction, or a newer run's commit: then this one ends
 
     def grow(self, growth: Struct) -> None:
-        """Give the table the columns that a batch brings."""
+        """Add the columns that a batch needs."""
         before = from_arrow_schema(self.table.arrow_schema())
         after = evolved(before, within(before, growth, _leaves_max(before)))
         if after == before:
@@ -140,7 +140,7 @@ class Destination:
     def commit(self, report: TableReport, start: Positions, end: Positions, batch_id: int) -> None:
         """Dead letters, then rows with progress. Raises ProgressMovedError and SupersededError.
 
-        A crash between the two leaves dead letters whose batch comes again: they are set aside then (`plan`).
+        A crash between the two leaves dead letters whose batch is repeated: they are excluded then (`plan`).
         """
         notes = self._notes(start, end, batch_id)
         if report.dead_letters:
@@ -163,17 +163,17 @@ class Destination:
         report.files.clear()
 
     def discard(self, report: TableReport) -> None:
-        """Delete a report's files, but for those that the tables, as last read, name."""
+        """Delete a report's files, except for those that the tables, as last read, name."""
         discard_uncommitted(self.dead_letters, report.dead_letters)
         discard_uncommitted(self.table, report.files)
 
     def _commit(
         self, table: Table, owner: Owner, end: Positions, after: Positions, attempt: Callable[[], None]
     ) -> None:
-        """Commit onto the newest head, tried again for each. `after`: the progress that the commit brings.
+        """Commit onto the newest head, retried for each. `after`: the progress of the commit.
 
-        Where the owner is the same, nobody else brings progress: if it is `after`, the commit was made, and its answer
-        lost on the way.
+        While the owner is the same, no other run commits progress: if it is `after`, the commit was made, and its
+        answer lost.
         """
         planned_from = table.progress(end)
         while True:
@@ -184,7 +184,8 @@ class Destination:
                 table.refresh()
                 if table is self.table:
                     _check_owner(table, owner)
-                # Dead letters that another run has claimed are claimed again, or are its own: the next plan finds out.
+                # Dead letters that another run has claimed are claimed again, or belong to this one: the next plan
+                # finds out.
                 reached = table.progress(end)
                 if table.epoch() != owner.epoch or reached not in (planned_from, after):
                     raise ProgressMovedError from None
@@ -194,9 +195,9 @@ class Destination:
             return
 
     def reread(self) -> None:
-        """Look at both tables anew. Raises SupersededError.
+        """Read both tables again. Raises SupersededError.
 
-        Whose the table is, theirs are its dead letters: of two runs that start at once each may have claimed one of
+        The owner of the table also gets its dead letters: of two runs that start at once, each may have claimed one of
         the two last, and both would end.
         """
         self.table.refresh()
@@ -219,7 +220,7 @@ class Destination:
 
 
 def first_schema(job: TablesJob) -> pa.Schema:
-    """The columns that a job's table has before any value was seen: those of records, and the declared ones."""
+    """Return the columns of a job's table before any value was seen: those of records, and the declared ones."""
     if job.value == "raw":
         return record_schema("", with_value=True)
     declared = to_arrow_schema(job.declared)
@@ -231,35 +232,34 @@ def decoding_of(job: TablesJob) -> Decoding:
 
 
 def _check_layout(name: str, job: TablesJob, table: Table) -> None:
-    """A table made by a job of another kind is not this job's to write to."""
+    """A table created by a job of another kind must not be written by this job."""
     for option in ("mode", "value"):
         made, asked = getattr(table.kind, option, None), getattr(job, option)
         if made is not None and made != asked:
             raise TableError(
-                f"table {name} was made by a job with {option} {made}, this one says {asked}: "
-                "choose another table, or make it the same"
+                f"table {name} was made by a job with {option} {made}, this one has {asked}: "
+                "choose another table, or the same option"
             )
     if table.kind is None and job.mode == "upsert":
         raise TableError(
-            f"table {name} does not say that it was made for upserts, and may have many rows of a key: "
-            "choose another table"
+            f"table {name} was not marked as created for upserts, and may have many rows per key: choose another table"
         )
     wanted = set(first_schema(job).names) - set(job.columns)
     lacking = sorted(wanted - set(table.arrow_schema().names))
     if lacking:
         raise TableError(
-            f"table {name} is there and has no column {lacking[0]}: it was made by a job of another kind; "
+            f"table {name} exists and has no column {lacking[0]}: it was created by a job of another kind; "
             "choose another table, or the job's value and keep_raw as they were"
         )
     if table.partitioning != job.partitioning:
         raise TableError(
-            f"table {name} is partitioned by {table.partitioning}, the job says {job.partitioning}: make it the same"
+            f"table {name} is partitioned by {table.partitioning}, the job by {job.partitioning}: use the same"
         )
     _lacking_declared(name, job, table)
 
 
 def _lacking_declared(name: str, job: TablesJob, table: Table) -> tuple[Column, ...]:
-    """What is declared and not in the table; refuses what is there and otherwise."""
+    """Return the declared columns that the table lacks; refuse those that exist with another type."""
     known = from_arrow_schema(table.arrow_schema())
     by_lower = {column.name.lower(): column for column in known.columns}
     lacking = []
@@ -269,7 +269,7 @@ def _lacking_declared(name: str, job: TablesJob, table: Table) -> tuple[Column, 
             lacking.append(column)
         elif there.name != column.name:
             raise TableError(
-                f"table {name} has a column {there.name}, from which the declared {column.name} differs in case only: "
+                f"table {name} has a column {there.name}, from which the declared {column.name} differs only in case: "
                 f"declare it as {there.name}"
             )
         elif there.type != column.type:
@@ -278,15 +278,13 @@ def _lacking_declared(name: str, job: TablesJob, table: Table) -> tuple[Column, 
                 f"{type_text(column.type)}: a column keeps its type; declare that, or choose another table"
             )
     if lacking and leaves(known) + len(lacking) > _leaves_max(known):
-        raise TableError(
-            f"table {name} has no room for column {lacking[-1].name}: its {COLUMNS_MAX:,} columns are full"
-        )
+        raise TableError(f"table {name} can't have the column {lacking[-1].name}: its {COLUMNS_MAX:,} columns are full")
     return tuple(lacking)
 
 
 def _leaves_max(table: Struct) -> int:
-    """How wide a table can become. The record's own columns don't count: tasks, which tell of growth as long as there
-    is room, don't count them."""
+    """Return the maximum width of a table. The record's own columns don't count: tasks, which report growth as long as
+    the table may grow, don't count them."""
     return COLUMNS_MAX + leaves(Struct(tuple(column for column in table.columns if column.name in RESERVED)))
 
 
@@ -298,13 +296,13 @@ def _opened(
     partitioning: Partitioning,
     kind: Kind | None = None,
 ) -> Table:
-    """The table, made if it is not there."""
+    """Return the table, created if it does not exist."""
     table = warehouse.open(name, job.name)
     if table is None:
         try:
             table = warehouse.create(name, job.name, schema, partitioning, kind)
         except Exception:
-            # Another run may have made it at this very moment, whatever its format calls that.
+            # Another run may have created it at this moment, whichever error its format raises then.
             table = warehouse.open(name, job.name)
             if table is None:
                 raise
@@ -317,9 +315,7 @@ def _claimed(table: Table, run: str) -> Owner:
             return table.claim(run)
         except CommitConflictError:
             table.refresh()
-    raise TableError(
-        f"{table.name} changes too often to be claimed; is another run of this job starting over and over?"
-    )
+    raise TableError(f"{table.name} changes too often to be claimed; is another run of this job restarting repeatedly?")
 
 
 def _check_owner(table: Table, owner: Owner) -> None:

@@ -1,11 +1,11 @@
-"""An Iceberg table through pyiceberg: no jar, any catalog that it knows.
+"""An Iceberg table through pyiceberg: no jar, any catalog that it supports.
 
-Rows, columns and progress change in one commit: the snapshot's summary says which batch brought it and which offsets,
-the table's properties hold the job's progress and owner (a property outlives the expiry of snapshots). The catalog
-compares and sets; pyiceberg's own retries, which would put our files on top of another's commit, are turned off.
+Rows, columns and progress change in one commit: the snapshot's summary names the batch and its offsets, the table's
+properties have the job's progress and owner (a property survives the expiry of snapshots). The catalog compares and
+sets; pyiceberg's own retries, which would add our files to another's commit, are turned off.
 
-What a catalog compares is the current snapshot, never a property. So a claim, and progress that brings no rows, are
-snapshots too (without files): a run that was superseded can't set the properties back.
+A catalog compares the current snapshot, never a property. So a claim, and progress without rows, are snapshots too
+(without files): a superseded run can't set the properties back.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ _PROPERTIES = {
 
 
 class _AnsweredTable(PyIcebergTable):
-    """A commit that was made, and whose answer was lost, so that the catalog refused it when it was sent again, is one.
+    """A commit that was made, and whose answer was lost, so that the catalog refused its repetition, counts as made.
 
-    pyiceberg would delete the manifests of the table's newest snapshot. (It looks where it commits by itself again.)
+    pyiceberg would delete the manifests of the table's newest snapshot. (It checks this itself in its own retries.)
     """
 
     @classmethod
@@ -86,7 +86,7 @@ class _AnsweredTable(PyIcebergTable):
 
 
 class IcebergTable:
-    """See the module; `Table` by its contract."""
+    """See the module's docstring; implements `Table`."""
 
     def __init__(self, table: PyIcebergTable, job: str) -> None:
         self._table = table
@@ -213,10 +213,10 @@ class IcebergTable:
         return WriteTarget(self._table.location().rstrip("/"), schema, self.partitioning)
 
     def expire(self, older_than_ms: int) -> int:
-        """Drop snapshots that were replaced before then from the table, and the files that no snapshot has any more.
+        """Drop snapshots that were replaced before then from the table, and the files that no snapshot needs any more.
 
-        Iceberg's own rule goes by when a snapshot was made. The one of last week that compaction replaced a minute ago
-        would go at once, under those who read it.
+        Iceberg's own rule counts from the creation of a snapshot. A snapshot of last week that compaction replaced a
+        minute ago would be removed at once, while readers use it.
         """
         expired = self._replaced_before(older_than_ms)
         if not expired:
@@ -237,7 +237,7 @@ class IcebergTable:
         for entry, following in itertools.pairwise(metadata.snapshot_log):
             replaced_ms[entry.snapshot_id] = following.timestamp_ms
         kept = {reference.snapshot_id for reference in metadata.refs.values()}
-        # One that was never current (a branch's that is gone) counts from when it was made.
+        # One that was never current (of a deleted branch) counts from its creation.
         return [
             each.snapshot_id
             for each in metadata.snapshots
@@ -263,7 +263,9 @@ class IcebergTable:
         return paths
 
     def _snapshots_files(self, manifests: dict[str, set[str]] | None = None) -> set[str]:
-        """Every file that any snapshot needs: data, manifests, lists of manifests. `manifests`: known contents."""
+        """Return every file that any snapshot needs: data, manifests, lists of manifests. `manifests`: known
+        contents.
+        """
         known = {} if manifests is None else manifests
         paths: set[str] = set()
         for snapshot in self._table.metadata.snapshots:

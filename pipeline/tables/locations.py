@@ -1,4 +1,4 @@
-"""Where tables live: a local directory, or whatever Arrow's file systems reach (s3://, gs://, abfss://, hdfs://)."""
+"""Locations of tables: a local directory, or any of Arrow's file systems (s3://, gs://, abfss://, hdfs://)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pipeline.core.errors import WrongOption
 
 
 def to_uri(location: str) -> str:
-    """A path made absolute, as a file:// address; other addresses as they are, without a slash at the end.
+    """Make a path absolute, as a file:// address; other addresses stay, without a slash at the end.
 
-    Nothing is escaped: Iceberg's, Delta's and Hadoop's libraries disagree about what an escape in a path means. So the
-    few signs that would need one are refused. Raises WrongOption.
+    Nothing is escaped: Iceberg's, Delta's and Hadoop's libraries disagree about escapes in a path. So the few
+    characters that would need one are refused. Raises WrongOption.
     """
     uri = location.rstrip("/") if "://" in location else f"file://{Path(location).expanduser().resolve()}"
     if any(sign in uri for sign in "?#%"):
-        raise WrongOption(f"a place of tables can't have ?, # or % in its name: {location}")
+        raise WrongOption(f"the location of tables can't contain ?, # or %: {location}")
     return uri
 
 
@@ -29,7 +29,7 @@ def _filesystem(root: str) -> fs.FileSystem:
 
 
 def filesystem_and_path(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system, and the path in it; credentials come from the environment as Arrow finds them."""
+    """Return the file system, and the path in it; Arrow takes credentials from the environment."""
     parsed = urllib.parse.urlsplit(uri)
     if parsed.scheme in ("", "file"):
         return _filesystem("file:///"), parsed.path
@@ -37,7 +37,7 @@ def filesystem_and_path(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def delete_file(uri: str) -> None:
-    """Delete it; one that is gone already is fine."""
+    """Delete it; a missing one is fine."""
     filesystem, path = filesystem_and_path(uri)
     try:
         filesystem.delete_file(path)
@@ -46,6 +46,6 @@ def delete_file(uri: str) -> None:
 
 
 def local_path(uri: str) -> Path | None:
-    """The path of a file:// address, None for others."""
+    """Return the path of a file:// address, None for others."""
     parsed = urllib.parse.urlsplit(uri)
     return Path(parsed.path) if parsed.scheme in ("", "file") else None

@@ -1,8 +1,8 @@
-"""Upkeep: small files made large ones, old snapshots forgotten, files of no commit deleted; beside a running job.
+"""Maintenance: merge small files, expire old snapshots, delete files of no commit; concurrently with a running job.
 
-A micro-batch a second makes many small files; a reader pays for each. Compaction keeps rows and their order (by
-partition and offset), and commits only onto the head that it read, and only if all of its files are still in that: a
-job that commits meanwhile goes first, always. Whatever dies here leaves orphans for the next time and nothing else.
+A micro-batch per second makes many small files, each of which costs a reader time. Compaction keeps rows and their
+order (by partition and offset), and commits only onto the head that it read, and only if all of its files are still in
+that: a job that commits meanwhile always wins. A crash leaves only orphans for the next time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILES_PER_COMMIT = 500
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What was done to one table."""
+    """The result for one table."""
 
     files_before: int
     files_after: int
@@ -47,9 +47,9 @@ class Upkeep:
 
 
 def maintain_table(table: Table, now_ms: Clock, small_bytes: int, keep_ms: int, orphans_ms: int) -> Upkeep:
-    """Compact files under `small_bytes`, expire what was replaced `keep_ms` ago, delete orphans `orphans_ms` old.
+    """Merge files under `small_bytes`, expire what was replaced `keep_ms` ago, delete orphans older than `orphans_ms`.
 
-    Raises TableError if others commit always first.
+    Raises TableError if others always commit first.
     """
     before = len(table.files())
     for group in _small_files(table, small_bytes):
@@ -66,12 +66,12 @@ def _expire(table: Table, older_than_ms: int) -> int:
         try:
             return table.expire(older_than_ms)
         except CommitConflictError as error:
-            log.info("%s; once more", error)
-    raise TableError(f"{table.name} changes too often to expire anything of it; try when its job is quieter")
+            log.info("%s; retrying", error)
+    raise TableError(f"{table.name} changes too often to expire anything of it; try again when its job is less busy")
 
 
 def _small_files(table: Table, small_bytes: int) -> Iterator[list[TableFile]]:
-    """Groups of a partition's small files that become one, none of more than a large file's bytes."""
+    """Yield groups of a partition's small files to be merged, none with more than a large file's bytes."""
     by_partition: dict[int | None, list[TableFile]] = {}
     for file in table.files():
         if file.size_bytes < small_bytes:
@@ -102,7 +102,7 @@ def _compact(table: Table, group: list[TableFile]) -> None:
         try:
             table.commit(Change(tuple(written), tuple(group), None, {"compaction": str(len(group))}))
         except CommitConflictError as error:
-            log.info("%s; once more", error)
+            log.info("%s; retrying", error)
             table.refresh()
             if written and _has(table, written):
                 return  # it was made, and its answer was lost

@@ -1,8 +1,8 @@
-"""Files that no table names: of tasks that ran twice, of batches and of upkeep that died before their commit.
+"""Files that no table names: from repeated tasks, and from batches and maintenance that died before their commit.
 
-What a table needs is asked before its directories are listed and after. A file is taken only if neither answer has it
-and if it is older than any batch may last: what is being written now is young, what was committed meanwhile is in the
-second answer. Where the listing lacks a file that both answers have, names and places do not match (a damaged table, a
+The table's files are listed before its directories and again after. A file is deleted only if neither list has it and
+if it is older than any batch may take: files being written now are young, and those committed meanwhile are in the
+second list. If the directories lack a file that both lists have, names and locations do not match (a damaged table, a
 path that is spelled in two ways), and nothing at all is deleted.
 """
 
@@ -26,14 +26,14 @@ class Listed:
 
 
 def path_in_filesystem(uri: str) -> str:
-    """A file's address without its scheme, which libraries spell differently (file:/, file:///, s3a://)."""
+    """Return a file's address without its scheme, which libraries spell differently (file:/, file:///, s3a://)."""
     if uri.startswith("file:"):
         return "/" + uri.removeprefix("file:").lstrip("/")
     return uri.partition("://")[2] or uri
 
 
 def files_below(directory: str) -> Iterator[Listed]:
-    """All files under a directory's address, at any depth; none if there is no such directory."""
+    """Return all files under a directory's address, at any depth; none if there is no such directory."""
     filesystem, path = filesystem_and_path(directory)
     for each in filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True)):
         if each.is_file:
@@ -47,9 +47,9 @@ def delete_orphans(
     ours: Callable[[str], bool],
     older_than_ms: int,
 ) -> int:
-    """Delete what `named` (addresses of all files that the table needs, read anew) does not have; how many went.
+    """Delete what `named` (addresses of all files that the table needs, read again) does not have; return how many.
 
-    `ours` says of a path whether it can be of a table at all. Raises TableError, with nothing deleted.
+    `ours` returns whether a path can be of a table at all. Raises TableError, with nothing deleted.
     """
     roots = tuple(directories)
     before = {path_in_filesystem(uri) for uri in named()}
@@ -59,8 +59,8 @@ def delete_orphans(
     missing = sorted(path for path in before & after if path.startswith(below) and path not in listed)
     if missing:
         raise TableError(
-            f"{name}: {missing[0]} is named and not there ({len(missing):,} such files); no orphan was deleted: "
-            "put the table back from a back-up first"
+            f"{name}: {missing[0]} is named but missing ({len(missing):,} such files); no orphan was deleted: "
+            "restore the table from a backup first"
         )
     if not any(path.startswith(below) for path in after):
         return 0  # it has no file there: nothing shows that its names and these paths are spelled alike

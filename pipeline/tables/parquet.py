@@ -1,10 +1,10 @@
-"""A table of plain Parquet files, with a log of commits that says which of them count.
+"""A table of plain Parquet files, with a log of commits that says which of them are valid.
 
-`_barnabas/log/<version>.json` is a commit: what came, what went, the columns, the progress, the owner. A version is
-made by linking a finished file to its name, which fails if the name is there: compare and set on every file system
-with hard links. Every fiftieth commit writes the whole state beside it (`.state.json`), so that opening stays quick.
-Readers take `_barnabas/files.csv` (one path a line, replaced whole at each commit) or `committed_files`; never a glob,
-which would see files of a commit that was never made.
+`_barnabas/log/<version>.json` is a commit: files added and removed, the columns, the progress, the owner. A version is
+created by linking a finished file to its name, which fails if the name exists: compare and set on every file system
+with hard links. Every fiftieth commit writes the whole state beside it (`.state.json`), so that opening stays fast.
+Readers use `_barnabas/files.csv` (one path per line, replaced as a whole at each commit) or `committed_files`; never a
+glob, which would include files of a commit that was never made.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STATE_EVERY = 50
 
 @dataclass(slots=True)
 class _State:
-    """What the log adds up to."""
+    """The state that the log adds up to."""
 
     version: int = -1
     columns: pa.Schema | None = None
@@ -78,7 +78,7 @@ class _State:
             self.files[path] = TableFile(path, partition, size_bytes, record_count)
 
     def entry(self) -> dict[str, Any]:
-        """As one entry that makes this state out of nothing."""
+        """Return this state as one entry."""
         return {
             "version": self.version,
             "wall_ms": 0,
@@ -104,7 +104,7 @@ def _file_entry(path: str, file: TableFile, partitioning: Partitioning) -> list[
 
 
 class ParquetTable:
-    """See the module; `Table` by its contract. Paths in the log are relative to the table: it can be moved."""
+    """See the module's docstring; implements `Table`. Paths in the log are relative to the table: it can be moved."""
 
     def __init__(self, location: str, job: str, state: _State, root: Path, now_ms: Clock) -> None:
         self._location = location
@@ -115,7 +115,7 @@ class ParquetTable:
 
     @classmethod
     def open(cls, location: str, job: str, now_ms: Clock) -> ParquetTable | None:
-        """The table there, or None. `now_ms` tells wall time."""
+        """Open the table, or return None. `now_ms` returns the wall clock time."""
         root = _root(location)
         state = _read_state(root)
         return None if state.version < 0 else cls(to_uri(location), job, state, root, now_ms)
@@ -205,7 +205,7 @@ class ParquetTable:
         return WriteTarget(self._location, self.arrow_schema().serialize().to_pybytes(), self.partitioning)
 
     def expire(self, older_than_ms: int) -> int:
-        """Delete files that compaction or upserts took out of the table before then, and the log's entries before."""
+        """Delete files that compaction or upserts removed from the table before then, and the log's entries before."""
         forgotten = [path for path, at_ms in self._state.removed.items() if at_ms < older_than_ms]
         if forgotten:
             self._append({"forgotten": forgotten})
@@ -242,8 +242,8 @@ class ParquetTable:
         log = self._root / "log"
         log.mkdir(parents=True, exist_ok=True)
         if version > 0 and not (log / f"{version - 1:020}.json").exists():
-            # Expired while this run slept: the name that follows may be free again, and means nothing.
-            raise CommitConflictError(f"{self._location}: version {version - 1} is long past")
+            # Expired while this run was suspended: the next name may be free again, but means nothing.
+            raise CommitConflictError(f"{self._location}: version {version - 1} is out of date")
         try:
             _write_new(log / f"{version:020}.json", json.dumps(entry).encode())
         except FileExistsError:
@@ -254,7 +254,7 @@ class ParquetTable:
         self._write_listing()
 
     def _write_listing(self) -> None:
-        """The list of the newest version: a slower writer's may come after, and over, that of the next one."""
+        """Write the list of the newest version: a slower writer's may come after, and replace, that of the next one."""
         state = self._state
         while True:
             listing = "file\n" + "".join(f"{_listed(self._location, path)}\n" for path in state.files)
@@ -282,7 +282,7 @@ def _root(location: str) -> Path:
 
 
 def _read_state(root: Path, known: _State | None = None) -> _State:
-    """Follow the log from what is known, else from the newest whole state."""
+    """Follow the log from what is known, else from the newest complete state."""
     log = root / "log"
     state = known
     if state is None or not (log / f"{state.version:020}.json").exists():
@@ -296,12 +296,12 @@ def _read_state(root: Path, known: _State | None = None) -> _State:
         try:
             state.apply(json.loads(path.read_bytes()))
         except (ValueError, KeyError, TypeError) as error:
-            raise TableError(f"{path} is damaged: {error}; put it back from a back-up") from None
+            raise TableError(f"{path} is damaged: {error}; restore it from a backup") from None
     return state
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """A whole file under a name that was free, or FileExistsError and nothing."""
+    """Write a complete file under a name that was free, or raise FileExistsError and write nothing."""
     unnamed = path.with_name(f".{uuid.uuid4().hex}")
     try:
         _write_synced(unnamed, content)
@@ -340,7 +340,7 @@ def _sync_directory(path: Path) -> None:
 
 
 def committed_files(location: str) -> list[str]:
-    """The files of a Parquet table that count now, as paths: `spark.read.parquet(*committed_files(location))`."""
+    """Return the valid files of a Parquet table, as paths: `spark.read.parquet(*committed_files(location))`."""
     state = _read_state(_root(location))
     if state.version < 0:
         raise TableError(f"no table in {location}")

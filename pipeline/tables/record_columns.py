@@ -1,6 +1,6 @@
-"""What every row says of the record it came from, and under which names.
+"""The columns of every row about the record it came from, and their names.
 
-A raw table has Kafka's own names; where the value is decoded into columns, the record's have a `_` before them.
+A raw table has Kafka's own names; if the value is decoded into columns, the record's have a `_` prefix.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ TOMBSTONE = "_tombstone"
 
 
 def record_schema(prefix: str, *, with_value: bool) -> pa.Schema:
-    """A row's columns about its record, `prefix` being empty (raw) or `_` (decoded)."""
+    """Return a row's columns about its record; `prefix` is empty (raw) or `_` (decoded)."""
     names = [name for name in RECORD_FIELDS if with_value or name != "value"]
     return pa.schema([pa.field(prefix + name, RECORD_FIELDS[name]) for name in names])
 
 
 def dead_letter_schema() -> pa.Schema:
-    """Whence, why, and the record's own bytes: enough to send it again."""
+    """Origin, reason, and the record's own bytes: enough to send it again."""
     return record_schema("", with_value=True).append(pa.field("reason", pa.string()))
 
 
 RecordIdentity: TypeAlias = tuple[str, int, int, int | None]
-"""Topic, partition, offset, timestamp in microseconds: a topic made anew uses the offsets of the one before."""
+"""Topic, partition, offset, timestamp in microseconds: a recreated topic reuses the offsets of the earlier one."""
 
 
 def identities(records: pa.Table) -> Iterator[RecordIdentity]:
-    """Of rows with Kafka's own names."""
+    """Return the identities of rows with Kafka's own names."""
     times = pc.cast(records["timestamp"], pa.int64()).to_pylist()
     columns = (records[name].to_pylist() for name in ("topic", "partition", "offset"))
     return zip(*columns, times, strict=True)

@@ -1,4 +1,4 @@
-"""Data files read back: by compaction, upserts and replay."""
+"""Read data files back, for compaction, upserts and replay."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pipeline.tables.locations import filesystem_and_path
 
 
 def read_rows(uri: str, columns: list[str] | None = None) -> pa.Table:
-    """A data file's rows, without the columns that its directory names spell."""
+    """Read a data file's rows, without the columns in its directory names."""
     filesystem, path = filesystem_and_path(uri)
     with filesystem.open_input_file(path) as file:
         return pq.ParquetFile(file).read(columns=columns)
 
 
 def read_row_groups(uri: str) -> Iterator[pa.Table]:
-    """The same, a row group at a time."""
+    """Yield a data file's rows, a row group at a time."""
     filesystem, path = filesystem_and_path(uri)
     with filesystem.open_input_file(path) as opened:
         file = pq.ParquetFile(opened)
@@ -33,7 +33,7 @@ def read_footer(uri: str) -> pq.FileMetaData:
 
 
 def as_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows of an older schema in today's: nulls for what was not yet there, in structs too."""
+    """Convert rows of an older schema to the present one: nulls for what did not exist yet, in structs too."""
     columns = []
     for each in schema:
         if each.name in rows.column_names:
@@ -56,7 +56,7 @@ def _as_type(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         ]
         return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=array.is_null())
     if pa.types.is_list(data_type) and pa.types.is_struct(data_type.value_type):
-        # Arrow's cast does not grow structs: the elements are done, then put behind the same offsets.
+        # Arrow's cast does not extend structs: the elements are converted, then combined with the same offsets.
         elements = _as_type(array.values, data_type.value_type)
         return pa.ListArray.from_arrays(array.offsets, elements, type=data_type, mask=array.is_null())
     return array.cast(data_type)

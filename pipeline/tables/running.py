@@ -1,4 +1,4 @@
-"""A tables job from its start to its end, as the command runs it."""
+"""Run a tables job from its start to its end, as the command does."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FULL = ("No space left on device", "Disk quota exceeded", "File too large", "da
 
 
 class BatchFailedError(RuntimeError):
-    """For Spark alone: what happened is told by the run."""
+    """Only for Spark: the run reports what happened."""
 
 
 def wall_ms() -> int:
@@ -57,14 +57,14 @@ def warehouse_of(job: TablesJob) -> Warehouse:
 
 @dataclass(slots=True)
 class MetricsFile:
-    """The newest figures as a JSON document, replaced whole: for whatever scrapes files."""
+    """The newest figures as a JSON document, replaced as a whole, for scraping."""
 
     path: Path
     job: str
     is_behind: bool = False
 
     def check(self) -> None:
-        """Raises WrongOption where nothing can be written: before the job starts, and not after its first batch."""
+        """Raises WrongOption if it can't be written: before the job starts, and not after its first batch."""
         try:
             if self.path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -74,14 +74,14 @@ class MetricsFile:
             raise WrongOption(f"the metrics file {self.path} can't be written: {error.strerror}") from None
 
     def write(self, figures: BatchFigures) -> None:
-        """Where that fails the job goes on: its tables don't need it."""
+        """The job continues if this fails: its tables don't need it."""
         document = {"job": self.job, "wall_ms": wall_ms(), **figures.document()}
         try:
             self._unnamed.write_text(json.dumps(document) + "\n")
             self._unnamed.replace(self.path)
         except OSError as error:
             if not self.is_behind:  # once, and not for every batch
-                log.warning("the metrics file is not written, it has old figures: %s", error)
+                log.warning("the metrics file can't be written and has old figures: %s", error)
             self.is_behind = True
         else:
             self.is_behind = False
@@ -92,9 +92,9 @@ class MetricsFile:
 
 
 def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], None]) -> None:
-    """Runs until all that was there is in the tables (`until: now`), or until it is told to stop.
+    """Run until everything that existed at the start is in the tables (`until: now`), or until stopped.
 
-    Raises PipelineError with one sentence for whatever ends it otherwise. `settings` are Spark's.
+    Raises PipelineError with one sentence for any other end. `settings` are Spark's.
     """
     metrics = MetricsFile(Path(job.metrics_file), job.name) if job.metrics_file else None
 
@@ -107,8 +107,8 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
             metrics.write(batch)
 
     name = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-    # The source's own look at its options, and the decoder's at its schema, before anything is started: what is wrong
-    # is told at once.
+    # The source validates its options, and the decoder its schema, before anything is started, so that errors are
+    # reported at once.
     read = read_options(source_options(job, {}), Use.STREAM)
     if job.schema_file:
         decoder_of(decoding_of(job))
@@ -131,9 +131,9 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
 
 
 def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
-    """What `format("barnabas")` is told; the job's own `options` win.
+    """Return the options for `format("barnabas")`; the job's own `options` take precedence.
 
-    Rows of an aborted transaction could not be taken out of a table again: so it waits for open ones by default.
+    Rows of an aborted transaction could not be removed from a table again: so it waits for open ones by default.
     """
     offsets: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in each_offset(positions):
@@ -143,7 +143,7 @@ def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
         "kafka.bootstrap.servers": job.bootstrap_servers,
         subscription[0]: subscription[1],
         "startingOffsets": json.dumps(offsets) if offsets else "earliest",
-        # A topic or a partition may come, or go, between the run's look at the cluster and the source's.
+        # A topic or a partition may be created or deleted between the run's look at the cluster and the source's.
         "startingOffsetsOfUnnamed": "earliest",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
@@ -153,10 +153,10 @@ def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
 
 
 def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkpoint: str, stopping: list[int]) -> None:
-    """What is there already in large batches, then, if the job tails, what comes at every trigger; until a signal is
-    in `stopping`."""
+    """Process what exists in large batches, then, if the job tails, what is new at every trigger; until a signal is in
+    `stopping`."""
     failures: list[Exception] = []
-    # Hadoop takes a path as it is, and an address of a file with its own idea of blanks in it.
+    # Hadoop takes a path unchanged, but parses a file's address with its own rules for blanks.
     spark_checkpoint = str(local_path(checkpoint) or checkpoint)
 
     def batch(frame: DataFrame, batch_id: int) -> None:
@@ -164,7 +164,7 @@ def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkp
             run.batch(frame, batch_id)
         except Exception as error:
             failures.append(error)
-            # Spark searches a failure's text for a stop's, by a pattern that recurses over what Java said in it: a
+            # Spark searches a failure's text for that of a stop, with a pattern that recurses over Java's text in it: a
             # long one overflows the thread's stack, and thousands of lines are printed. The cause is in `failures`.
             raise BatchFailedError(f"batch {batch_id}") from None
 
@@ -190,8 +190,8 @@ def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkp
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end a run between two looks at its query, and don't cut short the end of Spark; the list has
-    those that came."""
+    """SIGINT and SIGTERM end a run between two checks of its query, and don't interrupt Spark's shutdown; the list has
+    the signals received."""
     came: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
@@ -206,28 +206,28 @@ def _stop_signals() -> Iterator[list[int]]:
 
 
 def as_pipeline_error(error: Exception, checkpoint: str = "") -> PipelineError:
-    """One sentence for what ended a run: ours as it was raised, Spark's by what it carries of ours.
+    """Return one sentence for what ended a run: our error unchanged, Spark's by what it contains of ours.
 
-    Without a checkpoint it was not a job's, but that of other work on a table.
+    Without a checkpoint, the work was not a job's but other work on a table.
     """
     if isinstance(error, PipelineError):
         return error
-    log.info("what ended the run", exc_info=error)
+    log.info("cause of the end of the run", exc_info=error)
     text = str(error)
     if isinstance(error, CommitConflictError):
-        return TableError(f"another commit came between, nothing is lost, start it again: {' '.join(text.split())}")
+        return TableError(f"another commit interfered; nothing is lost, start it again: {' '.join(text.split())}")
     if any(sign in text for sign in _FULL):
         if not checkpoint:
-            return TableError("no space left for the table; make room and start it again: nothing of it is lost")
+            return TableError("no space left for the table; free some space and start it again: nothing is lost")
         return TableError(
-            f"no space left for the checkpoint {checkpoint} or the table beside it; make room and start the job again: "
-            "it goes on from what the table has"
+            f"no space left for the checkpoint {checkpoint} or its table; free some space and start the job again: "
+            "it continues from what the table has"
         )
     ours = _OURS.findall(text)
     if ours:
         return TableError(_advised(*ours[-1]))
     if "concurrent" in text.lower() and "checkpoint" in text.lower():
-        return TableError(f"another run uses the checkpoint {checkpoint}: one of the two has to end")
+        return TableError(f"another run uses the checkpoint {checkpoint}: stop one of the two")
     if "No FileSystem for scheme" in text:
         return TableError(
             f"Spark has no client for the checkpoint {checkpoint}; give it a local directory (--checkpoint), which may "
@@ -238,15 +238,15 @@ def as_pipeline_error(error: Exception, checkpoint: str = "") -> PipelineError:
 
 
 def _advised(kind: str, text: str) -> str:
-    """What the source says, with what a job's user can do about it in the place of the advice to a query's."""
+    """Return the source's message, with advice for a job's user instead of the advice for a query's."""
     text = text.strip()
     match kind:
         case "DataLost":
             said = text.removesuffix(f". {loss_advice('onDataLoss')}.")
-            if "deleted and made again" in said:
-                return f"{said}; to put the new topic's records behind the old one's, start with --recreated append"
-            return f"{said}; to go on with what is there, start with --option onDataLoss=continue"
+            if "deleted and recreated" in said:
+                return f"{said}; to append the new topic's records to the old one's, start with --recreated append"
+            return f"{said}; to continue with the existing records, start with --option onDataLoss=continue"
         case "CorruptBatch":
-            return f"{text}; if another replica has it whole, make that one the leader, and start the job again"
+            return f"{text}; if another replica has it undamaged, make that one the leader, and start the job again"
         case _:
             return text

@@ -1,4 +1,4 @@
-"""The Spark session of a job: local by itself, or what spark-submit gives."""
+"""The Spark session of a job: a local one, or the one that spark-submit provides."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.ui.showConsoleProgress": "false",
 }
-# Where no spark-submit decides: all cores of this machine, no web server.
-# The driver hands results to Python through a socket: 15 s, Spark's own bound, is short on a busy machine.
+# Without spark-submit: all cores of this machine, no web server. The driver passes results to Python through a socket:
+# Spark's default timeout of 15 s is too short on a busy machine.
 _LOCAL = {
     "spark.master": "local[*]",
     "spark.driver.memory": "1g",
@@ -26,7 +26,7 @@ _LOCAL = {
 
 
 def spark_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
-    """`settings` (spark.…) win over ours, and what spark-submit was given over our local ones."""
+    """`settings` (spark.…) take precedence over ours, and spark-submit's over our local ones."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -35,7 +35,7 @@ def spark_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = "SPARK_ENV_LOADED" in os.environ or "spark.master" in dict(SparkConf().getAll())
     if not submitted:
-        # The driver and its one executor are the same process: no need of a host name that resolves.
+        # The driver and its one executor are the same process: no resolvable host name is needed.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(app_name)
     for name, value in {**_DEFAULTS, **({} if submitted else _LOCAL), **settings}.items():

@@ -1,7 +1,7 @@
 """A run of a tables job: Spark's stream, batch by batch, into the tables.
 
-Each batch: plan (what does the table lack of it), let executors write files, commit files and progress at once, then
-the group. The table is the truth; Spark's checkpoint and the group follow it and may be lost.
+Each batch: plan (what the table lacks of it), let executors write files, commit files and progress at once, then the
+group. The table decides; Spark's checkpoint and the group follow it and may be lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
-PLANS_MAX = 12  # a batch is planned anew when columns grow or another run committed; both end
+PLANS_MAX = 12  # a batch is planned again when columns grow or another run committed; both are limited
 
 
 @dataclass(slots=True)
@@ -50,10 +50,10 @@ class TablesRun:
     _newest_ms: int = -1
 
     def _first_positions(self, positions: Positions, *, is_first_run: bool) -> Positions:
-        """Every partition's place in a new checkpoint: the tables' progress; where they have none, `starting`.
+        """Return every partition's position in a new checkpoint: the tables' progress, or `starting` if they have none.
 
-        That is for a job's first run alone: topics and partitions that came since are read from their beginning, as
-        they are while it runs.
+        `starting` only applies to a job's first run: topics and partitions that were added since are read from their
+        beginning, as they are while it runs.
         """
         at_latest = is_first_run and self.job.starting == "latest"
         first = {}
@@ -65,7 +65,7 @@ class TablesRun:
         return first
 
     def begin(self) -> tuple[Checkpoint, Positions]:
-        """Open and claim the tables, compare checkpoint, tables and group: where Spark's stream is to begin."""
+        """Open and claim the tables, compare checkpoint, tables and group, and return where Spark's stream begins."""
         extents = self.cluster.extents()
         for topic in extents:
             self._destination(topic)
@@ -90,13 +90,13 @@ class TablesRun:
         other = self._topics.setdefault(name, topic)
         if other != topic and self.job.mode == "upsert":
             raise TableError(
-                f"topics {other} and {topic} would both be upserted into table {name}, where the keys of one would "
-                "take the place of the other's: give one of them a job, and a table's name, of its own"
+                f"topics {other} and {topic} would both be upserted into table {name}, and the keys of one would "
+                "replace the other's: use a separate job and table name for one of them"
             )
         return self.destinations[name]
 
     def _progress(self, wanted: Positions) -> tuple[Positions, list[str]]:
-        """The tables' word on their progress; and the topics that were made anew, if the job has them begin anew."""
+        """Return the tables' progress, and the topics that were recreated, if the job starts them over."""
         progress: dict[str, TopicPositions] = {}
         made_anew = []
         for topic, asked in wanted.items():
@@ -106,10 +106,10 @@ class TablesRun:
             if known.topic_id != asked.topic_id:
                 if self.job.recreated == "fail":
                     raise TableError(
-                        f"topic {topic} was deleted and made again since its table's last batch; to put the new "
-                        "topic's records behind the old one's, run once with --recreated append"
+                        f"topic {topic} was deleted and recreated since its table's last batch; to append the new "
+                        "topic's records to the old one's, run once with --recreated append"
                     )
-                self.say(f"topic {topic} was made anew: its table goes on with the new one from the beginning")
+                self.say(f"topic {topic} was recreated: its table continues with the new one from the beginning")
                 made_anew.append(topic)
                 continue
             progress[topic] = known
@@ -138,7 +138,7 @@ class TablesRun:
         self.figures(BatchFigures(batch_id, rows, dead, now_ms - begun_ms, lag, freshness_ms))
 
     def _write(self, frame: DataFrame, start: Positions, end: Positions, batch_id: int) -> tuple[int, int]:
-        """Bring the batch into all of its tables; how many rows, and dead letters."""
+        """Write the batch to all of its tables; return the numbers of rows and of dead letters."""
         rows = dead = 0
         lacking = {table_name(self.job.table, topic) for topic in end}
         for topic in end:
@@ -176,7 +176,7 @@ class TablesRun:
         return read_reports([bytes(each.report) for each in reports])
 
     def _settle(self, name: str, report: TableReport, start: Positions, end: Positions, batch_id: int) -> bool:
-        """Commit the report, or learn from it what the next plan needs: False."""
+        """Commit the report. Return False after learning from it what the next plan needs."""
         destination = self.destinations[name]
         own = {topic: each for topic, each in end.items() if table_name(self.job.table, topic) == name}
         if report.growth.columns:
@@ -186,7 +186,7 @@ class TablesRun:
         try:
             destination.commit(report, start, own, batch_id)
         except (ProgressMovedError, SupersededError) as error:
-            # Not committed, as far as the tables name none. After any other error all stay, at worst as orphans.
+            # Not committed, if the tables name none of them. After any other error all stay, at worst as orphans.
             destination.discard(report)
             if isinstance(error, SupersededError):
                 raise
@@ -196,7 +196,7 @@ class TablesRun:
 
 
 def lag_of(extents: Extents, end: Positions) -> int:
-    """Offsets that the cluster has and the tables lack."""
+    """Return how many offsets the cluster has and the tables lack."""
     reached = dict(each_offset(end))
     lag = 0
     for topic, extent in extents.items():

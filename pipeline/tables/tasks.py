@@ -1,7 +1,7 @@
-"""What an executor does with its share of a batch: decode, sort out what does not fit, write files, report.
+"""An executor's share of a batch: decode, separate dead letters, write files, report.
 
-Nothing that it does is seen before the driver commits: a task that is run twice, or dies, leaves files that no table
-names. A task that meets fields that the table lacks stops writing and goes on reading, to tell all of them at once.
+Nothing is visible before the driver commits: a task that is repeated, or dies, leaves files that no table names. A task
+that finds fields that the table lacks stops writing and continues reading, to report all of them at once.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _TIME_AFTER_LAST = pa.scalar(253_402_300_800_000_000, pa.int64()).cast(TIMESTAMP
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table's part of a batch. `set_aside`: what are dead letters already, of a batch that was cut short.
+    """One table's part of a batch. `set_aside`: what is already in the dead letters, of an interrupted batch.
 
-    `upsert`: rows are changes (with a column that says of tombstones), to be merged by key before they are committed.
+    `upsert`: rows are changes (with a column that marks tombstones), to be merged by key before they are committed.
     """
 
     target: WriteTarget
@@ -57,7 +57,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """By topic where its records go."""
+    """The plan of each topic's table."""
 
     by_topic: Mapping[str, str]
     tables: Mapping[str, TablePlan]
@@ -65,7 +65,7 @@ class BatchPlan:
 
 @dataclass(slots=True)
 class TableReport:
-    """What became of one table's records in one task. `timestamp_ms_max`: of the newest row, -1 without rows."""
+    """The result for one table's records in one task. `timestamp_ms_max`: of the newest row, -1 without rows."""
 
     files: list[WrittenFile] = field(default_factory=list)
     dead_letters: list[WrittenFile] = field(default_factory=list)
@@ -76,14 +76,14 @@ class TableReport:
 
 
 def run_task(batches: Iterator[pa.RecordBatch], plan: BatchPlan) -> Iterator[pa.RecordBatch]:
-    """Spark's mapInArrow: one row out, a pickled dict of TableReport by table."""
+    """Spark's mapInArrow: returns one row, a pickled dict of TableReport by table."""
     workers: dict[str, _TableTask] = {}
     try:
         for batch in batches:
             for topic, records in _by_topic(batch):
                 name = plan.by_topic.get(topic)
                 if name is None:
-                    continue  # made after the batch was planned: its offsets are not in the batch's positions
+                    continue  # created after the batch was planned: its offsets are not in the batch's positions
                 worker = workers.get(name)
                 if worker is None:
                     worker = workers[name] = _TableTask(plan.tables[name])
@@ -97,7 +97,7 @@ def run_task(batches: Iterator[pa.RecordBatch], plan: BatchPlan) -> Iterator[pa.
 
 
 def read_reports(pickled: list[bytes]) -> dict[str, TableReport]:
-    """All tasks' reports as one per table. (Pickled by our own executors.)"""
+    """Merge all tasks' reports into one per table. (Pickled by our own executors.)"""
     merged: dict[str, TableReport] = {}
     for each in pickled:
         for name, report in pickle.loads(each).items():
@@ -145,7 +145,7 @@ class _TableTask:
             self._decode(records, self._rows)
 
     def _lacking(self, topic: str, records: pa.Table) -> pa.Table:
-        """Without what the table, or its dead letters, have already."""
+        """Remove what the table, or its dead letters, already have."""
         for (name, partition), below in self._plan.skip_below.items():
             if name == topic:
                 old = pc.and_(pc.equal(records["partition"], partition), pc.less(records["offset"], below))
@@ -156,17 +156,17 @@ class _TableTask:
         return records
 
     def _dated(self, records: pa.Table) -> pa.Table:
-        """Those with a timestamp: the others are of no day, and most readers fail at them."""
+        """Return those with a timestamp: the others belong to no day, and most readers fail on them."""
         without = pc.is_null(records["timestamp"])
         undated = records.filter(without)
         self._lay_aside(undated, [_NO_TIMESTAMP] * undated.num_rows)
         return records.filter(pc.invert(without))
 
     def _keyed(self, records: pa.Table) -> pa.Table:
-        """Those with a key; the others can be nobody's update."""
+        """Return those with a key; the others can't be an update of any row."""
         without = pc.is_null(records["key"])
         keyless = records.filter(without)
-        self._lay_aside(keyless, ["the record has no key, the table is by key"] * keyless.num_rows)
+        self._lay_aside(keyless, ["the record has no key, but the table is keyed"] * keyless.num_rows)
         return records.filter(pc.invert(without))
 
     def _lay_aside(self, records: pa.Table, reasons: list[str]) -> None:
@@ -195,7 +195,7 @@ class _TableTask:
             self._write(records, self._columns(records, rows))
 
     def _schema_headers(self, records: pa.Table) -> list[bytes | None]:
-        """Per record the header that names its value's schema; nearly always there is none in the whole batch."""
+        """Return per record the header with its value's schema; nearly always the whole batch has none."""
         headers = records["headers"]
         found: list[bytes | None] = [None] * len(headers)
         names = pc.struct_field(pc.list_flatten(headers), "key")
@@ -215,7 +215,7 @@ class _TableTask:
         return maker.row(decoded.value)
 
     def _columns(self, records: pa.Table, rows: list[dict[str, object]]) -> pa.Table:
-        """The rows in the table's columns: the record's own under their names with `_`, the fields' by name."""
+        """Return the rows in the table's columns: the record's own under their names with `_`, the fields' by name."""
         columns = []
         for each in self._schema:
             if each.name == TOMBSTONE:
@@ -251,7 +251,7 @@ class _TableTask:
 
 
 def _records(batch: pa.RecordBatch) -> pa.Table:
-    """The source's columns as tables keep them, in their order; null for timestamps that no calendar has."""
+    """Return the source's columns as tables store them, in their order; null for timestamps outside the calendar."""
     columns = {name: batch.column(name).cast(data_type) for name, data_type in RECORD_FIELDS.items()}
     times = columns["timestamp"]
     in_calendar = pc.and_(pc.greater_equal(times, _FIRST_TIME), pc.less(times, _TIME_AFTER_LAST))

@@ -1,7 +1,7 @@
 """Changes by key: the newest of each in a batch, and their merge into a table by copy on write (Iceberg, Parquet).
 
-The newest change of a key wins; a tombstone takes the row away. A file that holds none of the keys stays as it is
-(its key's bounds say so, mostly without reading it); one that does is written again without them.
+The newest change of a key wins; a tombstone deletes the row. A file without any of the keys is unchanged (its key's
+bounds show that, mostly without reading it); one with any is rewritten without them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from pipeline.tables.writing import FilesWriter, discard_uncommitted, partition_
 
 
 def newest_changes(staged: Iterable[WrittenFile]) -> pa.Table | None:
-    """What a batch changes, a row per key; None if nothing."""
+    """Return a batch's changes, a row per key; None if there are none."""
     parts = [read_rows(each.uri) for each in staged]
     return newest_by_key(pa.concat_tables(parts, promote_options="default")) if parts else None
 
 
 def newest_by_key(changes: pa.Table) -> pa.Table:
-    """One row per key: the last by offset in a partition, the later by timestamp where a key changed its partition."""
+    """Return one row per key: the last by offset in a partition, the later by timestamp if a key changed its
+    partition.
+    """
     prefix = record_prefix(changes)
     key, partition = f"{prefix}key", f"{prefix}partition"
     ordered = changes.sort_by([(partition, "ascending"), (f"{prefix}offset", "ascending")])
@@ -38,18 +40,18 @@ def newest_by_key(changes: pa.Table) -> pa.Table:
 
 
 def record_prefix(rows: pa.Table) -> str:
-    """What stands before the names of the record's own columns."""
+    """The prefix of the names of the record's own columns."""
     return "_" if "_key" in rows.column_names else ""
 
 
 def _last_of(rows: pa.Table, names: list[str]) -> pa.Array:
-    """Of each combination of values the last row's index."""
+    """Return the index of the last row of each combination of values."""
     numbered = rows.select(names).append_column("row of all", pa.array(np.arange(rows.num_rows)))
     return numbered.group_by(names).aggregate([("row of all", "max")])["row of all_max"].combine_chunks()
 
 
 def upsert_by_copying(table: Table, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
-    """`Table.upsert` by copy on write. A row group of the table is in memory at a time, and a file's keys."""
+    """`Table.upsert` by copy on write. In memory are a row group of the table at a time, and a file's keys."""
     writer = FilesWriter(table.write_target())
     try:
         removed = _rewrite(changes, table, writer)
@@ -61,12 +63,12 @@ def upsert_by_copying(table: Table, changes: pa.Table, progress: Positions, note
         table.commit(Change(added, tuple(removed), progress, notes))
     except CommitConflictError:
         table.refresh()
-        discard_uncommitted(table, added)  # merged with the files of a head that is no more
+        discard_uncommitted(table, added)  # merged with the files of an outdated head
         raise
 
 
 def _rewrite(changes: pa.Table, table: Table, writer: FilesWriter) -> list[TableFile]:
-    """Writes the rows to keep of each file that holds one of the keys, then the changes; says which files these are."""
+    """Write the rows to keep of each file with any of the keys, then the changes; return which files these are."""
     prefix = record_prefix(changes)
     key, partition, timestamp = (f"{prefix}{name}" for name in ("key", "partition", "timestamp"))
     removed: list[TableFile] = []
@@ -94,7 +96,7 @@ def _rewrite(changes: pa.Table, table: Table, writer: FilesWriter) -> list[Table
 
 
 def _candidates(changes: pa.Table, table: Table, key: str) -> Iterator[TableFile]:
-    """The table's files that may hold one of the keys, by their bucket and by their bounds."""
+    """Return the table's files that may have one of the keys, by their bucket and by their bounds."""
     keys = changes[key].cast(pa.large_binary())
     low, high = pc.min(keys).as_py(), pc.max(keys).as_py()
     buckets = None
@@ -110,7 +112,7 @@ def _candidates(changes: pa.Table, table: Table, key: str) -> Iterator[TableFile
 
 
 def may_hold(footer: pq.FileMetaData, column: str, low: bytes, high: bytes) -> bool:
-    """Whether a file's bounds for a column of bytes leave room for a value in low..high."""
+    """Whether a file's bounds for a column of bytes allow a value in low..high."""
     for index in range(footer.num_row_groups):
         group = footer.row_group(index)
         for position in range(group.num_columns):

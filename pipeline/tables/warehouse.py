@@ -1,4 +1,4 @@
-"""Where a job's tables are, and how they are opened or made."""
+"""The location of a job's tables, and how they are opened or created."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Warehouse:
     """`root` is a directory (or an address of an object store) with a table per name.
 
     For Iceberg `catalog` are pyiceberg's properties of a catalog (`type=rest uri=…`); without any, a catalog in SQLite
-    beside the tables. A table's name may have a namespace before it (`lake.orders`); Iceberg needs one, `lake` if none.
+    beside the tables. A table's name may have a namespace (`lake.orders`); Iceberg requires one, `lake` by default.
     """
 
     format: TableFormat
@@ -49,7 +49,7 @@ class Warehouse:
                 from pipeline.tables.iceberg import IcebergTable
 
                 if not self.catalog and not self._own_catalog.exists():
-                    return None  # nothing is made for who only looks
+                    return None  # nothing is created when only reading
                 return IcebergTable.open(self.iceberg_catalog, self.identifier(name), job)
             case TableFormat.DELTA:
                 from pipeline.tables.delta import DeltaLakeTable
@@ -86,7 +86,7 @@ class Warehouse:
 
     @property
     def _own_catalog(self) -> Path:
-        """Iceberg's, beside the tables."""
+        """Iceberg's own catalog, beside the tables."""
         root = local_path(to_uri(self.root))
         if root is None:
             raise TableError(f"Iceberg in {self.root} needs a catalog: --catalog type=rest --catalog uri=http://…")
@@ -102,8 +102,8 @@ class Warehouse:
             self._own_catalog.parent.mkdir(parents=True, exist_ok=True)
             properties = {"type": "sql", "uri": f"sqlite:///{self._own_catalog}"}
         properties.setdefault("warehouse", to_uri(self.root))
-        # A catalog in SQL makes its own tables when it is first opened. Of two runs that start at once one finds none,
-        # and then can't make them: it looks again, once for each of both tables.
+        # A catalog in SQL creates its own tables when it is first opened. Of two runs that start at once one finds
+        # none, and then can't create them: it looks again, once for each of both tables.
         for _ in range(_OPENED_AGAIN_MAX):
             with contextlib.suppress(DatabaseError):
                 return load_catalog("barnabas", **properties)
@@ -111,5 +111,5 @@ class Warehouse:
 
 
 def table_name(template: str, topic: str) -> str:
-    """The table for a topic: `{topic}` in the template, its dots and other signs made `_`."""
+    """Return the table for a topic: `{topic}` in the template, with dots and other characters replaced by `_`."""
     return template.replace("{topic}", re.sub(r"[^A-Za-z0-9_-]", "_", topic))

@@ -1,4 +1,4 @@
-"""Parquet files of a task: one per partition of the table that its rows fall into, rolled at a size."""
+"""Write a task's Parquet files: one per partition of the table that its rows belong to, rolled at a size."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pipeline.tables.locations import delete_file, filesystem_and_path
 
 log = logging.getLogger(__name__)
 FILE_BYTES_MAX = 128 * 1024 * 1024
-ROW_GROUP_ROWS = 65_536  # what comes in smaller batches is gathered: a row group costs readers a seek
+ROW_GROUP_ROWS = 65_536  # smaller batches are combined: a row group costs readers a seek
 ROW_GROUP_BYTES = 8 * 1024 * 1024
-OPEN_FILES_MAX = 32  # a backfill by hour touches many partitions: those written to longest ago are closed
+OPEN_FILES_MAX = 32  # a backfill by hour touches many partitions: the least recently written are closed
 _DAY_US = 86_400_000_000
 _HOUR_US = 3_600_000_000
 
@@ -53,7 +53,7 @@ class _OpenFile:
 
 @dataclass(slots=True)
 class FilesWriter:
-    """Takes Arrow batches and leaves files. `close` says which; `abandon` takes them away again."""
+    """Writes Arrow batches to files. `close` returns them; `abandon` deletes them again."""
 
     target: WriteTarget
     schema: pa.Schema = field(init=False)
@@ -64,7 +64,7 @@ class FilesWriter:
         self.schema = self.target.arrow_schema()
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Rows with the target's columns, in the target's order."""
+        """Write rows with the target's columns, in the target's order."""
         if rows.num_rows == 0:
             return
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
@@ -99,7 +99,7 @@ class FilesWriter:
         collected: list[pq.FileMetaData] = []
         try:
             writer = pq.ParquetWriter(sink, self.schema, compression="zstd", metadata_collector=collected)
-        except BaseException:  # a full disk: it writes its first bytes here
+        except BaseException:  # a full disk fails here, with the first bytes
             _take_away(uri, sink)
             raise
         return _OpenFile(uri, partition, writer, sink, collected)
@@ -113,7 +113,7 @@ class FilesWriter:
         footer = io.BytesIO()
         opened.collected[0].write_metadata_file(footer)
         self._done.append(WrittenFile(opened.uri, partition, size_bytes, footer.getvalue()))
-        del self._open[partition]  # only now: until it is finished it is for `abandon` to take away
+        del self._open[partition]  # only now: until it is finished, `abandon` has to delete it
 
     def close(self) -> list[WrittenFile]:
         for partition in list(self._open):
@@ -121,7 +121,7 @@ class FilesWriter:
         return self._done
 
     def abandon(self) -> None:
-        """Close without finishing, delete: for a task that failed, or whose columns turned out too few."""
+        """Close without finishing, and delete: for a task that failed, or whose columns turned out too few."""
         for opened in self._open.values():
             opened.writer.is_open = False  # its close would write a footer, onto a disk that may be full
             _take_away(opened.uri, opened.sink)
@@ -132,7 +132,7 @@ class FilesWriter:
 
 
 def _take_away(uri: str, sink: pa.NativeFile | None = None) -> None:
-    """Whatever fails here comes after the failure that is to be told, and is no reason to leave the other files."""
+    """A failure here follows the failure to be reported, and is no reason to keep the other files."""
     try:
         if sink is not None:
             sink.close()
@@ -153,14 +153,14 @@ def discard(files: Iterable[WrittenFile]) -> None:
 def discard_uncommitted(table: Table, files: Collection[WrittenFile]) -> None:
     """Delete those that the table's head, as last read, does not name.
 
-    A commit that seemed to fail may have been made, and its answer lost: then these files are the table's.
+    A commit that seemed to fail may have been made, and its answer lost: then these files belong to the table.
     """
     named = {each.uri for each in table.files()} if files else set()
     discard(each for each in files if each.uri not in named)
 
 
 def partition_values(rows: pa.Table, partitioning: Partitioning) -> pa.ChunkedArray | None:
-    """Of each row, which partition of the table it belongs to; None for a table without."""
+    """Return for each row the partition of the table it belongs to; None for a table without partitions."""
     match partitioning.by:
         case PartitionBy.NONE:
             return None

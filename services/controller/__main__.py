@@ -31,7 +31,7 @@ _STOP_GRACE_MS = 500
 
 
 def new_uuid() -> bytes:
-    """As Kafka's Uuid.randomUuid: its printed form never looks like an option of a command line."""
+    """Generate ids as Kafka's Uuid.randomUuid does: the printed form never looks like a command line option."""
     while True:
         value = uuid.uuid4().bytes
         if not printed_uuid(value).startswith("-"):

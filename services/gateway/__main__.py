@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _reload(gateway: Gateway) -> None:
-    """SIGHUP: the number of processors and the limits of connections are read again; errors change nothing."""
+    """On SIGHUP, read the number of processors and the limits of connections again; errors change nothing."""
     try:
         loaded = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
     except SystemExit:

@@ -16,9 +16,9 @@ from services.gateway.shell.processor_host import ProcessorHost
 
 
 async def serve() -> None:
-    """Until drained, or the acceptor is gone."""
+    """Run until drained, or until the acceptor is gone."""
     stopped = asyncio.Event()
-    # The acceptor decides when to drain; a signal to the whole process group must not come before its word.
+    # The acceptor decides when to drain; a signal to the whole process group must not act before its command.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, lambda: None)
     host: ProcessorHost | None = None

@@ -1,10 +1,10 @@
 """`python -m services.logstore.cleaner SETTINGS`: the cleaner of a logstore, spawned as its child with the first order.
 
-Compaction looks at every record, half a microsecond to one each: in the data process, on whatever thread, the
-interpreter lock would make everybody's appends wait for that. Here it takes a core of its own, or what is left of one,
-throttled by `log.cleaner.io.max.bytes.per.second`. It gets orders over a socket pair, reads the logs by their paths and
-writes `.cleaned` files beside them; the other end is in `services.logstore.shell.cleaner_process`. It dies with its
-parent, and loses nothing but the pass that it was at.
+Compaction looks at every record, which takes half a microsecond to one each: in the data process, on any thread, the
+interpreter lock would delay all appends by that. Here it uses its own core, or what is left of one, throttled by
+`log.cleaner.io.max.bytes.per.second`. It gets orders over a socket pair, reads the logs by their paths and writes
+`.cleaned` files beside them; the other end is in `services.logstore.shell.cleaner_process`. It dies with its parent,
+and loses only the pass in progress.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDED: Final = b"ended"
 
 
 class CleanerSettings(msgspec.Struct, frozen=True):
-    """What the parent tells in the one argument, as JSON. `io_bytes_per_second_max` counts reads and writes."""
+    """The parent passes them in the one argument, as JSON. `io_bytes_per_second_max` counts reads and writes."""
 
     dedupe_buffer_bytes: int
     io_buffer_bytes: int
@@ -45,7 +45,7 @@ class CleanerSettings(msgspec.Struct, frozen=True):
 
 
 class Throttle:
-    """How long to wait so that on average no more than so many bytes a second are moved."""
+    """Compute how long to wait so that on average at most so many bytes per second are moved."""
 
     def __init__(self, bytes_per_second_max: float) -> None:
         self._ms_per_byte = 1000 / bytes_per_second_max
@@ -57,7 +57,9 @@ class Throttle:
 
 
 class CleanerHost:
-    """Steps run on a thread, one at a time: heartbeats and cancellations pass while a large batch is opened."""
+    """Steps run on a thread, one at a time: heartbeats and cancellations are processed while a large batch is
+    opened.
+    """
 
     def __init__(self, settings: CleanerSettings) -> None:
         self._cleaner = Cleaner(

@@ -1,11 +1,11 @@
 """`python -m services.logstore.control ADDRESS`: the control listener, spawned by the logstore as its child.
 
-A process of its own, since the interpreter lock is a queue too: with the data loop saturated, a command took 77–157 ms
-(p99) through a listener on threads of the data process, and 2.4–3.9 ms through this one. It speaks gRPC and protobuf
-with the controller, and hands commands to the core over a socket pair in order; the other end is in
-`services.logstore.shell.control_process`. The pod is scraped here too. It dies with its parent.
+A separate process, since the interpreter lock is a queue too: with the data loop saturated, a command took 77–157 ms
+(p99) through a listener on threads of the data process, and 2.4–3.9 ms through this one. It uses gRPC and protobuf with
+the controller, and passes commands to the core over a socket pair in order; the other end is in
+`services.logstore.shell.control_process`. The pod's metrics are served here too. It dies with its parent.
 
-It is spawned before the logs are loaded and listens when it is asked to: what it needs to start is done by then.
+It is spawned before the logs are loaded and listens on request: what it needs to start is done by then.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ CONTROL_SERVICE: Final[str] = control_pb2.DESCRIPTOR.services_by_name["ControlCh
 STOP_GRACE_MS: Final = 200
 DATA_PROCESS: Final = 0
 
-# The kinds of messages between this process and its parent; the payload begins with the session where there is one.
+# The kinds of messages between this process and its parent; the payload begins with the session if there is one.
 SESSION: Final = Struct("<Q")
 LISTEN: Final = b"listen"
 LISTENING: Final = b"listening"
 COMMAND: Final = b"command"
 ANSWER: Final = b"answer"
 SERVING: Final = b"serving"
-# To the child: where it is scraped, with the bound socket. To the parent: tell what has been measured; and its answer.
+# To the child: the bound socket of the metrics endpoint. To the parent: a request for its metrics; to the child: the
+# answer.
 SCRAPED: Final = b"scraped"
 METRICS: Final = b"metrics"
 
@@ -55,7 +56,9 @@ _log = get_logger("logstore.control")
 
 
 class ControlListener:
-    """Sessions are streams of controllers: several while one takes over from another; the core tells them by epoch."""
+    """Sessions are streams of controllers: several while one takes over from another; the core distinguishes them by
+    epoch.
+    """
 
     def __init__(self) -> None:
         self._sessions: dict[int, ServerStream] = {}
@@ -101,17 +104,17 @@ class ControlListener:
         del self._sessions[session_id]
 
     def hand_over(self, session_id: int, request: ControlRequest) -> None:
-        """Pass a command to the core, as msgpack: that is decoded ten times faster than protobuf."""
+        """Pass a command to the core, as msgpack, which is decoded ten times faster than protobuf."""
         assert self._parent is not None
         self._parent.send(COMMAND, SESSION.pack(session_id) + self._encode(request))
 
     def _on_parent_message(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
         if kind == METRICS:
-            assert self._metrics is not None, "it is told when it has asked"
+            assert self._metrics is not None, "it has asked for them"
             self._metrics.heard(DATA_PROCESS, payload)
             return
         if kind == SCRAPED:
-            if fds:  # None where this process is out of descriptors.
+            if fds:  # None if this process is out of descriptors
                 self._serve_metrics(payload.decode(), socket.socket(fileno=fds[0]))
             return
         if kind == LISTEN:
@@ -156,7 +159,7 @@ class ControlSession:
         except DecodeError as error:
             raise MalformedMessage(str(error)) from error
         if not self._greeted:
-            # The answer to the first message shows the controller that the stream is there.
+            # The answer to the first message shows the controller that the stream is open.
             self._greeted = True
             self._stream.send(self.pack_heartbeat(1))
         if len(data) >= LARGE_BYTES:

@@ -1,6 +1,7 @@
-"""`barnabas inspect`: what the log directories of one stopped logstore hold, without changing anything in them.
+"""`barnabas inspect`: report what the log directories of one stopped logstore contain, without changing them.
 
-Runs where the directories are, mounted read-only if need be; only while no logstore uses them, which their locks tell.
+Runs on the host of the directories, which may be mounted read-only; only while no logstore uses them, as their locks
+show.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class _ReadOnlyDisk(PosixDisk):
 
 
 def inspect_log_dirs(paths: Sequence[str]) -> NodeInspection:
-    """All log directories of one logstore. Raises InspectionRefused."""
+    """Inspect all log directories of one logstore. Raises InspectionRefused."""
     disk = _ReadOnlyDisk()
     found: list[InspectedDirectory] = []
     for path in paths:
@@ -53,7 +54,7 @@ def inspect_log_dirs(paths: Sequence[str]) -> NodeInspection:
 
 
 def _missing(disk: PosixDisk, found: Sequence[InspectedDirectory]) -> list[str]:
-    """Paths of directories that this logstore has had, and that are not among these."""
+    """Return paths of directories that this logstore has had, and that are not among these."""
     present = {uuid_to_text(each.identity.directory_id) for each in found}
     known: dict[str, str] = {}
     for each in found:
@@ -63,7 +64,7 @@ def _missing(disk: PosixDisk, found: Sequence[InspectedDirectory]) -> list[str]:
 
 @contextmanager
 def _unused(path: str) -> Iterator[None]:
-    """Keeps a logstore from starting on the directory meanwhile. A directory that never had one needs no lock."""
+    """Keep a logstore from starting on the directory meanwhile. A directory that never had one needs no lock."""
     try:
         descriptor = os.open(f"{path}/{LOCK_FILE}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -15,7 +15,7 @@ from barnabas.wire.errors import ErrorCode
 from tests.crash.clients import Producer, Sent, is_surely_remembered, is_within_window
 from tests.crash.truth import TrueBatch, TruePartition
 
-# The log is offline or without room, or not led under that epoch any more: nobody is told that anything is there.
+# The log is offline or without room, or not led under that epoch any more: no append is acknowledged.
 INDETERMINATE = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 

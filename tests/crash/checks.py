@@ -211,7 +211,7 @@ def check_snapshots(world: World, truth: TruePartition, segments: list[NaiveSegm
                 continue
             expected = _noted_whole(produced[-1]) if produced else None
             if truth.was_ever_compacted and any(noted == _noted_whole(batch) for batch in produced):
-                # Made anew by recovery, of what compaction has left: an earlier batch, which is no lie.
+                # Rebuilt by recovery, of what compaction has left: an earlier batch, which is no lie.
                 continue
             assert noted == expected, f"{log.directory}: {entry.name} says {noted} of {producer_id}, not {expected}"
 

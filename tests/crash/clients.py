@@ -1,7 +1,7 @@
 """Producers as clients see themselves: what they have sent, what was answered, what they will send again.
 
-An idempotent producer repeats what was not answered, in order, for as long as it lives: it must end up in the log
-once. When it learns that the log has lost what it was told is there, it begins a new epoch, as KIP-360 has it.
+An idempotent producer repeats what was not answered, in order, for as long as it lives: it must end up in the log once.
+When it learns that the log has lost what was acknowledged, it begins a new epoch, as KIP-360 has it.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Life:
                 if opened.topic_id is not None:
                     self.loaded.append(opened)
                 elif (error := directory.set_aside(opened.topic_partition)) is not None:
-                    # Without its topic id nobody can say whose records these are.
+                    # Without its topic id it is unknown whose records these are.
                     raise error
         self._finish_moves()
         self.moved_away = self._move_away_deleted(is_deleted)

@@ -95,7 +95,7 @@ def mounted(image: Path, at: Path) -> Iterator[Path]:
     try:
         yield at
     finally:
-        # Mappings and files of logs that nobody uses any more.
+        # Mappings and files of logs that are not used any more.
         gc.collect()
         run("umount", *(["--lazy"] if sys.exc_info()[0] else []), str(at))
 

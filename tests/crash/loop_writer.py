@@ -37,7 +37,7 @@ def topic_id(topic: int) -> bytes:
 
 
 def batch_at(topic: int, offset: int) -> bytes:
-    """The batch that belongs at `offset` of a topic: its records are told by the offset alone."""
+    """The batch that belongs at `offset` of a topic: its records follow from the offset alone."""
     value = b"%d/%d " % (topic, offset) + b"." * ((offset * 131) % 900)
     return build_batch(
         Record(b"key %d" % ((offset + index) % KEYS), value, WALL_MS + offset + index)

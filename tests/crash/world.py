@@ -180,7 +180,7 @@ class World:
         return all(truth.is_deleted for truth in self.truths if truth.topic_id == topic_id)
 
     def setting(self, truth: TruePartition, name: str) -> str:
-        """A topic's setting in this life; "" where nobody has set it."""
+        """A topic's setting in this life; "" if it is not set."""
         return truth.configs.get(name, self.defaults.get(name, ""))
 
     def _unique(self) -> str:
@@ -324,7 +324,7 @@ class World:
 
 
 def check_retention(world: World, truth: TruePartition, log_start_offset: int) -> None:
-    """The log start has moved, and nobody asked: by time, by size, or by size and then time, and no further."""
+    """The log start has moved, without a DeleteRecords: by time, by size, or by size and then time, and no further."""
     assert "delete" in world.setting(truth, "cleanup.policy").split(","), f"{truth.name}: its policy deletes nothing"
     retention_ms = int(world.setting(truth, "retention.ms"))
     over_ms = WALL_MS + world.now_ms - retention_ms if retention_ms >= 0 else -1

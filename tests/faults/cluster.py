@@ -69,7 +69,7 @@ class FaultCluster:
         self._epochs: dict[str, int] = {}
         """Of the registrations, when all was well the last time."""
         self._past_epochs: dict[str, int] = {}
-        """Of those that were started again since then: they have to register anew."""
+        """Of those that were started again since then: they have to register again."""
         self.network: Network | None = None
         self.no_network = ""
         self.small_disk: Path | None = None

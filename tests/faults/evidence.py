@@ -1,7 +1,7 @@
 """What is kept of a run that failed: the processes' logs, and which producer, epoch and sequence wrote each batch.
 
-Two copies of a record under one producer epoch are the broker's doing. Under two of them a client began anew with what
-it was told had not been written; no broker can know the second copy for one.
+Two copies of a record under one producer epoch are the broker's doing. Under two of them a client started over with
+what was reported as not written; no broker can know the second copy for one.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class Grid:
             shutil.copytree(path, kept / path.parent.name / path.name, dirs_exist_ok=True)
 
     def _clean_up(self, topic: str, directory: Path, outcome: Outcome) -> None:
-        """The next cell finds a cluster that is well and has no topic; one that can't be mended is made anew."""
+        """The next cell finds a cluster that is well and has no topic; one that can't be repaired is recreated."""
         shutil.rmtree(directory, ignore_errors=True)
         try:
             self._cluster.repair()

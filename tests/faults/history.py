@@ -1,16 +1,16 @@
-"""What real clients did and what they were told, as JSON lines: one file per client, one line per event.
+"""What real clients did and the answers they got, as JSON lines: one file per client, one line per event.
 
     {"proc": "idempotent-0/1", "type": "invoke", "f": "send", "ts": 81…, "value": "t|idempotent-0/1|7", "partition": 2}
     {"proc": "idempotent-0/1", "type": "ok", "f": "send", "ts": 82…, "value": "t|idempotent-0/1|7", …, "offset": 40}
 
-`proc` is one life of a client: a producer that is opened anew is another `proc`, as it has another producer id. `ts`
+`proc` is one life of a client: a producer that is opened again is another `proc`, as it has another producer id. `ts`
 is CLOCK_MONOTONIC in ns, which every process and every network namespace of a host shares. Fields that say nothing are
 left out. The operations, `f`:
 
 | f | events | meaning |
 |---|---|---|
 | `open` | ok | a life begins: `value` is the Guarantee of a producer, or `reader`; `seed` is what it started with |
-| `send` | invoke, then one of ok, fail, info | one record; `offset` (ok) is absent where the client was not told it |
+| `send` | invoke, then one of ok, fail, info | one record; `offset` (ok) is absent if the client did not get it |
 | `assign` | ok | the reader goes on at `offset` of `partition` |
 | `poll` | ok | `value` is [[offset, value], …] of `partition`, in the order received, all of leader epoch `epoch` |
 | `poll` | info | the client reported `error`; its position stays where it was |
@@ -20,7 +20,7 @@ left out. The operations, `f`:
 | `fault` | info | what was done to the cluster, in `value`: for people, nothing is concluded from it |
 | `cut_off` | invoke, then ok | between the two the leader of `epoch` need not know that `partition` has another one |
 
-`ok`: it happened. `fail`: it did not and never will. `info`: nobody knows. `outcome_of` says which errors prove what.
+`ok`: it happened. `fail`: it did not and never will. `info`: unknown. `outcome_of` says which errors prove what.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 All of it, the bridge included, lives in namespaces whose names begin with one prefix: nothing of it is seen from
 outside, runs beside each other can use the same addresses, and to delete the namespaces is to clean up everything.
 
-A cut is a wrong address on the envelope: the sender keeps, as a permanent neighbour, a MAC address that nobody has. Its
-packets to that one peer leave and arrive nowhere, without an error and without a reset, in one direction only, and
+A cut is a wrong address on the envelope: the sender keeps, as a permanent neighbour, a MAC address that no host has.
+Its packets to that one peer leave and arrive nowhere, without an error and without a reset, in one direction only, and
 connections that are open feel it as new ones do. It needs no packet filter in the kernel.
 """
 
@@ -137,7 +137,7 @@ class Network:
         _run("ip", "-n", machine.namespace, "address", "add", f"{machine.address}/24", "dev", _INTERFACE)
 
     def _neighbour(self, machine: str, peer: str, mac: str) -> None:
-        """Every machine knows its peers by heart: nobody asks by ARP, whose answers a cut could lose or bring."""
+        """Every machine has static entries for its peers: no ARP is used, whose answers a cut could lose or bring."""
         namespace, address = self._machines[machine].namespace, self._machines[peer].address
         entry = [address, "lladdr", mac, "dev", _INTERFACE, "nud", "permanent"]
         _run("ip", "-n", namespace, "neighbour", "replace", *entry)

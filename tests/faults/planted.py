@@ -98,7 +98,9 @@ def duplicate(plot: Plot) -> bool:
 
 
 def swap_in_the_log(plot: Plot) -> bool:
-    """Two records of one producer in the other's place, for all readers, with offsets never told to the producer."""
+    """Two records of one producer in the other's place, for all readers, with offsets never returned to the
+    producer.
+    """
     first = plot.acknowledged(Guarantee.IDEMPOTENT)
     if first is None:
         return False
@@ -148,17 +150,17 @@ def move_the_end_back(plot: Plot) -> bool:
 
 
 def move_the_end_back_at_the_majority(plot: Plot) -> bool:
-    """The same, told by the next leader while the one before it is cut off."""
+    """The same, returned by the next leader while the one before it is cut off."""
     return _tell_an_old_end(plot, cut_off_epochs_before=1)
 
 
 def move_the_end_back_before_the_cut(plot: Plot) -> bool:
-    """Told by a leader that was cut off only after the question."""
+    """Returned by a leader that was cut off only after the request."""
     return _tell_an_old_end(plot, cut_off_epochs_before=0, asked_before=True)
 
 
 def move_the_end_back_after_the_cut(plot: Plot) -> bool:
-    """Told by a leader that knows again that it leads no more."""
+    """Returned by a leader that already knows that it does not lead any more."""
     return _tell_an_old_end(plot, cut_off_epochs_before=0, is_over=True)
 
 
@@ -170,7 +172,9 @@ def ask_a_cut_off_leader(plot: Plot) -> bool:
 def _tell_an_old_end(
     plot: Plot, *, cut_off_epochs_before: int | None = None, asked_before: bool = False, is_over: bool = False
 ) -> bool:
-    """An end that is below what was committed before, told by a leader; another one, or the same, may be cut off."""
+    """An end that is below what was committed before, returned by a leader; another one, or the same, may be cut
+    off.
+    """
     asked = plot.some(
         lambda each: (
             each.f == "list_offsets"
@@ -237,7 +241,7 @@ def _shows(poll: Operation, sent: Operation) -> bool:
 
 
 def acknowledge_elsewhere(plot: Plot) -> bool:
-    """The producer was told another offset than its record has."""
+    """The producer got another offset than its record has."""
     sent = plot.acknowledged(Guarantee.IDEMPOTENT)
     if sent is None or sent.offset is None or sent.offset == 0:
         return False
@@ -263,7 +267,7 @@ def value_of_another_partition(plot: Plot) -> bool:
 
 
 def write_what_was_refused(plot: Plot) -> bool:
-    """The producer was told that nothing was written."""
+    """The producer got the answer that nothing was written."""
     sent = plot.some(
         lambda each: each.f == "send" and each.type is Type.INFO and any(_shows(poll, each) for poll in plot.operations)
     )

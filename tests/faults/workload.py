@@ -34,7 +34,7 @@ __all__ = ["Mix", "Workload", "WorkloadError", "start"]
 ROOT = Path(__file__).parents[2]
 
 FLUSH_SECONDS_MAX = 30.0
-"""How long idempotent producers may take to deliver what they have when they are told to stop."""
+"""How long idempotent producers may take to deliver what they have when they are stopped."""
 READ_SECONDS_MAX = 60.0
 """How long one final reader may take."""
 SETTLE_SECONDS = 1.0
@@ -123,7 +123,7 @@ class Workload:
         self._close()
 
     def _close(self) -> None:
-        """Our ends of the pipes, once nobody is at the others."""
+        """Our ends of the pipes, once the others are closed."""
         self._listener.join()
         for process in self._processes.values():
             for pipe in (process.stdin, process.stdout):

@@ -3,7 +3,7 @@
 A target (`tests/fuzz/targets`) is one function that takes any bytes and returns; whatever it raises is a finding. The
 same targets run in two ways:
 
-- `python -m tests.fuzz`: coverage-guided, a process per target, as long as it is told to. Inputs are made from the
+- `python -m tests.fuzz`: coverage-guided, a process per target, for a given time. Inputs are made from the
   structure of what is parsed, then damaged (`mutations`), and the instrumented code says which were new.
 - `test_targets.py`: the kept corpus and a few hundred inputs each by Hypothesis, each with its work counted in lines
   executed and its memory traced (`meter`), so that neither bound is judged by a clock.

@@ -25,7 +25,7 @@ def kept_inputs(name: str) -> list[bytes]:
 
 
 def keep(target: Target, inputs: Iterable[bytes]) -> int:
-    """Write the corpus anew, of the shortest inputs those that reach something new, as far as there is room."""
+    """Rewrite the corpus, of the shortest inputs those that reach something new, as far as there is room."""
     reached: set[tuple[CodeType, int, int]] = set()
     lines: list[str] = []
     room = BYTES_MAX

@@ -86,7 +86,7 @@ def load_instrumented(atheris: Any, name: str) -> Target:
 
 
 def _write_seeds(target: Target, corpus: Path) -> None:
-    """What is kept, and valid inputs made anew."""
+    """Write the kept inputs, and newly generated valid ones."""
     random = Random(target.name)
     for data in [*kept_inputs(target.name), *(target.build(random) for _ in range(_SEEDS))]:
         if len(data) <= target.input_bytes_max:

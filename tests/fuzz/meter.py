@@ -19,7 +19,7 @@ class TooMuchWork(AssertionError):  # noqa: N818 - it names what was found
     """An input that takes more than its size can justify: a hang, or the way to one."""
 
 
-class TooMuchMemory(AssertionError):  # noqa: N818 - likewise
+class TooMuchMemory(AssertionError):  # noqa: N818 - its name says what is wrong
     """An input that makes us hold more than its size can justify."""
 
 

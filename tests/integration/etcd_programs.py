@@ -34,7 +34,7 @@ from tests.sim.etcd_model import EtcdModel, ModelWatch
 KEYS = ("/m/a", "/m/b", "/m/c", "/m/d", "/n/a")
 PREFIXES = ("/m/", "/n/", "/")
 MARKER = "marker"
-# A lease that nobody has ever granted.
+# A lease that was never granted.
 NO_SUCH_LEASE = 77
 TTL_S = 60
 
@@ -98,7 +98,7 @@ class OpenWatch:
 
 @dataclass(slots=True, frozen=True)
 class Drain:
-    """A change under the watch's prefix, and everything that the watch has told up to that: events by revision.
+    """A change under the watch's prefix, and everything that the watch has delivered up to that: events by revision.
 
     Answered with "compacted" where the start is compacted away; the watch is over then.
     """

@@ -1,4 +1,4 @@
-"""A cluster for tests, started by the same code as `barnabas up`, on ports that nobody else has."""
+"""A cluster for tests, started by the same code as `barnabas up`, on unused ports."""
 
 from __future__ import annotations
 

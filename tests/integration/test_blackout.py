@@ -14,7 +14,7 @@ from tests.integration.running_cluster import RunningCluster
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.slow, pytest.mark.deep]
 
 LEASE_TTL_MS = 600_000
-"""`up` gives up after a minute: whoever waits for a lease of a dead process does not see the cluster come back."""
+"""`up` gives up after a minute: if a lease of a dead process is waited for, the cluster is not up by then."""
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def consume(cluster: RunningCluster, topic: str) -> list[tuple[int, str, bytes |
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "assigned", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: list[tuple[int, str, bytes | None]] = []
-    # Not closed: that would wait for a group coordinator, which nobody asked for.
+    # Not closed: that would wait for a group coordinator, which this test does not need.
     while True:
         message = consumer.poll(SECONDS_MAX)
         assert message is not None, "nothing came, not even the end"

@@ -79,7 +79,7 @@ def test_kafka_configs_alters_and_describes_a_topic(tool: Tool, topic: str) -> N
             "InvalidRequestException: Cannot update these configs dynamically: [node.id]",
         ),
         (("brokers", "1", "log.segment.bytes=1"), "Value must be at least 1048576"),
-        (("client-metrics", "x", "interval.ms=1000"), "InvalidRequestException: Client metrics are not served."),
+        (("client-metrics", "x", "interval.ms=1000"), "InvalidRequestException: Client metrics are not supported."),
     ],
 )
 def test_kafka_configs_says_what_is_wrong(tool: Tool, topic: str, arguments: tuple[str, ...], complaint: str) -> None:

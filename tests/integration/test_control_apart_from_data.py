@@ -227,7 +227,7 @@ def test_an_old_leader_truncates_what_was_not_committed(cluster: RunningCluster,
             leader_stands_still.enter_context(paused(cluster, LEADER, whole=False))
         assert admin.reassign("truncated", {0: [SUCCESSOR, LEADER, THIRD]}) == {0: ErrorCode.NONE}
         assert admin.elect_preferred("truncated", [0]) == {0: ErrorCode.NONE}
-        # The old leader can't say so itself: its epoch is over for whoever waits, and the new one takes records.
+        # The old leader can't say so itself: its epoch has ended for those that wait, and the new one takes records.
         assert parked.take_all() == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * PARKED
         late = Producing(cluster, "truncated", ACKS_LEADER)
         late.send(2, b"of the new epoch")

@@ -154,7 +154,7 @@ class FakeLogstore:
         return _ControlStream(self, stream)
 
     def leaders(self, topic: str) -> list[tuple[int, int]]:
-        """(leader, leader epoch) of the partitions it was told of."""
+        """(leader, leader epoch) of the partitions that it was sent."""
         return [
             (partition.leader, partition.leader_epoch)
             for metadata in self.topics.values()
@@ -214,7 +214,7 @@ async def start_logstore(client: EtcdClient) -> AsyncIterator[Callable[[int], Aw
 
 
 class Gateway:
-    """A follower of the metadata that acknowledges at once, unless told not to."""
+    """A follower of the metadata that acknowledges at once, unless disabled."""
 
     def __init__(self, client: EtcdClient) -> None:
         self.image = ClusterImage()

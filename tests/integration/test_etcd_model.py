@@ -456,7 +456,7 @@ async def test_leases_that_end_take_their_keys_in_one_revision_each(real: RealEt
     ours = ModelEtcd()
     answers = [ours.answer(step) for step in begin]
     assert [await real.answer(step) for step in begin] == answers
-    # In the model time passes when it is told to; here the last key under the two leases has to be waited for.
+    # In the model time passes on request; here the last key under the two leases has to be waited for.
     ours.model.advance(2_000)
     ours.model.advance(5_000)
     keys = Get("/m/", "/m0")

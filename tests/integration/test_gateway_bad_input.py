@@ -1,4 +1,4 @@
-"""Hostile and broken clients against real processes: each costs its own connection, nobody else's."""
+"""Hostile and broken clients against real processes: each loses only its own connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEBIBYTE = 1 << 20
 
 
 class RawClient:
-    """A client that says whatever it is told to."""
+    """A client that sends given bytes."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")

@@ -1,4 +1,4 @@
-"""Found by faults: a logstore that heard nobody any more was heard by etcd, and led on for almost two leases."""
+"""Found by faults: a logstore that could not receive was still heard by etcd, and led for almost two more leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log directory that is lost while the logstore runs: the cluster is told which one, and the rest is served on."""
+"""A log directory that is lost while the logstore runs: the cluster learns which one, and the rest is still served."""
 
 from __future__ import annotations
 

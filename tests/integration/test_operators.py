@@ -270,7 +270,7 @@ def test_the_command_shows_the_same_to_people_and_programs(cluster: RunningClust
         (("drain", "0", "--move-replicas"), "would have no place"),
         (("nodes", "--address", "127.0.0.1:1"), "can't be reached"),
         (("status", "--address", "127.0.0.1:1"), "can't be reached"),
-        (("nodes", "--address", "nonsense"), "is no address of a controller"),
+        (("nodes", "--address", "nonsense"), "is not a controller address"),
     ],
 )
 def test_the_command_refuses_in_one_line(cluster: RunningCluster, arguments: tuple[str, ...], words: str) -> None:

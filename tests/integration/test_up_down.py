@@ -68,7 +68,7 @@ def test_logs(cluster: RunningCluster) -> None:
 def test_a_larger_cluster_is_refused_its_shrinking(cluster: RunningCluster) -> None:
     refused = cluster.cli("up", "--port", "1999")
     assert refused.returncode == 1
-    assert "is on port" in refused.stderr
+    assert "uses port" in refused.stderr
 
 
 def test_down_and_up_keeps_every_record(cluster: RunningCluster) -> None:

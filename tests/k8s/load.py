@@ -2,7 +2,8 @@
 
 `python -m tests.k8s.load BOOTSTRAP TOPIC`. Every record has a name of its own, so that the report can say which
 acknowledged ones the log lacks or has twice, and which the group has not seen. An error counts when the client gives
-up: a delivery that has failed for good, or what a consumer's poll returns. What its retries cover is told apart.
+up: a delivery that has failed for good, or what a consumer's poll returns. What its retries cover is reported
+separately.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def roll(trial: Trial) -> list[str]:
 
 
 def failed_upgrade(trial: Trial) -> list[str]:
-    """An image that doesn't exist, under --atomic: rolled back, and nobody has to help."""
+    """An image that doesn't exist, under --atomic: rolled back without manual intervention."""
     with trial.load("misled") as reports:
         refusal = trial.refused_upgrade("--atomic", "--timeout", "90s", **{"image.tag": "there-is-none"})
         assert "rolled back" in refusal, refusal
@@ -138,7 +138,7 @@ def scale(trial: Trial) -> list[str]:
         wait_until("replicas on logstore 3", lambda: trial.partitions_with(3) > 0)
         lines.append(f"logstores 3 → 4: the new one has {trial.partitions_with(3)} replicas of a new topic")
         refusal = trial.refused_upgrade(**{"logstore.replicas": "3"})
-        assert "takes logstore 3 away" in refusal, refusal
+        assert "removes logstore 3" in refusal, refusal
         lines.append(f"helm refused to go back to 3: …{refusal[refusal.find('logstore.replicas=3') :]}")
         trial.ask("DrainNode", nodeId=3, moveReplicas=True)
         seconds = wait_until("logstore 3 drained", lambda: _is_drained(trial, 3))

@@ -71,7 +71,7 @@ class JobProcess:
 
     @property
     def batches(self) -> int:
-        """How many were told as done."""
+        """The number of batches reported as done."""
         return sum(line.startswith("batch ") for line in self.out.splitlines())
 
     def until(self, is_so: Callable[[], object]) -> None:

@@ -67,7 +67,7 @@ class RegistryProcess:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()  # it writes what it was told just now
+            self._process.terminate()  # it writes the latest changes
             try:
                 self._process.wait(60)
             except subprocess.TimeoutExpired:

@@ -110,7 +110,7 @@ def timestamp_of(offset: int) -> datetime.datetime:
 
 @dataclass(slots=True)
 class LocalFrame:
-    """The part of Spark's DataFrame that a batch uses; every collect reads anew, one task per partition."""
+    """The part of Spark's DataFrame that a batch uses; every collect reads again, one task per partition."""
 
     read: Callable[[], Iterator[pa.RecordBatch]]
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]] | None = None

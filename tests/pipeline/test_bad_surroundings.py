@@ -75,7 +75,7 @@ class Scene:
 
 
 def the_line(job: JobProcess) -> str:
-    """Of a job that ends with an error: ours is the last line, and nobody has printed a traceback before it."""
+    """Of a job that ends with an error: ours is the last line, without a traceback before it."""
     assert job.end() == 1
     assert "Traceback" not in job.err
     ours = [line for line in job.err.splitlines() if line.startswith("barnabas-pipeline: ")]
@@ -109,7 +109,9 @@ def test_offsets_that_go_between_planning_and_reading(scene: Scene) -> None:
         job.until(scene.planned)
         scene.topics.delete_records(scene.topic, 0, 590)
         line = the_line(job)
-    assert "to 589 are gone, deleted by retention or on demand; to go on with what is there, start with" in line
+    assert (
+        "to 589 are gone, deleted by retention or on demand; to continue with the existing records, start with" in line
+    )
     assert scene.offsets() == []
     # The batch that was planned then comes again.
     assert "offsets 0 to 589 are gone" in scene.fails()
@@ -141,9 +143,9 @@ def test_a_checkpoint_deleted_while_it_runs_and_other_options_after_it(scene: Sc
         assert job.end() in (0, 1)  # Spark may have noticed, and the job be about to end
         assert "Traceback" not in job.err
     for other, line in (
-        (("--value", "json"), "was made by a job with value raw, this one says json"),
-        (("--mode", "upsert"), "was made by a job with mode append, this one says upsert"),
-        (("--partition-by", "day"), "is partitioned by none, the job says day: make it the same"),
+        (("--value", "json"), "was made by a job with value raw, this one has json"),
+        (("--mode", "upsert"), "was made by a job with mode append, this one has upsert"),
+        (("--partition-by", "day"), "is partitioned by none, the job by day: use the same"),
     ):
         assert line in scene.fails(*other)
     scene.fill(20, 30)
@@ -157,7 +159,7 @@ def test_a_schema_that_does_not_fit(scene: Scene, tmp_path: Path) -> None:
     scene.fill(0, 3)
     assert f"the schema file {schema} can't be read: " in scene.fails(*avro)
     schema.write_text("{")
-    assert f"{schema}: this is no Avro schema: " in scene.fails(*avro)
+    assert f"{schema}: this is not an Avro schema: " in scene.fails(*avro)
     fields = [{"name": "id", "type": {"type": "fixed", "name": "four", "size": 4}}]
     schema.write_text(json.dumps({"type": "record", "name": "order", "fields": fields}))
     assert "3 dead letters" in scene.succeeds(*avro)

@@ -300,7 +300,7 @@ def test_offsets_rise_from_one_record_batch_to_the_next(monkeypatch: pytest.Monk
     assert [row["offset"] for row in decode(with_deltas((0, 1, 2, 5, 9), 9))] == [100, 101, 102, 105, 109]
     with pytest.raises(CorruptBatch, match="offsets that don't rise"):
         decode(with_deltas((0, 1, 1), 9))
-    # Another batch begins anew where a record batch does.
+    # A record batch begins another batch.
     data = with_deltas((0, 1), 1) + build_batch([Record(None, b"a"), Record(None, b"b")], base_offset=200)
     assert [row["offset"] for row in decode(data)] == [100, 101, 200, 201]
 
@@ -370,7 +370,7 @@ def test_a_record_with_very_many_headers_takes_no_round_for_each(monkeypatch: py
 def test_more_headers_than_a_row_of_sparks_has_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns_module, "HEADERS_MAX", 99)
     assert len(decode(build_batch([many_headers(99)]))[0]["headers"]) == 99
-    with pytest.raises(CorruptBatch, match="a record with 100 headers, where a row of Spark's has room for 99"):
+    with pytest.raises(CorruptBatch, match="a record with 100 headers, but a row of Spark can have at most 99"):
         decode(build_batch([many_headers(3), many_headers(100)]))
     assert len(decode(build_batch([many_headers(100)]), with_headers=False)) == 1
 

@@ -39,22 +39,22 @@ def command(*arguments: str, **environment: str) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("tables",), "this job can't be: either topics or a topic_pattern is needed, and not both"),
-        (("tables", "--topics", "t", "--partition-by", "year"), "no partitioning 'year'"),
-        (("tables", "--topics", "t", "--column", "a"), "--column is given as KEY=VALUE, not 'a'"),
+        (("tables",), "invalid job: either topics or a topic_pattern is required, but not both"),
+        (("tables", "--topics", "t", "--partition-by", "year"), "unknown partitioning 'year'"),
+        (("tables", "--topics", "t", "--column", "a"), "--column must be KEY=VALUE, not 'a'"),
         (
             ("tables", "--topics", "t", "--column", "a=long", "--column", "a=double"),
             "--column a is given twice, as 'long' and 'double'",
         ),
-        (("tables", "--topics", "t", "--to", "/tmp/a%b"), "can't have ?, # or % in its name"),
+        (("tables", "--topics", "t", "--to", "/tmp/a%b"), "can't contain ?, # or %"),
         (("tables", "--job", "nowhere.yaml"), "the job file nowhere.yaml can't be read: No such file"),
         (("tables", "--topics", "t", "--bootstrap-servers", "here"), "'here' is not host:port"),
-        (("tables", "--topics", "t", "--option", "maxOffsets=1"), "'maxoffsets' is not known to format 'barnabas'"),
+        (("tables", "--topics", "t", "--option", "maxOffsets=1"), "'maxoffsets' is unknown to format 'barnabas'"),
         (
             ("tables", "--topics", "t", "--bootstrap-servers", "localhost:1", "--option", f"{_TIMEOUT}=300"),
             "no answer to metadata from the cluster at localhost:1 within 300 ms",
         ),
-        (("replay", "--target", "t"), "a table, or a source_topic, is needed"),
+        (("replay", "--target", "t"), "a table or a source_topic is required"),
         (("replay", "--target", "t", "--table", "x", "--since", "monday"), "'monday' is no time"),
         (("maintain", "--to", "/tmp", "--into", "delta", "--table", "x"), "there is no table x (delta) at /tmp"),
         (("maintain", "--table", "x", "--catalog", "foo=bar"), "ValueError: URI missing"),
@@ -76,15 +76,15 @@ def test_wrong_options_are_one_line(arguments: tuple[str, ...], line: str) -> No
     [
         ("job.yaml", "topics: [a\n", "is neither YAML nor TOML"),
         ("job.toml", "topics = [", "is neither YAML nor TOML"),
-        ("job.yaml", "- a\n", "has to be a table of options"),
+        ("job.yaml", "- a\n", "must be a mapping of options"),
         ("job.toml", 'topics = ["a"]\ntrigger = 1\n', "unknown field `trigger`"),
-        ("job.yaml", "topics: [a]\nvalue: avro\n", "needs either a registry or a schema_file"),
+        ("job.yaml", "topics: [a]\nvalue: avro\n", "requires either a registry or a schema_file"),
         (
             "job.yaml",
             "topics: [a]\nspark: local\n",
-            "a table of Spark's settings (spark.master: local[2]), not 'local'",
+            "a mapping of Spark settings (spark.master: local[2]), not 'local'",
         ),
-        ("job.yaml", "topics: [a]\nspark:\n", "a table of Spark's settings (spark.master: local[2]), not nothing"),
+        ("job.yaml", "topics: [a]\nspark:\n", "a mapping of Spark settings (spark.master: local[2]), not nothing"),
         (
             "job.yaml",
             "spark: {spark.jars: [a]}\n",
@@ -109,9 +109,9 @@ def test_a_registrys_user_in_the_environment_is_of_jobs_with_a_registry() -> Non
     assert "no answer to metadata from the cluster at localhost:1" in result.stderr
     by_registry = ("--value", "avro", "--registry", "http://localhost:1")
     result = command("tables", "--topics", "t", *unreachable, *by_registry, BARNABAS_REGISTRY_USER="me")
-    assert "registry_user is NAME:SECRET" in result.stderr
+    assert "registry_user must be NAME:SECRET" in result.stderr
     result = command("tables", "--topics", "t", *unreachable, "--registry-user", "me:secret")
-    assert "registry_user is NAME:SECRET, for a registry" in result.stderr
+    assert "registry_user must be NAME:SECRET, and needs a registry" in result.stderr
 
 
 def test_sparks_settings_are_written_as_spark_has_them() -> None:
@@ -138,7 +138,7 @@ def test_upkeep_that_meets_a_commit_at_its_first_look_is_one_line(
     result = command("maintain", "--to", str(tmp_path), "--into", "delta", "--table", "orders")
     assert result.exit_code == 1
     assert result.stderr == (
-        "barnabas-pipeline: another commit came between, nothing is lost, start it again: lake.orders: the head moved\n"
+        "barnabas-pipeline: another commit interfered; nothing is lost, start it again: lake.orders: the head moved\n"
     )
 
 
@@ -175,7 +175,7 @@ def test_what_spark_says_becomes_one_sentence(said: str, line: str) -> None:
 
 def test_a_full_disk_without_a_job_is_one_sentence() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    assert str(as_pipeline_error(full)).startswith("no space left for the table; make room")
+    assert str(as_pipeline_error(full)).startswith("no space left for the table; free some space")
 
 
 def produce(cluster: RunningCluster, topic: str, values: list[bytes]) -> None:

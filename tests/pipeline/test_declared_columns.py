@@ -66,7 +66,7 @@ def test_each_type_is_the_same_in_a_table_that_was_given_it(table_format: str, t
         ({"price": "decimal(12,2)"}, "column price of table orders is double, the job declares decimal"),
         ({"id": "double"}, "column id of table orders is long, the job declares double: a column keeps its type"),
         ({"at": "timestamp"}, "column at of table orders is struct, the job declares timestamp"),
-        ({"ID": "long"}, "has a column id, from which the declared ID differs in case only: declare it as id"),
+        ({"ID": "long"}, "has a column id, from which the declared ID differs only in case: declare it as id"),
     ],
 )
 def test_a_declared_column_that_the_table_has_otherwise_is_refused(
@@ -116,5 +116,5 @@ def test_a_table_that_is_full_has_no_room_for_a_declared_column(
     world.options["columns"] = {"id": "long"}
     world.run()
     world.options["columns"] = {"more": "long"}
-    with pytest.raises(TableError, match="table orders has no room for column more: its 2 columns are full"):
+    with pytest.raises(TableError, match="table orders can't have the column more: its 2 columns are full"):
         world.start()

@@ -1,4 +1,4 @@
-"""Every record once, whatever dies, and whoever else runs."""
+"""Every record once, whichever process dies, and whatever else runs."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_topic_made_anew_is_noticed(world: World) -> None:
     world.cluster.logs.clear()
     world.cluster.topic_ids["orders"] = "another"
     world.cluster.produce("orders", 0, (b"anew", b"1"))
-    with pytest.raises(TableError, match="topic orders was deleted and made again"):
+    with pytest.raises(TableError, match="topic orders was deleted and recreated"):
         world.start()
     world.options["recreated"] = "append"
     world.run()
@@ -204,22 +204,22 @@ def test_a_batch_of_nothing_but_dead_letters(world: World) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [
-        ({}, {"mode": "upsert"}, "was made by a job with mode append, this one says upsert"),
-        ({"mode": "upsert"}, {"mode": "append"}, "was made by a job with mode upsert, this one says append"),
-        ({}, {"value": "json"}, "was made by a job with value raw, this one says json"),
+        ({}, {"mode": "upsert"}, "was made by a job with mode append, this one has upsert"),
+        ({"mode": "upsert"}, {"mode": "append"}, "was made by a job with mode upsert, this one has append"),
+        ({}, {"value": "json"}, "was made by a job with value raw, this one has json"),
         (
             {"value": "json"},
             {"value": "avro", "registry": "http://localhost:1"},
-            "was made by a job with value json, this one says avro",
+            "was made by a job with value json, this one has avro",
         ),
-        ({"value": "json"}, {"keep_raw": True}, "has no column _value: it was made by a job of another kind"),
-        ({}, {"partition_by": "day"}, "is partitioned by none, the job says day"),
+        ({"value": "json"}, {"keep_raw": True}, "has no column _value: it was created by a job of another kind"),
+        ({}, {"partition_by": "day"}, "is partitioned by none, the job by day"),
         (
             {"partition_by": "bucket(4)"},
             {"partition_by": "bucket(8)"},
-            r"is partitioned by bucket\(4\), the job says bucket\(8\)",
+            r"is partitioned by bucket\(4\), the job by bucket\(8\)",
         ),
-        ({"partition_by": "hour"}, {"partition_by": "none"}, "is partitioned by hour, the job says none"),
+        ({"partition_by": "hour"}, {"partition_by": "none"}, "is partitioned by hour, the job by none"),
     ],
 )
 def test_a_job_of_another_kind_does_not_touch_the_table(

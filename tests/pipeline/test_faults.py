@@ -28,7 +28,7 @@ class Job:
         self._into = into
 
     def start(self, *arguments: str) -> JobProcess:
-        """Until it is told to stop."""
+        """Run until stopped."""
         fixed = ("--bootstrap-servers", self._topics.bootstrap, "--topics", self._topic, "--into", self._into)
         to = ("--to", str(self._directory / "lake"), "--trigger-ms", "200")
         return JobProcess(self._directory / "job", "tables", *fixed, *to, *LOCAL, *arguments)
@@ -82,7 +82,7 @@ def test_a_topic_made_again_while_the_job_is_down(topics: Topics, tmp_path: Path
     topics.fill("anew", numbered(100, 130))
     code, (line,) = job.run()
     assert code == 1
-    assert "topic anew was deleted and made again since its table's last batch" in line
+    assert "topic anew was deleted and recreated since its table's last batch" in line
     assert "--recreated append" in line
     assert job.run("--recreated", "append") == (0, [])
     assert job.values() == numbered(0, 50) + numbered(100, 130)
@@ -100,7 +100,7 @@ def test_a_topic_made_again_while_the_job_runs(topics: Topics, tmp_path: Path) -
         assert process.end() == 1
         (line,) = last_words(process)
         assert "anew-under-way" in line
-        assert "made again" in line or "is gone" in line
+        assert "recreated" in line or "is gone" in line
     assert job.values() == numbered(0, 50)
 
 

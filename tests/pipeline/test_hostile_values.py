@@ -1,4 +1,4 @@
-"""Values and timestamps that nobody wants: a dead letter each, or a row, and never the end of the job."""
+"""Harmful values and timestamps: a dead letter each, or a row, and never the end of the job."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_more_columns_in_a_batch_than_a_table_can_have(
 
 
 def test_the_last_column_that_a_table_can_have(table_format: str, tmp_path: Path) -> None:
-    """The record's own are not among them, kept values neither: a task that had room told of one for ever."""
+    """The record's own are not among them, kept values neither: a task that had space left reported one forever."""
     first = json.dumps({f"c{each}": each for each in range(999)}).encode()
     rows, dead = outcome(tmp_path, table_format, [first, b'{"one": 1}', b'{"two": 2}'], keep_raw=True)
     assert [len(row) for row in rows.values()] == [999 + 1, 1 + 1]  # with `_value`

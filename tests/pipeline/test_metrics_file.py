@@ -1,4 +1,4 @@
-"""The figures' file: what is wrong with it is told before a job starts, and is no reason to end one."""
+"""The figures' file: an error in it is reported before a job starts, and is no reason to end one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_write_that_fails_later_is_one_warning(tmp_path: Path, caplog: pytest.
         metrics.write(FIGURES)
         metrics.write(FIGURES)
     assert len(caplog.records) == 1
-    assert "the metrics file is not written" in caplog.text
+    assert "the metrics file can't be written" in caplog.text
     place.mkdir()
     metrics.write(FIGURES)
     assert [each.name for each in place.iterdir()] == ["metrics.json"]

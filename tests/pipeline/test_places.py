@@ -58,6 +58,6 @@ def test_who_names_partitions_names_them_all(offsets: str, message: str) -> None
     options = {"kafka.bootstrap.servers": "x:1", "subscribePattern": "[a-z]", "startingOffsets": offsets}
     with pytest.raises(WrongOption, match=message):
         begins(options, EXTENTS)
-    with pytest.raises(WrongOption, match="has to be 'error' or 'earliest'"):
+    with pytest.raises(WrongOption, match="must be 'error' or 'earliest'"):
         begins({**options, "startingOffsetsOfUnnamed": "latest"}, EXTENTS)
     assert begins({**options, "startingOffsetsOfUnnamed": "earliest"}, EXTENTS)["a"] == {0: 5, 1: 6}

@@ -127,7 +127,7 @@ def test_a_topic_made_again_while_it_is_read(client: KafkaClient, topics: Topics
     topics.delete("swapped")
     topics.create("swapped")
     topics.fill("swapped", [b"new"] * 5)
-    with pytest.raises(DataLost, match="topic swapped was deleted and made again"):
+    with pytest.raises(DataLost, match="topic swapped was deleted and recreated"):
         read(client, wanted)
     losses: list[Loss] = []
     assert read(client, wanted, losses.append) == []

@@ -437,7 +437,7 @@ def test_who_may_read_and_where_a_registry_is(around: Surroundings, monkeypatch:
         decoded(around.registry.url, value=unknown)
     # The host without the path is no registry: good records must not become dead letters.
     with pytest.raises(
-        RegistryError, match="is no schema registry of Confluent's kind: it does not know /schemas/types"
+        RegistryError, match="is not a Confluent-compatible schema registry: it does not know /schemas/types"
     ):
         decoded(around.registry.url.removesuffix("/apis/ccompat/v7"))
     # This registry has ids and no GUIDs; a header may have either.

@@ -186,7 +186,7 @@ def test_a_target_that_someone_else_wrote_to(cluster: RunningCluster, monkeypatc
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     producer.produce("theirs", b"foreign", partition=1)
     producer.flush(60)
-    with pytest.raises(ReplayError, match="someone else wrote to it, or the source changed"):
+    with pytest.raises(ReplayError, match="another program wrote to it, or the source changed"):
         run_replay(job, lambda _: None)
 
 
@@ -203,12 +203,12 @@ def test_a_source_that_was_made_again_while_a_replay_was_cut_short(
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_topics([source])[source].result(60)
     make(cluster.bootstrap, source, partitions)
-    with pytest.raises(ReplayError, match=rf"{source} was deleted and made again since .*: to begin anew"):
+    with pytest.raises(ReplayError, match=rf"{source} was deleted and recreated since .*: to start over"):
         run_replay(job, lambda _: None)
 
 
 def interrupting(bootstrap: str, after: int) -> type[Writer]:
-    """A writer beside which someone else writes one record, before the replay's `after`-th or behind its last."""
+    """A writer beside which another program writes one record, before the replay's `after`-th or behind its last."""
 
     class Interrupted(Writer):
         count = 0
@@ -237,7 +237,7 @@ def interrupting(bootstrap: str, after: int) -> type[Writer]:
 def test_someone_who_writes_to_the_target_meanwhile_is_noticed(
     cluster: RunningCluster, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or what an earlier run wrote and saw not acknowledged: the target had a record too many, and nobody was told."""
+    """Or what an earlier run wrote and saw not acknowledged: the target had a record too many, without an error."""
     source = f"alone-{after}"
     make(cluster.bootstrap, source)
     fill(cluster.bootstrap, source, 90)
@@ -245,7 +245,9 @@ def test_someone_who_writes_to_the_target_meanwhile_is_noticed(
         bootstrap_servers=cluster.bootstrap, target=f"beside-{after}", source_topic=source, create=PARTITIONS
     )
     monkeypatch.setattr(running, "Writer", interrupting(cluster.bootstrap, after))
-    with pytest.raises(ReplayError, match=rf"partition 1 of beside-{after} is at offset \d+, .* someone else writes"):
+    with pytest.raises(
+        ReplayError, match=rf"partition 1 of beside-{after} is at offset \d+, .* another program writes"
+    ):
         run_replay(job, lambda _: None)
     assert Path(job.state_path).exists()
 
@@ -325,7 +327,7 @@ def test_a_target_that_lacks_partitions_leaves_no_state_and_may_gain_them(
 
 
 def test_large_records(cluster: RunningCluster) -> None:
-    """librdkafka's producer refused them by its own default; what the topic refuses is told in one line."""
+    """librdkafka's producer refused them by its own default; what the topic refuses is reported in one line."""
     make(cluster.bootstrap, "large", 1)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     takes_more = ConfigEntry("max.message.bytes", "8000000", incremental_operation=AlterConfigOpType.SET)
@@ -372,7 +374,7 @@ def test_a_state_that_cant_be_written_or_read_is_one_line(cluster: RunningCluste
     with pytest.raises(ReplayError, match=r"can't be read: Is a directory$"):
         run_replay(replace(job, state=str(tmp_path)), lambda _: None)
     (tmp_path / "state").write_bytes(b"\xff\xfe")
-    with pytest.raises(ReplayError, match=r"is no state of a replay, or damaged$"):
+    with pytest.raises(ReplayError, match=r"is not the state of a replay, or is damaged$"):
         run_replay(replace(job, state=str(tmp_path / "state")), lambda _: None)
 
 
@@ -397,9 +399,9 @@ def test_a_cluster_that_is_gone_is_one_line(
     monkeypatch.setattr(target, "_TIMEOUT_SECONDS", 2.0)
     writer = Writer("127.0.0.1:1", "gone", {0: 0})
     writer.write(0, SourceRecord(0, 0, 1_700_000_000_000, None, b"v", ()))
-    with pytest.raises(ReplayError, match=r"not written to gone: .*Connection refused.*; run again to go on"):
+    with pytest.raises(ReplayError, match=r"not written to gone: .*Connection refused.*; run again to continue"):
         writer.finish()
-    with pytest.raises(ReplayError, match=r"topic gone can't be made in the cluster at 127\.0\.0\.1:1: .*Timed out"):
+    with pytest.raises(ReplayError, match=r"topic gone can't be created in the cluster at 127\.0\.0\.1:1: .*Timed out"):
         target.create_topic("127.0.0.1:1", "gone", 1)
     assert target.retention_ms("127.0.0.1:1", "gone") is None
     with pytest.raises(PipelineError, match="the last records of gone can't be read from"):
@@ -440,5 +442,5 @@ def test_a_table_without_whole_records_is_refused(cluster: RunningCluster, tmp_p
     replay = ReplayJob(
         bootstrap_servers=cluster.bootstrap, target="x", table="decoded", format="parquet", to=str(tmp_path / "lake")
     )
-    with pytest.raises(ReplayError, match="has no column _value: a replay needs records whole"):
+    with pytest.raises(ReplayError, match="has no column _value: a replay needs complete records"):
         run_replay(replay, lambda _: None)

@@ -66,4 +66,4 @@ def test_what_is_no_time_is_told(text: str, tmp_path: Path) -> None:
     arguments = ["replay", "--target", "copy", "--source-topic", "orders", "--job", str(tmp_path / "job.yaml")]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 1
-    assert "is no time: 2026-11-22T10:00, or milliseconds since 1970" in result.output
+    assert "is not a time: use 2026-11-22T10:00 or milliseconds since 1970" in result.output

@@ -97,7 +97,7 @@ def test_a_header_without_a_name_is_refused(header: Any, produced: list[tuple[An
     ],
 )
 def test_headers_of_another_type_are_refused_before_anything_is_written(kind: DataType) -> None:
-    with pytest.raises(WrongOption, match=r"column 'headers' is of type .*, and has to be of array<struct<key:string,"):
+    with pytest.raises(WrongOption, match=r"column 'headers' is of type .*, and must be of array<struct<key:string,"):
         BatchWriter(options(), schema(headers=kind))
 
 
@@ -127,7 +127,7 @@ def test_a_cluster_that_is_gone_is_one_line_and_nothing_on_stderr(capfd: pytest.
 def test_a_loss_topic_that_is_gone_is_one_line_and_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     settings = ClientSettings((("127.0.0.1", 1),), api_timeout_ms=500)
     lost = Loss("orders", "id", 0, 1, 2, LossReason.RETENTION)
-    with pytest.raises(RequestRefused, match=r"can't be written down .*: .* Connection refused") as error:
+    with pytest.raises(RequestRefused, match=r"can't be recorded .*: .* Connection refused") as error:
         write_losses(settings, "losses", [lost])
     assert "\n" not in str(error.value)
     assert capfd.readouterr().err == ""

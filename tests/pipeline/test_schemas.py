@@ -189,7 +189,7 @@ def test_protobuf_by_file(tmp_path: Path) -> None:
         ProtobufFileDecoder(str(proto), "Nothing")
     with pytest.raises(ProtobufSchemaError, match=r"does not compile: barnabas_value.proto:1:9: "):
         compile_schema("message {")
-    with pytest.raises(ProtobufSchemaError, match="no path inside"):
+    with pytest.raises(ProtobufSchemaError, match="not a path inside"):
         compile_schema(MONEY, (("../../etc/passwd", ""),))
 
 
@@ -246,7 +246,7 @@ def test_protobuf_that_imports_what_no_subject_has(fake: FakeRegistry) -> None:
     ("value", "kind", "text", "reason"),
     [
         ("avro", "AVRO", '"string"', "schema 1: a table needs an Avro record with fields"),
-        ("avro", "AVRO", "{", "schema 1: this is no Avro schema: "),
+        ("avro", "AVRO", "{", "schema 1: this is not an Avro schema: "),
         ("avro", "JSON", "{}", "schema 1 is JSON, not AVRO"),
         (
             "protobuf",
@@ -255,7 +255,7 @@ def test_protobuf_that_imports_what_no_subject_has(fake: FakeRegistry) -> None:
             "schema 1: this Protobuf schema does not compile: barnabas_value.proto:1:",
         ),
         ("protobuf", "PROTOBUF", 'import "no.proto";', "schema 1: this Protobuf schema does not compile: no.proto: "),
-        ("json", "JSON", "{", "schema 1: this is no JSON Schema: "),
+        ("json", "JSON", "{", "schema 1: this is not a JSON Schema: "),
     ],
 )
 def test_a_schema_that_no_table_can_be_made_of_is_told_and_read_once(
@@ -290,7 +290,7 @@ def test_an_id_that_nobody_knows_is_asked_for_now_and_then(fake: FakeRegistry, m
 
 def test_what_is_no_registry_is_told_from_one_without_the_schema(fake: FakeRegistry) -> None:
     fake.codes = False
-    with pytest.raises(RegistryError, match=r"no schema registry of Confluent's kind: .* is a path missing"):
+    with pytest.raises(RegistryError, match=r"not a Confluent-compatible schema registry: .* is a path missing"):
         Registry(fake.url).schema(1)
     fake.types = ["AVRO"]
     with pytest.raises(MisfitError, match="the registry has no schema with id 1"):
@@ -327,7 +327,7 @@ def test_a_schemas_guid_before_a_value_or_in_its_header(fake: FakeRegistry) -> N
     fake.subjects = {f"/schemas/guids/{guid}": {"schema": json.dumps(ORDER_1)}}
     decoder = AvroDecoder(Registry(fake.url))
     payload = avro(1, ORDER_1, {"id": 0, "item": None})[5:]
-    assert payload[0] == 0  # nothing that a value alone could be told by
+    assert payload[0] == 0  # nothing by which a value alone could be recognized
     header = b"\1" + guid.bytes
     assert decoder.decode(payload, header).value == {"id": 0, "item": None}
     assert decoder.decode(header + payload, None).value == {"id": 0, "item": None}

@@ -150,7 +150,7 @@ def test_a_topic_made_again_is_not_taken_for_the_old_one(spark: SparkSession, to
         stream(spark, topics, tmp_path, **options)
     topics.create("again")
     topics.fill("again", values(7, 100))
-    with pytest.raises(PySparkException, match="topic again was deleted and made again"):
+    with pytest.raises(PySparkException, match="topic again was deleted and recreated"):
         stream(spark, topics, tmp_path, **options)
     rows = stream(spark, topics, tmp_path, failOnDataLoss="false", **options)
     assert [(row.offset, row.value) for row in rows] == list(enumerate(values(7, 100)))

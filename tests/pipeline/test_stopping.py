@@ -1,4 +1,4 @@
-"""The command is told to end in the middle of a batch: it ends at once, and Java prints no stack."""
+"""The command gets SIGTERM in the middle of a batch: it ends at once, and Java prints no stack."""
 
 from __future__ import annotations
 

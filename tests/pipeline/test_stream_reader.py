@@ -133,7 +133,7 @@ def test_available_now_and_a_trigger_that_reads_all_put_nothing_off(client: type
 
 
 def test_a_loss_is_not_put_off(client: type[FakeClient], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be told, and recorded, again at every try."""
+    """Otherwise it would be reported, and recorded, again at every attempt."""
     lost = Loss("orders", "id", 0, 100, 120, LossReason.RETENTION)
     monkeypatch.setattr(stream, "judge_losses", lambda options, losses: None)
     query = PutOff(client)

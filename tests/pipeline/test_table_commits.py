@@ -81,7 +81,9 @@ def test_a_topic_made_anew_with_fewer_partitions_that_then_grows(table_format: s
 
 
 def lose_the_answer(patches: pytest.MonkeyPatch, table: Table, then: Callable[[], object] = lambda: None) -> list[str]:
-    """The table's next commit is made, and told as a conflict; `then` is called in between. It is in the list then."""
+    """The table's next commit is made, and reported as a conflict; `then` is called in between. It is in the list
+    then.
+    """
     lost: list[str] = []
 
     def losing(name: str, earnest: Any, error: Exception, ours: Callable[..., bool] = lambda *_: True) -> Any:

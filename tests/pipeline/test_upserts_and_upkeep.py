@@ -52,7 +52,7 @@ def test_the_newest_of_each_key(table_format: str, partition_by: str, tmp_path: 
     assert {row["key"]: row["value"] for row in world.rows("users")} == latest(cluster)
     assert len(world.rows("users")) == len(latest(cluster))
     reasons = {row["reason"] for row in world.rows("users__dead_letters")}
-    assert reasons == {"the record has no key, the table is by key"}
+    assert reasons == {"the record has no key, but the table is keyed"}
     assert len(world.rows("users__dead_letters")) == 5
 
 

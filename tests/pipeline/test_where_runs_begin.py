@@ -1,4 +1,4 @@
-"""Where a run begins, and with what: nothing between two runs is passed over, nobody's dead letters are another's."""
+"""Where a run begins, and with what: nothing between two runs is skipped, and dead letters stay with their run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a task on a disk that is full: the cause is told, and no file is left that nobody names."""
+"""Files of a task on a full disk: the cause is reported, and no unnamed file is left."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def submitted(trial: Trial) -> list[str]:
 
 
 def deployed(trial: Trial) -> list[str]:
-    """The driver as a Deployment, tailing: executor and driver killed, then a rollout; nobody starts anything."""
+    """The driver as a Deployment, tailing: executor and driver killed, then a rollout; nothing is started by hand."""
     trial.produce("deployed", 1)
     with _kustomized(trial, "deployed"), _steady_records(trial, "deployed"):
         seconds = trial.wait_for_rows("deployed", 1)

@@ -37,7 +37,7 @@ class Consumer:
         self.forget()
 
     def forget(self) -> None:
-        """It begins anew, and knows of nothing."""
+        """It starts over without any state."""
         self.member_id = ""
         self.generation_id = -1
         self.joined: JoinGroupResponse | None = None
@@ -198,7 +198,7 @@ class Consumer:
 
 
 def committed(world: World, request_id: int) -> bool | None:
-    """Whether a commit was acknowledged; None while nobody knows."""
+    """Whether a commit was acknowledged; None while unknown."""
     answer = world.answers.get(request_id)
     if answer is None:
         return None

@@ -1,4 +1,4 @@
-"""One of the three logstores: a core of production over a model disk, its streams, and what it has been told."""
+"""One of the three logstores: a core of production over a model disk, its streams, and what it has received."""
 
 from __future__ import annotations
 

@@ -353,7 +353,7 @@ class Trio:
                 )
 
     def check_members(self) -> None:
-        """I1, I2: whoever may lead has everything that is committed."""
+        """I1, I2: every replica that may lead has everything that is committed."""
         for node_id in self.isr:
             node = self.nodes[node_id]
             if node.core is not None:

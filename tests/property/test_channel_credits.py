@@ -1,4 +1,4 @@
-"""Credits: whatever streams come, go and ask, what is outstanding stays bounded and nobody waits for ever."""
+"""Credits: with any sequence of streams, what is outstanding stays bounded and no stream waits forever."""
 
 from __future__ import annotations
 

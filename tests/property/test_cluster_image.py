@@ -1,4 +1,4 @@
-"""Whoever is told of changes, partition by partition, knows what is told to whoever asks for everything."""
+"""A member that receives changes, partition by partition, has the same state as one that receives everything."""
 
 from __future__ import annotations
 

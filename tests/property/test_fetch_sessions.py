@@ -41,7 +41,7 @@ class Log:
 
 @dataclass
 class Cluster:
-    """One logstore with logs of records that nobody reads, and a purgatory pod that sees all."""
+    """One logstore with logs whose records are not read, and a purgatory pod that sees all."""
 
     world: World
     ids: dict[str, bytes] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Consumer:
                 assert bool(seen.error_code) == bool(expected.error_code)
                 continue
             if seen.log_start_offset != expected.log_start_offset:
-                # Told later when there is nothing else to tell, and where it is none of this consumer's business.
+                # Sent later if there is nothing else to send, or if this consumer does not need it.
                 assert seen.log_start_offset < expected.log_start_offset <= asked[key]
                 seen = seen._replace(log_start_offset=expected.log_start_offset)
             assert seen == expected, key

@@ -302,7 +302,7 @@ class Model:
             self.world.turn()
 
     def _lead(self, partition: int, node_id: int, is_told: object) -> None:
-        """Another leader, or the same one after a restart; the gateway may not have been told yet."""
+        """Another leader, or the same one after a restart; the gateway may not know yet."""
         self.leaders[partition] = node_id
         self.epochs[partition] += 1
         self.led_since[partition] = self.epochs[partition]

@@ -1,6 +1,7 @@
 """A group whose members come, go, crash and come back, over a log that commits late, refuses and changes hands, keeps
-its word (I13): a partition has one owner in a generation, nobody is told a share that is not stored, no reader sees an
-offset go back, what was acknowledged is found again, everybody is answered, and no group is stuck or left behind.
+its word (I13): a partition has one owner in a generation, no member gets an assignment that is not stored, no reader
+sees an offset go back, what was acknowledged is found again, every call is answered, and no group is stuck or left
+behind.
 
 `pytest --hypothesis-profile=deep tests/property/test_groups.py` looks for longer.
 """
@@ -71,7 +72,7 @@ class Groups(RuleBasedStateMachine):
         self.consumers = [Consumer(self.world, *each) for each in CONSUMERS]
         self.world.on_answer = self.on_answer
         self.owners: dict[tuple[int, int, str], str] = {}
-        """Who was told to own a partition, by the group's life, generation and partition."""
+        """The owner of each partition in the answers to members, by the group's life, generation and partition."""
         self.next_offset = 0
         self.sent_commits: dict[int, SentCommit] = {}
         """By request."""
@@ -82,7 +83,7 @@ class Groups(RuleBasedStateMachine):
         self.floors: dict[int, int] = {}
         """What has been acknowledged or read of each partition."""
 
-    # --- what is told -------------------------------------------------------------------------------------------------
+    # --- answers -------------------------------------------------------------------------------------------------
 
     def committed_entries(self) -> Iterator[Entry]:
         """What the committed part of the log says, in order."""
@@ -92,7 +93,7 @@ class Groups(RuleBasedStateMachine):
             yield from entries_of(batch)
 
     def on_answer(self, request_id: int) -> None:
-        """What is told has to be true when it is told, whenever it is read."""
+        """Every answer must be true when it is given, whenever it is read."""
         answer = self.world.answers[request_id]
         if not answer.body:
             return

@@ -105,7 +105,7 @@ def old_epochs_may_fetch(patch: pytest.MonkeyPatch) -> None:
 
 
 def shrinks_at_once(patch: pytest.MonkeyPatch) -> None:
-    """KIP-497: whoever is about to leave the ISR may be elected until the controller has committed that."""
+    """KIP-497: a member that is about to leave the ISR may be elected until the controller has committed that."""
 
     def maximal(self: InSyncReplicas) -> tuple[int, ...]:
         return self.committed if self.pending is None else self.pending.members

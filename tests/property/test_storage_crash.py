@@ -171,7 +171,7 @@ class Run:
         self.disk.lose_power(self.random)
 
     def kill(self) -> None:
-        """End the process: effects under way may be done or not, and nobody hears of it."""
+        """End the process: effects in progress may be done or not, without a report."""
         for effect in self.under_way:
             if self.random.random() < 0.5:
                 execute(self.disk, effect)

@@ -1,7 +1,7 @@
 """A disk that runs full and has room again, at any moment of any history: the log is what is written, no more, no less.
 
 The runs are those of the crash test, on a disk whose capacity comes and goes. What finds no room is taken back; at the
-end of each life the log is opened anew and compared, after a crash or without one.
+end of each life the log is opened again and compared, after a crash or without one.
 """
 
 from __future__ import annotations

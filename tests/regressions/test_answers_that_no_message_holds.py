@@ -1,9 +1,9 @@
-"""Three members joined a group, each with a subscription of 90 MiB, which a request may have. The leader was to be told
-all of them in its generation: more than a message of the data channel holds. The gateway's end of the stream broke by
-it, and with it every call of every group that was on it; the leader came again, and it broke again.
+"""Three members joined a group, each with a subscription of 90 MiB, which a request may have. The leader's answer had
+to contain all of them in its generation: more than a message of the data channel holds. The gateway's end of the stream
+broke by it, and with it every call of every group that was on it; the leader came again, and it broke again.
 
-An answer that no message holds is UNKNOWN_SERVER_ERROR, to whoever asked for it and to nobody else. And several large
-ones of one turn are several messages.
+An answer that no message holds is UNKNOWN_SERVER_ERROR, only for its own caller. And several large ones of one turn are
+several messages.
 """
 
 from __future__ import annotations

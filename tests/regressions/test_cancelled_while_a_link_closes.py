@@ -1,8 +1,8 @@
 """Who is cancelled while it waits for a link to close is cancelled.
 
-A logstore whose last directory failed closed the links to its leaders, as it follows nobody any more, and in the same
-moment ended all that it was doing. `StreamLink.close` took the cancellation of its caller for that of its own task and
-swallowed it: the caller waited for news for ever, and the process, of no use and without a lease, never ended.
+A logstore whose last directory failed closed the links to its leaders, as it follows no leader any more, and in the
+same moment ended all that it was doing. `StreamLink.close` took the cancellation of its caller for that of its own task
+and swallowed it: the caller waited for news for ever, and the process, of no use and without a lease, never ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A segment that waits for a flush is not cleaned, also when all its records are durable.
 
-Recovery seals the last segment that it takes on trust anew and has it flushed. The cleaner put another one in its place
-first, the flush did not find its files, and took the directory offline.
+Recovery seals the last segment that it trusts again and has it flushed. The cleaner replaced it first, the flush did
+not find its files, and took the directory offline.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from tests.unit.controller.cluster import Cluster, create, delete
 
 
 def test_a_request_that_changes_nothing_names_a_revision_that_gateways_reach() -> None:
-    """After a restart, creating a topic that exists took all of its timeout: members are not told of a gateway's
-    registration, so no gateway ever reached the revision that the answer named."""
+    """After a restart, creating a topic that exists took all of its timeout: a gateway's registration is not sent to
+    members, so no gateway ever reached the revision that the answer named."""
     cluster = Cluster()
     controller = cluster.controller()
     cluster.logstore(1)

@@ -1,4 +1,4 @@
-"""A log that is damaged at rest ends earlier than it did, and whoever has it says that it may lack records.
+"""A log that is damaged at rest ends earlier than it did, and its logstore reports that it may lack records.
 
 A logstore is killed, and while it is down a bit flips in its log. Its start finds the batch that does not add up, and
 drops it with all that follows, committed records among them. The boot is the same and so the page cache survived: it
@@ -34,7 +34,7 @@ def started(disk: DiskModel) -> LogDirectory:
 
 
 def a_log_of_two_batches(disk: DiskModel) -> None:
-    """And whoever wrote it is killed."""
+    """A log of two batches whose writer was killed."""
     directory = started(disk)
     execute(disk, directory.trust())
     log = directory.create(TOPIC_PARTITION, bytes(15) + b"1", TopicConfig())

@@ -1,4 +1,4 @@
-"""A log directory that is offline when a logstore starts hides its partitions: they are not made anew elsewhere.
+"""A log directory that is offline when a logstore starts hides its partitions: they are not recreated elsewhere.
 
 They were, empty, in a sound directory: consumers found no records, producers began at offset 0, and once the disk was
 back the logstore refused to start with one partition in two places.

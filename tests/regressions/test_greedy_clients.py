@@ -22,7 +22,7 @@ def feed(client: Client, data: bytes) -> None:
 
 
 def test_thousands_of_pipelined_requests_leave_other_clients_their_turn() -> None:
-    """They were all answered in one turn; for seconds nobody else was, and the streams to the logstores broke."""
+    """They were all answered in one turn; for seconds no other client was, and the streams to the logstores broke."""
     world = World()
     flood, other = world.client(), world.client()
     feed(flood, metadata_frames(flood, 2000))
@@ -85,7 +85,7 @@ def test_a_client_that_pipelines_fetches_leaves_memory_to_others() -> None:
 
 
 def test_memory_of_a_client_that_never_reads_is_free_once_it_counts_as_free() -> None:
-    """The connection was closed "once all is sent", so the host kept its answers, which nobody counted any more."""
+    """The connection was closed "once all is sent", so the host kept its answers, which were not counted any more."""
     world = World(fetch_memory_bytes=8 * MEBIBYTE)
     stalled = [world.client() for _ in range(3)]
     for client in stalled:

@@ -1,6 +1,6 @@
-"""A log directory that `log.dirs` lacks after a restart is missed: its partitions are offline, not made anew.
+"""A log directory that `log.dirs` lacks after a restart is missed: its partitions are offline, not recreated.
 
-They were made anew in another directory, empty, and the status was healthy; with the directory back the logstore
+They were recreated in another directory, empty, and the status was healthy; with the directory back the logstore
 refused to start with one partition in two places.
 """
 

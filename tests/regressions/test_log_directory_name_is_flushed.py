@@ -1,4 +1,4 @@
-"""The name of a log directory is flushed at every start: whoever made it may have been killed before he did.
+"""The name of a log directory is flushed at every start: the process that created it may have been killed before.
 
 Directories that were there were never flushed, and the service makes them itself when it locks them: a power cut some
 days after the first start could take all of them, flushed records and all.

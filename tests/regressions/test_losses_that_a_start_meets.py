@@ -6,9 +6,10 @@ which was no more than the end of the process; the next one in the same boot kne
 could be elected. The same where a flush failed after something else had failed in that directory; and where a log was
 found to end before what had been flushed of it, had lost the file that says whose it is, or was gone as a whole.
 
-And what costs nothing is not said. A process that dies within a write leaves a part of a batch that nobody was told of.
-Were that a reason for doubt, a logstore that is killed would have no vote on who leads: of two in-sync replicas one
-lost its power, the other was killed within a write, and both were doubtful; the first was elected, without its records.
+And what costs nothing is not said. A process that dies within a write leaves a part of a batch that was never
+acknowledged. Were that a reason for doubt, a logstore that is killed would have no vote on who leads: of two in-sync
+replicas one lost its power, the other was killed within a write, and both were doubtful; the first was elected, without
+its records.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A produce was parked at a leader that died, and its topic was deleted before anybody else could lead it.
 
-Nobody was left to end the epoch: the dead leader says nothing, and the topic had no newer epoch in the metadata, as it
+Nothing was left to end the epoch: the dead leader says nothing, and the topic had no newer epoch in the metadata, as it
 was not there any more. The produce waited until its timeout, however long that was.
 """
 

@@ -1,4 +1,4 @@
-"""A partition that a logstore had no room for is told again: it was made only when leaders changed, if ever.
+"""A partition that a logstore had no room for is sent again: it was created only when leaders changed, if ever.
 
 Its topic had a leader by the metadata, and every client of it waited until the logstore was restarted.
 """
@@ -17,7 +17,7 @@ FAILED = "partition events-1 failed on logstore 1: KAFKA_STORAGE_ERROR"
 
 
 def refused(cluster: Cluster, controller: ControllerNode, logstore: FakeLogstore) -> list[LeaderAndIsr]:
-    """Have the logstore answer that there is no disk for `events-1`; what it was told of leaders."""
+    """Have the logstore answer that there is no disk for `events-1`; what it was sent about leaders."""
     (topic,) = controller.core.image.topics.values()
     failed = [PartitionError(topic.topic_id, 1, ErrorCode.KAFKA_STORAGE_ERROR)]
     told = []

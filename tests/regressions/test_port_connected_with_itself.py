@@ -13,7 +13,7 @@ from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Nobody listens on it, and whoever connects to it gets it as his own port, too."""
+    """A port without a listener; a client that connects to it gets it as its own port, too."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         free: int = probe.getsockname()[1]

@@ -15,7 +15,7 @@ async def test_connections_go_to_processors_that_serve(gateway: Gateway) -> None
     """It waited for that process to load all its modules, for seconds on a busy machine, with another one idle."""
     killed, _ = gateway.children
     os.kill(killed.pid, signal.SIGKILL)
-    # On a busy machine the other one may have been silent for a moment: then nobody serves.
+    # On a busy machine the other one may have been silent for a moment: then none serves.
     await until(
         lambda: len(gateway.children) == 2 and killed not in gateway.children and not gateway.children[1].is_silent
     )

@@ -1,5 +1,5 @@
-"""Found by a loaded machine: `barnabas up` asked one network processor which logstores it knew, and a client that came
-to another one was told that a broker did not exist.
+"""Found by a loaded machine: `barnabas up` asked one network processor which logstores it knew, and a client of another
+one got the answer that a broker did not exist.
 """
 
 from __future__ import annotations

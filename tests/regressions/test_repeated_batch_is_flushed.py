@@ -1,7 +1,7 @@
 """With flush.messages a batch that is repeated is acknowledged when it is on the disk, also when the process that wrote
 it was killed before it flushed.
 
-The new process found the batch in the log, told the producer at once that it is there, and lost it with the next power
+The new process found the batch in the log, acknowledged it to the producer at once, and lost it with the next power
 cut.
 """
 

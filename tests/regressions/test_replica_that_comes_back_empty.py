@@ -1,8 +1,9 @@
 """Found by the simulation: a replica was moved away and back while it was paused, and an empty log was elected.
 
-The leader took it into the ISR for what it had fetched before the first move. Then it woke, did as it was told in the
-meantime (StopReplica, then LeaderAndIsr), and had nothing; the leader died, and it led: everything acknowledged was
-gone. Since a replica that goes ends the leader epoch, as in KRaft, what it has fetched before is fenced.
+The leader took it into the ISR for what it had fetched before the first move. Then it woke, carried out the commands
+received in the meantime (StopReplica, then LeaderAndIsr), and had nothing; the leader died, and it led: everything
+acknowledged was gone. Since a replica that goes ends the leader epoch, as in KRaft, what it has fetched before is
+fenced.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What requests did to other brokers before anybody had authenticated, or because nobody had thought of zero.
+"""What requests did to other brokers before any authentication, or because zero was not considered.
 
-- CVE-2026-111108: Kafka allocated arrays by the count that a request told.
+- CVE-2026-111108: Kafka allocated arrays by the count in a request.
 - CVE-2026-111115: some 20 million tagged fields in one request kept Kafka busy and full.
 - CVE-2026-67235, CVE-2026-66079: RabbitMQ bounded single sizes and not their sum, and took any number of elements that
   have no bytes.

@@ -1,6 +1,6 @@
 """retention.bytes keeps that much of what DeleteRecords has left, not of what was there before.
 
-What DeleteRecords took was counted as excess once more, and records went that nobody had asked to be deleted.
+What DeleteRecords took was counted as excess once more, and records were deleted without a request.
 """
 
 from __future__ import annotations

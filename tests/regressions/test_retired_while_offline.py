@@ -1,4 +1,4 @@
-"""Segments whose files are renamed when their directory is offline already: the outcome comes, and nobody minds.
+"""Segments whose files are renamed when their directory is offline already: the outcome arrives and is ignored.
 
 The log had forgotten the effect when it went offline, and the logstore ended with an assertion.
 """

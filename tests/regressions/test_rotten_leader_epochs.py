@@ -1,4 +1,4 @@
-"""A leader epoch that rots is damage: the log ends before it, and whoever has it says that records may be lacking.
+"""A leader epoch that rots is damage: the log ends before it, and its logstore reports that records may be missing.
 
 Found by the grid of faults. All logstores were killed, and while they were down a bit flipped in one log: in the leader
 epoch of a batch, which no checksum covers. Recovery took it at its word. The log was of epoch 16 from then on, the
@@ -8,7 +8,7 @@ refused that batch, one after the other.
 
 Epochs never go back along a log. So a batch says whether the one before it can be right, and the begin of a segment
 whether the last batch of the segment before can. After a clean stop the checkpoint knows how the epochs end. Offsets
-are outside the checksum likewise, and are told in the same way.
+are outside the checksum too, and are checked in the same way.
 """
 
 from __future__ import annotations

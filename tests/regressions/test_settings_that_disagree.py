@@ -1,4 +1,4 @@
-"""What a logstore's settings say against each other, or wrongly, is told in words that lead to the line."""
+"""Inconsistent or wrong settings of a logstore are reported with words that lead to the line."""
 
 from __future__ import annotations
 

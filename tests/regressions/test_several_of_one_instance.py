@@ -1,5 +1,6 @@
-"""Of three processes that believed to be the same static member, the first was told UNKNOWN_MEMBER_ID instead of
-FENCED_INSTANCE_ID, as only the last id that an instance had had was remembered: it began anew, and put out the newest.
+"""Of three processes that believed to be the same static member, the first got UNKNOWN_MEMBER_ID instead of
+FENCED_INSTANCE_ID, as only the last id that an instance had had was remembered: it started over, and replaced the
+newest.
 """
 
 from __future__ import annotations

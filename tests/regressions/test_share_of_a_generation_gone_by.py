@@ -1,5 +1,5 @@
 """A member asked again for its share while the log was slow, and was dropped from the group before the log went on: it
-was told the share of its old generation when the new one had already given that share to somebody else.
+got the assignment of its old generation when the new one had already given that to another member.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A snapshot of producers from before the log's first segment says nothing: what followed it is in no file.
 
-A start that was broken off after it had begun a log anew left one; the next start believed it, and removed it.
+A start that was broken off after it had started a log over left one; the next start believed it, and removed it.
 """
 
 from __future__ import annotations

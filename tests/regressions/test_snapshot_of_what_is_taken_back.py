@@ -1,7 +1,7 @@
 """A snapshot of producers that a failed write has left does not outlive the batches that it tells of.
 
 The write found no room behind the snapshot. Its batches were taken back, others came in their place, and after a crash
-the snapshot was believed: it told of a batch that was never acknowledged, and nothing of the one that was.
+the snapshot was believed: it contained a batch that was never acknowledged, and nothing of the one that was.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A log that a crash has left shorter than what was deleted from it begins anew, and knows no producers then or later.
+"""A log that a crash has left shorter than what was deleted from it starts over, and knows no producers then or later.
 
 It knew none at its first start, and at the second one those of a snapshot that had been left: two answers to the same
 retry.

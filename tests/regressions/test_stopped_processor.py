@@ -1,4 +1,4 @@
-"""A processor that is there and does not run: nobody waits for it, and nothing is given to it until it runs again."""
+"""A processor that is alive but does not run: it is not waited for, and gets nothing until it runs again."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Gateway:
 async def gateway() -> AsyncIterator[Gateway]:
     gateway = Gateway()
     gateway.processors.resize(2)
-    # Those that are still being started hold nobody up, and are not counted.
+    # Those that are still being started delay no other, and are not counted.
     await until(lambda: all(each.applied_revision == 1 for each in gateway.processors._by_index.values()))
     yield gateway
     await gateway.stop()

@@ -1,7 +1,7 @@
 """Bytes without a whole batch in a segment of a log that was closed cleanly are cut, not appended over.
 
-A write that finds no room may leave a new file with a part of a batch. Its indexes could not be its own, were made
-anew, and with them the count of its bytes, which then agreed with what was found sound.
+A write that finds no room may leave a new file with a part of a batch. Its indexes could not be its own, were rebuilt,
+and with them the count of its bytes, which then agreed with what was found sound.
 """
 
 from __future__ import annotations

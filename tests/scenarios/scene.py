@@ -1,4 +1,4 @@
-"""What scenarios are told with: a small cluster without chance faults, steered by name."""
+"""The means of scenarios: a small cluster without random faults, controlled by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPIC = "orders"
 
 
 class Scene:
-    """One partition, `orders-0`, of which every logstore has a replica; a producer that speaks when told to, and a
+    """One partition, `orders-0`, of which every logstore has a replica; a producer that sends on request, and a
     consumer that polls all the time.
     """
 
@@ -35,7 +35,7 @@ class Scene:
         replica_lag_ms_max: int = REPLICA_LAG_MS_MAX,
         seed: int = 1,
     ) -> None:
-        """`configs` are the topic's own; unless told two replicas have to be in sync, where there are two."""
+        """`configs` are the topic's own; by default two replicas must be in sync, if there are two."""
         if configs is None:
             configs = {MIN_ISR: str(min(logstores, 2))}
         shape = Shape(
@@ -66,7 +66,7 @@ class Scene:
 
     @property
     def leader(self) -> LogstoreNode:
-        """Whoever etcd has for it."""
+        """The leader as etcd has it."""
         record = self.record
         return self.cluster.logstores[record.leader - 1]
 
@@ -92,7 +92,7 @@ class Scene:
         self.cluster.network.set_delay(follower.name, self.leader.name, delay_ms * MS)
 
     def cut_off(self, node: LogstoreNode, *others: Process) -> None:
-        """Nothing passes between a logstore and these; all logstores unless told."""
+        """Nothing passes between a logstore and these; by default all logstores."""
         for other in others or [each for each in self.cluster.logstores if each is not node]:
             self.cluster.network.cut(node.name, other.name)
             self.cluster.network.cut(other.name, node.name)

@@ -1,4 +1,4 @@
-"""What followers owe and are owed: the watermark waits for who is in sync, and for nobody else."""
+"""Obligations of followers: the watermark waits for those in sync, and for no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_follower_that_falls_silent_leaves_the_isr_and_comes_back() -> None:
     scene.produce("one")
     scene.until_acknowledged()
 
-    # Etcd still hears of it: nobody takes it for dead.
+    # Etcd still hears of it: it is not taken for dead.
     scene.cut_off(silent)
     scene.produce("two")
     scene.wait(500)

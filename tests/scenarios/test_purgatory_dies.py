@@ -1,4 +1,4 @@
-"""Purgatory may die at any time: the gateway asks the leader, and nobody is told of a success that nobody saw."""
+"""Purgatory may die at any time: the gateway asks the leader, and no client gets a success that did not happen."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def main() -> None:
             int(first), int(last or first), options, arguments.processes, is_shrunk=not arguments.no_shrink
         )
     else:
-        # Told to stop, it saves what it has.
+        # On SIGTERM it saves what it has.
         signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
         holds = Exploration(arguments.ledger, options, commit()).run(arguments.hours, arguments.processes)
     sys.exit(0 if holds else 1)

@@ -22,7 +22,7 @@ from tests.sim.run import Options, Outcome, simulate_job
 RERUN_EVERY = 100
 # A campaign of so many seeds has to have hit with every fault there is, and to have had drains come to all they can.
 SEEDS_FOR_EVERY_FAULT = 200
-# Processes begin anew after so many seeds: whatever a run leaves behind, it does not add up.
+# Processes are restarted after so many seeds: whatever a run leaves behind, it does not add up.
 SEEDS_PER_PROCESS = 50
 
 
@@ -68,7 +68,7 @@ class Totals:
 
     @property
     def never_hit(self) -> list[Fault | DrainStep]:
-        """Faults that the campaign was large enough to hit with, and has not; likewise what drains come to."""
+        """Faults that the campaign was large enough to hit with, and has not; and the possible results of drains."""
         if self.seeds < SEEDS_FOR_EVERY_FAULT:
             return []
         never = [fault for fault in Fault if not self.hits[fault]]

@@ -74,9 +74,9 @@ class Cluster:
         # What every client is made with.
         self.common = common = (scheduler, network, addresses, self.history)
         topics = shape.partition_counts
-        # Nobody deletes these, nor elects an unclean leader.
+        # These are never deleted, nor is an unclean leader elected for them.
         kept_topics = {topic: count for topic, count in topics.items() if topic not in shape.expendable}
-        # Where nobody makes the topic of offsets, the first request of a group does.
+        # If nothing else creates the offsets topic, the first request of a group does.
         made = shape.topics | (shape.offsets_topic if shape.groups.min_isr > 1 else {})
         self.admin = Admin("admin", *common, made)
         self.operator = Operator(

@@ -11,8 +11,8 @@ XFS promise and no more:
 - A name is durable once `flush_directory` of its directory has returned; flushing the file alone does not do it.
   Creations, renames and removals survive in the order of a journal up to some point, or each for itself: then only
   changes of the same name keep their order, and creations in one directory among each other (a file system that had a
-  later file without an earlier one could show a log without its first segment, and nobody could tell). A rename is
-  one change: the name is never gone and never twice there.
+  later file without an earlier one could show a log without its first segment, and it could not be detected). A rename
+  is one change: the name is never gone and never twice there.
 - A failed flush may have written some of the pages and marks all of them clean: no later flush saves the others, and
   the kernel may drop what it holds of them (ATC'20, "Can Applications Recover from fsync Failures?").
 

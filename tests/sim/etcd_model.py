@@ -161,7 +161,7 @@ class EtcdModel:
             lease.deadline_ms = self._now_ms + lease.ttl_ms
 
     def next_expiry_ms(self) -> int | None:
-        """When the next lease ends, if nobody renews it."""
+        """When the next lease ends, if it is not renewed."""
         return min((each.deadline_ms for each in self._leases.values()), default=None)
 
     def compact(self, revision: int) -> None:

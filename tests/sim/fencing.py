@@ -1,7 +1,7 @@
 """I11: no request of a stale epoch changes anything, seen where it is received.
 
 A logstore obeys only the newest controller that it has heard of, and only what is meant for its own registration; the
-controller grants an ISR only to the leader of the epoch that is asked for, takes in nobody for what an older life of it
+controller grants an ISR only to the leader of the epoch that is asked for, adds no replica for what an older life of it
 has fetched (KIP-903), and says of the ISR what etcd has.
 """
 
@@ -77,13 +77,13 @@ class CommandFence:
 
 
 class IsrFence:
-    """AlterPartition of one controller's life: nobody joins an ISR as what it was in an older life than the one that
-    the controller knew of when it was asked.
+    """AlterPartition of one controller's life: no replica joins an ISR as an older life than the one that the
+    controller knew of when it was asked.
     """
 
     def __init__(self, image: ControllerImage) -> None:
         self._image = image
-        # Changes that named nobody's older life. What is asked again may have been granted.
+        # Changes that named no older life. A repeated request may have been granted.
         self._sound: dict[object, None] = {}
 
     def asked(self, request: AlterPartitionRequest) -> list[frozenset[int]]:

@@ -1,12 +1,12 @@
-"""What clients have been told, and what must be true of it for ever.
+"""The answers that clients got, and what must be true of them forever.
 
-Every value is sent once by one producer and names it, so that a value tells its whole story. A partition is its
-topic's id and its number. What a client is told as committed (an acknowledgement of acks=all, whatever a consumer
-reads) has to be in the book of what is committed, there and with that value; an acknowledgement of a leader alone
-promises something only where it is.
+Every value is sent once by one producer and names it, so that a value identifies its whole history. A partition is its
+topic's id and its number. What a client learns as committed (an acknowledgement of acks=all, whatever a consumer reads)
+has to be in the book of what is committed, there and with that value; an acknowledgement of a leader alone promises
+something only where it is.
 
-Of each operation the history says what Jepsen's does: ok; fail, where it has provably changed nothing; or info, where
-nobody can know.
+Of each operation the history says what Jepsen's does: ok; fail, where it has provably changed nothing; or info, if it
+can't be known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Partition = tuple[bytes, int]
 @dataclass(slots=True)
 class PartitionHistory:
     acked: dict[int, bytes] = field(default_factory=dict)
-    """By offset: what a producer was told is there."""
+    """By offset: what was acknowledged to a producer."""
     acked_without_offset: dict[bytes, None] = field(default_factory=dict)
     """Acknowledged as a duplicate too old for its offset to be known."""
     consumed: dict[int, bytes] = field(default_factory=dict)
@@ -62,8 +62,8 @@ class Counts:
 
 
 class History:
-    """A topic's name may stand for one topic after the other: where clients go by names, what they are told is looked
-    for in all of them.
+    """A topic's name may stand for one topic after the other: where clients go by names, their answers are looked for
+    in all of them.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class History:
                 del history.offset_of[value]
 
     def may_jump(self, topic: str, partition: int) -> bool:
-        """Offsets may be where nobody expects them: records were lost or deleted, or it is another topic by now."""
+        """Offsets may be at unexpected places: records were lost or deleted, or it is another topic by now."""
         topic_ids = self.ids_of(topic)
         has_lost = any(self.of((topic_id, partition)).lost for topic_id in topic_ids)
         return has_lost or len(topic_ids) > 1 or (topic, partition) in self.shortened

@@ -1,8 +1,8 @@
 """What must be true at every moment, seen with the eyes of somebody who sees everything.
 
 The numbers are those of the list of invariants: I5 one leader per epoch, I6 monotone epochs and watermarks, I7 the
-order of a log's offsets, I11 nobody acts on a state that was never decided, I16 bounded memory. I1 to I4 and I8 are in
-`promises`, I9, I10 and I14 are held by the clients and their history. The watcher looks at a logstore before the
+order of a log's offsets, I11 no process acts on a state that was never decided, I16 bounded memory. I1 to I4 and I8 are
+in `promises`, I9, I10 and I14 are held by the clients and their history. The watcher looks at a logstore before the
 messages of a turn leave it, also of the turn in which it dies, and at the others after their turns: it sees every state
 that another node can hear of. It looks only at what has changed.
 """
@@ -91,7 +91,7 @@ class Invariants:
             raise InvariantViolation(
                 f"I7: {name(key)} at {node.name}: log end {log.log_end_offset}, written up to {written}"
             )
-        # A follower whose empty log is in the midst of the leader's first batch begins anew where that begins.
+        # A follower whose empty log is in the midst of the leader's first batch starts over where that begins.
         is_earlier = log.log_start_offset < before[2] and log.log_start_offset != replica.start
         if state[:2] < before[:2] or is_earlier:
             raise InvariantViolation(f"I6: {name(key)} at {node.name} went from {before} back to {state}")
@@ -145,8 +145,8 @@ class Invariants:
             self.parked_produces[node.name, node.incarnation, stream_id, produce.entry_id] = produce
 
     def completed(self, node: PurgatoryNode, outputs: Outputs) -> None:
-        """No success that the leader of the same topic id and epoch has not justified, and none twice; and nobody waits
-        for what his pod knows already.
+        """No success that the leader of the same topic id and epoch has not justified, and none twice; and no entry
+        waits for what its pod already knows.
         """
         self._check_that_nobody_waits_in_vain(node)
         for stream_id, completions in outputs.completions.items():
@@ -224,7 +224,7 @@ def _leads_on(state: PartitionState | None, leader_epoch: int) -> bool:
 
 
 def _is_over(state: PartitionState | None, leader_epoch: int) -> bool:
-    """Nobody will commit anything under that epoch any more, and the pod knows."""
+    """Nothing will be committed under that epoch any more, and the pod knows."""
     if state is None or state.leader_epoch < leader_epoch:
         return False
     return state.leader_epoch > leader_epoch or (state.online and not state.leading)

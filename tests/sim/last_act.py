@@ -1,5 +1,6 @@
-"""What a cluster owes when everybody is alive and nothing is cut: every request resolves, every partition takes a
-write, every replica is there and like its leader, everything acknowledged is read, nobody holds anything for anybody.
+"""Obligations of a cluster when all processes are alive and nothing is cut: every request resolves, every partition
+accepts a write, every replica exists and equals its leader, everything acknowledged is read, and nothing is held for
+any client.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class LastAct:
         return ""
 
     def _what_a_drain_owes(self, record: PartitionRecord, drains: dict[int, DrainRecord]) -> str:
-        """Everybody is alive: a drained logstore leads what nobody else can lead, and has what has no other place."""
+        """All are alive: a drained logstore leads only what no other can lead, and has what has no other place."""
         if record.leader in drains and not set(record.in_sync_replicas) <= set(drains):
             return f"{record.leader} leads it, and is drained"
         node_ids = {node.node_id for node in self._cluster.logstores}
@@ -216,7 +217,7 @@ class LastAct:
     # --- what is left ------------------------------------------------------------------------------------------------
 
     def _check_that_nothing_is_left(self) -> None:
-        """No waiter, no watch, no request and no byte is held for anybody when nobody wants anything."""
+        """No waiter, no watch, no request and no byte is held when no client wants anything."""
         cluster = self._cluster
         for client in (*cluster.clients, cluster.admin, cluster.operator, cluster.mover, cluster.groups.administrator):
             client.kill()

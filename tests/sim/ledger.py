@@ -77,7 +77,7 @@ class Exploration:
 
     @property
     def _distinct_path(self) -> Path:
-        """What an exploration that goes on has to know, and nobody else."""
+        """What a continued exploration needs, and nothing else does."""
         return self._path.with_suffix(".transitions")
 
     def run(self, hours: float, processes: int | None) -> bool:
@@ -169,7 +169,7 @@ def page_of(directory: Path) -> str:
         "commit": "**all**",
         "seeds": sum(each["seeds"] for each in saved),
         "open": [each for one in saved for each in one["open"]],
-        # How many of them are the same nobody has kept.
+        # How many of them are the same is not stored.
         "distinct_transitions": max((each["distinct_transitions"] for each in saved), default=0),
     }
     return _PAGE.format(directory=directory.name, rows="\n".join([*rows, _row(total)]))

@@ -30,7 +30,7 @@ class Link:
         on_down: Callable[[str], None],
         on_refused: Callable[[], None] | None = None,
     ) -> None:
-        """`on_up` gets the first message; `on_refused` hears of attempts that nobody answered."""
+        """`on_up` gets the first message; `on_refused` is called for attempts without an answer."""
         self._process = process
         self._kind = kind
         self.address = address
@@ -51,7 +51,7 @@ class Link:
         self._end.send(self._hello)
 
     def send(self, message: Any) -> None:
-        """Dropped while the link is down: `on_down` has told."""
+        """Dropped while the link is down: `on_down` has been called."""
         if self.is_up and self._end is not None:
             self._end.send(message)
 

@@ -1,10 +1,10 @@
 """The network: connections that keep their order like a TCP stream, between hosts whose links can be slowed and cut.
 
 A cut loses nothing by itself: what is on its way arrives when the link heals, as TCP repeats it. A direction that is
-silent for 3 s (a cut, a paused peer) is taken for death by whoever waits at its end, where the protocol has
-heartbeats; the heartbeats themselves are not events here. A process that dies has its connections closed by its
-kernel: what it sent last arrives in part, then the end. A machine that dies says nothing: its peers go on until the
-silence tells them, or the machine, which is back by then and has never heard of them.
+silent for 3 s (a cut, a paused peer) is treated as death by the process waiting at its end, where the protocol has
+heartbeats; the heartbeats themselves are not events here. A process that dies has its connections closed by its kernel:
+what it sent last arrives in part, then the end. A machine that dies says nothing: its peers go on until the silence
+tells them, or the machine, which is back by then and has never heard of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.sim.weather import Hit, Weather, unnoticed
 
 SILENCE_US_MAX = 3_000 * MS
 CONNECT_TIMEOUT_US = 3_000 * MS
-# What nobody takes in piles up for 3 s at most, or as long as a client waits for its answers.
+# Unread data accumulates for 3 s at most, or as long as a client waits for its answers.
 IN_FLIGHT_BOUND = 20_000
 
 
@@ -50,7 +50,7 @@ class Peer(Protocol):
 
 
 class End:
-    """One end: its process sends here, and is told here. After `close` or `on_closed` it is silent."""
+    """One end: its process sends and receives here. After `close` or `on_closed` it is silent."""
 
     __slots__ = (
         "_queue",
@@ -102,7 +102,7 @@ class End:
         return f"{sender}>{self.process.name} {connection.kind.name} {connection.connection_id} {said}"
 
     def close(self, reason: str) -> None:
-        """The other end is told, after what was sent before."""
+        """The other end is notified, after what was sent before."""
         if self.is_open:
             self.is_open = False
             self.connection.network.transmit_end(self, reason)
@@ -120,7 +120,7 @@ class Connection:
         self.client = End(self, client)
         self.server = End(self, server)
         self.client.other, self.server.other = self.server, self.client
-        # Half open: one side does not know it any more, the other has not been told.
+        # Half open: one side does not know it any more, the other has not been notified.
         self.is_severed = False
 
 
@@ -148,7 +148,7 @@ class Network:
         self._connections: dict[int, Connection] = {}
         self._last_connection_id = 0
         self._delay_us: dict[tuple[str, str], int] = {}
-        # Directions between hosts that nothing passes: since when, and who is told when something would have.
+        # Directions between hosts that nothing passes: since when, and the callback for when something would have.
         self._cut: dict[tuple[str, str], tuple[int, Hit]] = {}
         # Directions between hosts that are worse than others.
         self.weather: dict[tuple[str, str], Weather] = {}
@@ -165,12 +165,12 @@ class Network:
         self._listeners[address] = _Listener(process, process.incarnation, accept)
 
     def refuses(self, address: str) -> bool:
-        """Whether a machine that is there says that nobody listens at this address."""
+        """Whether a reachable machine reports that no process listens at this address."""
         listener = self._listeners.get(address)
         return listener is None or not (listener.process.is_off or listener.is_open)
 
     def connect(self, kind: StreamKind, client: Process, address: str, peer: Peer) -> End:
-        """Messages may be sent at once; `peer.on_closed` tells when nobody is there."""
+        """Messages may be sent at once; `peer.on_closed` is called if there is no process."""
         listener = self._listeners.get(address)
         server = listener.process if listener is not None else client
         self._last_connection_id += 1
@@ -306,7 +306,7 @@ class Network:
             try:
                 target.peer.on_message(message)
             except ProcessEnds:
-                # An arrival is the network's event; what it sets off is the doing of whoever it arrives at.
+                # An arrival is the network's event; its effects are events of its receiver.
                 target.process.interrupted()
 
     # --- what goes wrong ---------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class Network:
                     self.transmit_end(end, "died")
 
     def process_paused(self, process: Process) -> None:
-        """Whoever waits for it hears nothing from now on."""
+        """Its peers receive nothing from now on."""
         for connection in self._connections.values():
             for end in (connection.client, connection.server):
                 if end.process is process:
@@ -361,7 +361,7 @@ class Network:
                     self._plan_end(end, 0, "reset")
 
     def break_connections(self, host: str, share: float) -> int:
-        """Reset some connections of a host mid-stream; both sides are told at once."""
+        """Reset some connections of a host mid-stream; both sides are notified at once."""
         broken = 0
         for connection in list(self._connections.values()):
             ends = (connection.client, connection.server)
@@ -397,7 +397,7 @@ class Network:
         return torn
 
     def half_open(self, host: str, share: float) -> int:
-        """A host forgets some of its connections, and nobody tells the other side. The number of those."""
+        """A host forgets some of its connections, and the other sides are not notified. Return their number."""
         severed = 0
         for connection in list(self._connections.values()):
             if connection.server.peer is None or connection.is_severed or self._scheduler.random.random() >= share:
@@ -410,7 +410,7 @@ class Network:
         return severed
 
     def machine_died(self, process: Process) -> None:
-        """Nothing closes its connections, and its peers are told nothing."""
+        """Nothing closes its connections, and its peers are not notified."""
         for connection in list(self._connections.values()):
             for end in (connection.client, connection.server):
                 if end.process is process and end.is_open:
@@ -420,7 +420,7 @@ class Network:
                         self._forget(connection)
 
     def _sever(self, end: End) -> None:
-        """From now on nothing passes, and the other side is not told."""
+        """From now on nothing passes, and the other side is not notified."""
         end.connection.is_severed = True
         end._queue.clear()
         end.other._queue.clear()

@@ -45,7 +45,7 @@ class Process:
         self.held: list[Event] = []
         self.monotonic_offset_ms = scheduler.random.randrange(1_000_000)
         self._turn_planned = False
-        # The machine has no power: nobody answers there, not even its kernel.
+        # The machine has no power: nothing answers there, not even its kernel.
         self.is_off = False
         self.clock = Clock(scheduler)
         # How much longer the next turn takes than it would, where the CPU is slow.
@@ -72,7 +72,7 @@ class Process:
             self._fall()
 
     def vanish(self) -> None:
-        """Its machine loses power, dead or alive: nobody is told."""
+        """Its machine loses power, dead or alive: without a notification."""
         self.scheduler.note(f"{self.name} vanishes")
         self.is_off = True
         self.network.machine_died(self)

@@ -110,7 +110,7 @@ class Promises:
         self.of(key).replicas.pop(node.node_id, None)
 
     def replica(self, node: LogstoreNode, partition: Partition) -> ReplicaLog:
-        """What is on its disk; read anew where it is another log than before."""
+        """What is on its disk; read again if it is another log than before."""
         promise = self.of(partition.key)
         replica = promise.replicas.get(node.node_id)
         if replica is None or replica.log is not partition.log:
@@ -206,7 +206,7 @@ class Promises:
         replica = self.replica(node, partition)
         epoch = partition.leader_epoch
         if epoch < promise.unclean_epoch:
-            # Somebody else is elected, unclean: this one may say so of its records as long as nobody has told it.
+            # Another is elected, unclean: this one may report so of its records until it learns of that.
             beyond = replica.batches_from(promise.book.agree(replica), partition.high_watermark)
             self._history.lost(key, [pair for batch in beyond for pair in batch.values().items()])
             return
@@ -251,7 +251,7 @@ class Promises:
     def _forget_losses(self, key: PartitionKey, promise: Promise) -> None:
         """Somebody leads who was elected since, and enough replicas are whole again: nothing more may be lost.
 
-        Not before: whoever has lost nothing by luck is no more trusted by the controller than the others.
+        Not before: the controller does not distinguish a logstore that has lost nothing by luck.
         """
         if promise.loss_floor is None or promise.led_epoch <= promise.loss_epoch:
             return
@@ -289,7 +289,7 @@ class Promises:
         self._check_complete(key, promise, record)
 
     def _check_complete(self, key: PartitionKey, promise: Promise, record: PartitionRecord) -> None:
-        """I2: whoever may be elected has everything that is committed, or has lost power since.
+        """I2: every replica that may be elected has everything that is committed, or has lost power since.
 
         `record` may be the last of a leader that has not heard yet who is a replica no longer: that one may have given
         up its log, and will not be elected.

@@ -20,7 +20,7 @@ from tests.sim.disk_model import DiskModel
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch, as whoever wrote it first did."""
+    """One batch, as it was first written."""
 
     base_offset: int
     next_offset: int
@@ -29,7 +29,7 @@ class Batch:
     header: BatchHeader
     payload: bytes
     is_doubtful: bool = False
-    """Its write has failed: there may be another one in its place, if nobody else has it."""
+    """Its write has failed: there may be another one in its place, if no other replica has it."""
 
     def values(self) -> dict[int, bytes]:
         """By offset."""
@@ -38,7 +38,7 @@ class Batch:
 
 
 class BatchConflict(Exception):  # noqa: N818 - it names what was found
-    """Two batches of the same offset and leader epoch, or one that nobody wrote."""
+    """Two batches of the same offset and leader epoch, or one that was never written."""
 
 
 class BatchRegister:
@@ -165,7 +165,7 @@ class Book:
             replica.agreed_end = self._batches[mine].next_offset
             mine, others = mine + 1, others + 1
         if mine == len(self._batches) and others <= len(replica.batches):
-            # An offset that no batch has, as after a log that begins anew, is agreed on by being nowhere.
+            # An offset that no batch has, as after a log that starts over, is agreed on by being nowhere.
             replica.agreed_end = max(replica.agreed_end, min(self.end, replica.end))
         return replica.agreed_end
 

@@ -24,7 +24,7 @@ EVENTS_MAX = 5_000_000
 @dataclass(slots=True)
 class Options:
     """What is not left to the seed: `seconds` of virtual time with faults, which kinds, and how large a cluster at
-    most. `steps` ends a run after so many events, wherever it is then; the last `lines_max` are told in words.
+    most. `steps` ends a run after so many events, wherever it is then; the last `lines_max` are described in words.
     """
 
     seconds: int | None = None

@@ -4,9 +4,9 @@ Everything that happens is an event, and every event happens at a time of its ow
 events of one microsecond happen in the order in which they were planned. Nothing else decides an order: no thread, no
 hash, no real clock. So a seed is a whole run, and the hash over its events tells two runs apart.
 
-The hash is over numbers: when each event happened and as which it was planned, and what clients and etcd were told.
-The words of events are made only where somebody reads them: an exploration of thousands of seeds does without, and runs
-the one that failed again.
+The hash is over numbers: when each event happened and as which it was planned, and what clients and etcd received. The
+words of events are made only if they are read: an exploration of thousands of seeds does without, and runs the one that
+failed again.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Case:
 
 
 class Shrinking:
-    """`told` hears of every smaller case."""
+    """`told` is called with every smaller case."""
 
     def __init__(
         self, case: Case, outcome: Outcome, told: Callable[[Case], None], cpu_s_max: float = CPU_S_MAX

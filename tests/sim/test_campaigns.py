@@ -1,4 +1,4 @@
-"""What stands around a run: a failure is told in short and made small, explorations are saved and gone on with."""
+"""What stands around a run: a failure is summarized and shrunk, explorations are saved and continued."""
 
 from __future__ import annotations
 

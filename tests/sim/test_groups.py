@@ -32,7 +32,7 @@ SECOND_ONE: TopicPartition = ("orders", 1)
 
 
 class Told:
-    """One group, what its coordinator has written, and what its members are told."""
+    """One group, what its coordinator has written, and the answers that its members get."""
 
     def __init__(self) -> None:
         self.history = GroupHistory(History())

@@ -1,8 +1,8 @@
 """Where the partitions of a cluster have been: each change of a replica's part in one, beside what the others did.
 
 Hours of an idle cluster are worth little. What counts is how many different things have happened: a transition is one
-replica's change from one state to another while the other logstores were in certain states themselves, whoever the
-topic and whatever the offsets. Offsets, times and epochs are left out, or every transition would be another one.
+replica's change from one state to another while the other logstores were in certain states themselves, whatever the
+topic and the offsets. Offsets, times and epochs are left out, or every transition would be another one.
 """
 
 from __future__ import annotations

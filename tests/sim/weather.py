@@ -19,7 +19,7 @@ Hit = Callable[[], None]
 
 
 def unnoticed() -> None:
-    """Nobody counts."""
+    """None counts."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,5 @@
-"""The cluster's state in etcd made again: of a back-up, of what the disks of the logstores hold, or of both.
+"""Recover the cluster's state in etcd from a backup, from the logstores' disks, or from both.
 
-What is written is safe whatever has happened since the back-up: a partition is led by whoever has the longest log of
-the latest epoch, and nothing that counts upwards is given twice (`plan`).
+The result is safe whatever has happened since the backup: the leader of a partition has the longest log of the latest
+epoch, and epochs and ids are never assigned twice (`plan`).
 """

@@ -1,4 +1,4 @@
-"""What the disks of all logstores hold, by topic and partition."""
+"""The content of all logstores' disks, by topic and partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.cluster.inspection import KnownTopic, NodeInspection, PartitionFou
 
 @dataclass(slots=True)
 class Found:
-    """Of every logstore that was inspected. Topic ids are 16 bytes."""
+    """The content of every inspected logstore. Topic ids are 16 bytes."""
 
     cluster_ids: dict[str, list[int]] = field(default_factory=dict)
     node_ids: set[int] = field(default_factory=set)
@@ -21,7 +21,7 @@ class Found:
     partitions: dict[bytes, int] = field(default_factory=dict)
     register: Register | None = None
     producer_id_max: int = -1
-    # What keeps anything from being written, and what the operator should know, as lines.
+    # What prevents writing, and what the operator should know, as lines.
     conflicts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -31,8 +31,8 @@ class Found:
 
 
 def rank(log: PartitionFound) -> tuple[int, int]:
-    """The log that ranks highest, of all replicas, has every committed record: whoever was elected had them all, and
-    whoever has records of a later epoch has everything that its leader began with.
+    """The log that ranks highest of all replicas has every committed record: every elected leader had them all, and a
+    log with records of a later epoch has everything that its leader began with.
     """
     return log.latest_epoch, log.log_end_offset
 
@@ -92,7 +92,7 @@ def _add(found: Found, names: dict[bytes, str], node_id: int, path: str, log: Pa
     found.partitions[topic_id] = max(found.partitions.get(topic_id, 0), log.partition + 1)
     logs = found.logs.setdefault((topic_id, log.partition), {})
     known = logs.get(node_id)
-    # The end of a move between two log directories leaves a copy behind.
+    # The end of a move between two log directories leaves a copy.
     logs[node_id] = log if known is None else max(known, log, key=rank)
 
 

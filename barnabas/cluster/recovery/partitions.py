@@ -1,9 +1,9 @@
-"""One partition made again: its replicas, who may lead it, and under which epoch.
+"""Recover one partition: its replicas, its in-sync replicas, and its leader epoch.
 
-Nobody leads yet: the controller elects from the in-sync replicas, as it does after any restart. In sync is who has the
-log that ranks highest, and everybody else whose log is the same; the others follow, and are cut where they part. That
-log has every committed record if the logs of all replicas were looked at, or of so many that the others alone can't
-have acknowledged anything.
+There is no leader yet: the controller elects from the in-sync replicas, as it does after any restart. In sync is the
+replica whose log ranks highest, and every other whose log is the same; the others follow, and are truncated where they
+diverge. That log has every committed record if the logs of all replicas were inspected, or of so many that the others
+alone can't have acknowledged anything.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
 from barnabas.cluster.recovery.found import rank
 
 EPOCHS_SKIPPED: Final = 1000
-"""Epochs past the last that is known: elections may have counted on without a record, and clients have heard of them.
-A client does not believe metadata of an older epoch than it has seen."""
+"""How far to go past the last known epoch: elections may have raised it without a record, and clients have seen it. A
+client does not accept metadata of an older epoch than it has seen."""
 
 
 class Loss(Enum):
-    """What may be missing of a partition's acknowledged records."""
+    """Acknowledged records of a partition that may be missing."""
 
     NOTHING = "nothing"
-    EVERYTHING = "it has no log on any disk that was inspected, and begins anew, empty"
-    OFFLINE = "it has no log on any disk that was inspected, and stays offline until a logstore that has one is back"
-    THE_END = "the log that counts ends before the last high watermark that was noted"
+    EVERYTHING = "it has no log on any disk that was inspected, and starts empty"
+    OFFLINE = "it has no log on any disk that was inspected, and stays offline until a logstore with one is back"
+    THE_END = "the best log ends before the last recorded high watermark"
     UNKNOWN = "replicas that were not inspected may have had later records"
 
 
@@ -48,7 +48,7 @@ def recover_partition(
     replication_factor: int,
     min_insync_replicas: int,
 ) -> RecoveredPartition:
-    """`logs` by node; `absent` are nodes that could not be inspected, `fallback` where an empty one is made."""
+    """`logs` by node; `absent` are nodes that could not be inspected, `fallback` is where an empty one is created."""
     replicas = _replicas(logs, remembered, absent, fallback, replication_factor)
     best = max((rank(log) for log in logs.values()), default=None)
     if best is not None:
@@ -66,7 +66,7 @@ def recover_partition(
         replicas=tuple(replicas),
         in_sync_replicas=tuple(in_sync),
     )
-    # Where nothing is remembered, any of those that were not asked may have been a replica.
+    # Without a backup, any of those that were not inspected may have been a replica.
     may_have_it = absent if remembered is None else absent.intersection(replicas)
     return RecoveredPartition(record, _loss(logs, replicas, may_have_it - logs.keys(), min_insync_replicas))
 
@@ -78,8 +78,8 @@ def _replicas(
     fallback: Sequence[int],
     replication_factor: int,
 ) -> list[int]:
-    """Who has a log, in the order that is remembered; who may have one and could not be asked; and, as long as these
-    are too few, who had one.
+    """Return the nodes that have a log, in the remembered order; those that may have one and could not be inspected;
+    and, as long as these are too few, those that had one.
     """
     order = [] if remembered is None else list(remembered.replicas)
     replicas = [node_id for node_id in order if node_id in logs or node_id in absent]
@@ -91,7 +91,7 @@ def _replicas(
 
 
 def _by_rank(logs: Mapping[int, PartitionFound], node_ids: list[int]) -> list[int]:
-    """The longest first; equal ones take turns by partition, so that not one node is preferred everywhere."""
+    """The longest first; equal ones rotate by partition, so that no single node is preferred everywhere."""
     if not node_ids:
         return []
     turn = next(iter(logs.values())).partition % len(node_ids)
@@ -102,10 +102,10 @@ def _by_rank(logs: Mapping[int, PartitionFound], node_ids: list[int]) -> list[in
 def _loss(
     logs: Mapping[int, PartitionFound], replicas: Sequence[int], not_asked: Set[int], min_insync_replicas: int
 ) -> Loss:
-    """`not_asked` may have a log of it."""
+    """`not_asked` are nodes that may have a log of it."""
     if not logs:
         return Loss.OFFLINE if any(node_id in not_asked for node_id in replicas) else Loss.EVERYTHING
-    # Longer logs of earlier epochs are cut.
+    # Longer logs of earlier epochs are truncated.
     if max(logs.values(), key=rank).log_end_offset < max(log.high_watermark for log in logs.values()):
         return Loss.THE_END
     # Those alone could have been the in-sync replicas that acknowledged a record.

@@ -1,14 +1,14 @@
-"""What to write into etcd: of a back-up, of what the disks hold, or of both. Pure: decides, and writes nothing.
+"""Plan what to write to etcd: from a backup, from what the disks hold, or from both. Pure: it writes nothing.
 
-- Topics are those that have logs: one that was created after the back-up is there again, one that was deleted after it
-  is not. Their configs are the later ones of the back-up's and of the register that every log directory keeps; where
-  neither knows a topic, nothing of it is deleted until somebody has said what it is (`HELD_CONFIGS`).
-- Partitions are led by whoever has the longest log of the latest epoch (`partitions.recover_partition`).
-- What counts upwards goes on past everything that may have been given: leader epochs past those of back-up and logs,
-  the controller epoch likewise, producer ids far past those that are known. Broker epochs are revisions of etcd, which
-  may be smaller ones from now on: they are only ever compared for being the same, so nothing that is written keeps one.
-  Metadata is ordered by controller epoch first, and by revision only within it.
-- Registrations are of processes, and come by themselves.
+- Topics are those that have logs: one that was created after the backup exists again, one that was deleted after it is
+  not. Their configs are those of the backup or of the register in every log directory, whichever is later; if neither
+  has the topic, nothing of it is deleted until an operator has set its configs (`HELD_CONFIGS`).
+- The leader of a partition has the longest log of the latest epoch (`partitions.recover_partition`).
+- Counters continue past everything that may have been assigned: leader epochs and the controller epoch past those of
+  backup and logs, producer ids far past the known ones. Broker epochs are revisions of etcd, which may be smaller from
+  now on: they are only ever compared for equality, and no record that is written contains one. Metadata is ordered by
+  controller epoch first, and by revision only within it.
+- Registrations belong to processes, which write them again.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from barnabas.cluster.recovery.remembered import Remembered
 from barnabas.cluster.topic_config import TopicConfig
 
 PRODUCER_IDS_SKIPPED: Final = 2**32
-"""Ids past the largest that is known: a producer that has an id and has not written yet is in no log. Every controller
-epoch has as many of its own, below 2^53 for two million of them.
+"""How far to go past the largest known id: a producer that has an id and has not written yet is in no log. Every
+controller epoch has as many of its own, below 2^53 for two million epochs.
 """
 
 HELD_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-"""Of a topic whose configs nobody knows: by the defaults its old records would be deleted within minutes."""
+"""For a topic whose configs are unknown: by the defaults, its old records would be deleted within minutes."""
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _OFFSETS_TOPIC_CONFIGS: Final = {
@@ -56,15 +56,15 @@ _OFFSETS_TOPIC_CONFIGS: Final = {
 
 @dataclass(slots=True)
 class Plan:
-    """`writes` are keys and values in the order in which they are to be written; a reader of half of them would see
-    topics without partitions at no time.
+    """`writes` are keys and values in the order in which they are written; a reader that sees only some of them never
+    sees topics without partitions.
     """
 
     cluster_id: str = ""
     writes: dict[str, bytes] = field(default_factory=dict)
     topics: list[TopicRecord] = field(default_factory=list)
     partitions: dict[str, list[PartitionRecord]] = field(default_factory=dict)
-    # Nothing may be written before these are resolved.
+    # Nothing may be written until these are resolved.
     conflicts: list[str] = field(default_factory=list)
     # Acknowledged records that may be missing afterwards: the operator has to agree.
     losses: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ def plan_recovery(
     picked_topic_ids: Mapping[str, bytes],
     wall_ms: int,
 ) -> Plan:
-    """`absent`: logstores that the operator goes on without. `picked_topic_ids`: which topic of a name is meant."""
+    """`absent`: logstores that the operator leaves out. `picked_topic_ids`: the choice between topics of one name."""
     return _Planning(keys, remembered, gather(inspections), absent, picked_topic_ids, wall_ms).plan()
 
 
@@ -125,10 +125,10 @@ class _Planning:
         remembered = self._remembered.cluster_id
         if remembered and ids and ids != [remembered]:
             self._plan.conflicts.append(
-                f"the back-up is of cluster {remembered}, the directories of {', '.join(ids)}: it is another cluster's"
+                f"the backup is of cluster {remembered}, the directories of {', '.join(ids)}; the clusters differ"
             )
         if not remembered and not ids:
-            self._plan.conflicts.append("there is neither a back-up with a cluster id nor a log directory")
+            self._plan.conflicts.append("there is neither a backup with a cluster id nor a log directory")
         return remembered or (ids[0] if ids else "")
 
     def _check_nodes(self) -> None:
@@ -137,10 +137,12 @@ class _Planning:
         for node_id in sorted(expected - self._found.node_ids - self._absent):
             self._plan.conflicts.append(
                 f"logstore {node_id} belongs to the cluster and was not inspected: inspect its log directories too, or "
-                f"go on without whatever only it has: --without-node {node_id}"
+                f"leave out what only it has: --without-node {node_id}"
             )
         for node_id in sorted(self._found.node_ids & self._absent):
-            self._plan.conflicts.append(f"--without-node {node_id}, and yet it was inspected: which is it?")
+            self._plan.conflicts.append(
+                f"--without-node {node_id} contradicts the inspection of that logstore: drop one of them"
+            )
 
     # --- topics ---
 
@@ -165,7 +167,7 @@ class _Planning:
             return self._without_logs(name, remembered)
         topic_id = ids[0]
         if remembered is not None and remembered.topic_id != topic_id:
-            self._plan.notes.append(f"{name} was deleted and created again after the back-up: it is the new one")
+            self._plan.notes.append(f"{name} was deleted and created again after the backup: the new topic is kept")
             remembered = None
         partitions = max(
             self._found.partitions[topic_id],
@@ -185,12 +187,12 @@ class _Planning:
             told.append(f"{topic_id.hex()} on logstores {', '.join(map(str, node_ids))} with {records} offsets")
         return (
             f"there are {len(ids)} topics of the name {name}: {'; '.join(told)}. One was deleted, and a logstore has "
-            f"not heard of it: say which is meant (--topic-id {name}=ID); the others' directories will be set aside"
+            f"not been informed: choose one (--topic-id {name}=ID); the others' directories will be set aside"
         )
 
     def _without_logs(self, name: str, remembered: TopicRecord | None) -> TopicRecord | None:
-        """In the back-up or a register, and on no disk: deleted since, unless a logstore that was not inspected may
-        have it, or a register that is later than the back-up still knows it.
+        """Topics in the backup or a register, and on no disk: deleted since, unless a logstore that was not inspected
+        may have them, or a register later than the backup still lists them.
         """
         known = self._known_topics if self._is_register_later() else {}
         if remembered is None:
@@ -203,7 +205,7 @@ class _Planning:
         if remembered.topic_id in known:
             return remembered
         self._plan.notes.append(
-            f"{remembered.topic} is in the back-up and on no disk: it was deleted since, and is left out"
+            f"{remembered.topic} is in the backup and on no disk: it was deleted since, and is left out"
         )
         return None
 
@@ -224,8 +226,8 @@ class _Planning:
         if name == _OFFSETS_TOPIC:
             return dict(_OFFSETS_TOPIC_CONFIGS)
         self._plan.notes.append(
-            f"{name}: its configs are not known. Nothing of it is deleted until you have set them and taken "
-            "retention.ms=-1 and retention.bytes=-1 away (barnabas topics alter)"
+            f"{name}: its configs are unknown. Nothing of it is deleted until you have set them and removed "
+            "retention.ms=-1 and retention.bytes=-1 (barnabas topics alter)"
         )
         return dict(HELD_CONFIGS)
 
@@ -270,27 +272,27 @@ class _Planning:
         return node_ids[turn:] + node_ids[:turn]
 
     def _carry_over_deletions(self) -> None:
-        """Topics that were on their way out still are."""
+        """Topics whose deletion was in progress are still deleted."""
         for topic_id, deletion in self._remembered.deletions.items():
             for number, chunk in sorted(self._remembered.chunks.get(topic_id, {}).items()):
                 self._put(self._keys.chunk(topic_id, number), chunk)
             self._put(self._keys.deletion(topic_id), deletion)
 
-    # --- what is not of topics ---
+    # --- everything else ---
 
     def _write_the_rest(self) -> None:
         keys, remembered, register = self._keys, self._remembered, self._found.register
         for node_id in sorted({*self._found.node_ids, *remembered.logstores}):
             known = remembered.logstores.get(node_id)
             addresses = {} if known is None else known.addresses
-            # A broker epoch of before would by chance be one of a registration to come, and end its suspicion.
+            # An earlier broker epoch could equal one of a future registration by chance, and end its suspicion.
             member = MemberRecord(Role.LOGSTORE, str(node_id), addresses, down_since_ms=self._wall_ms)
             self._put(keys.member(Role.LOGSTORE, str(node_id)), member)
         broker_configs = remembered.broker_configs
         if register is not None and (not remembered.cluster_id or self._is_register_later()):
             broker_configs = register.broker_configs
         elif not remembered.cluster_id:
-            self._plan.notes.append("configs that brokers were given while they ran are not known: the defaults count")
+            self._plan.notes.append("dynamic broker configs are unknown: the defaults apply")
         for broker_id, configs in sorted(broker_configs.items()):
             self._put(keys.broker_configs(broker_id), BrokerConfigsRecord(broker_id, configs))
         for key, value in remembered.others.items():
@@ -298,15 +300,15 @@ class _Planning:
         known_epoch = max(remembered.controller_epoch, 0 if register is None else register.controller_epoch)
         controller_epoch = known_epoch + EPOCHS_SKIPPED
         self._put(keys.controller_epoch, ControllerEpochRecord(controller_epoch))
-        # Ids that were given since the last recovery, and not written with, are in no log and no back-up: what is known
-        # may be what was known then. The controller that gave them has left its epoch in the registers; this is later.
+        # Ids that were assigned since the last recovery, and not written with, are in no log and no backup: the known
+        # ones may date from then. The controller that assigned them has left its epoch in the registers; this is later.
         known_id = max(remembered.next_producer_id, self._found.producer_id_max + 1)
         next_producer_id = max(known_id + PRODUCER_IDS_SKIPPED, controller_epoch * PRODUCER_IDS_SKIPPED)
         self._put(keys.producer_ids, ProducerIdsRecord(next_producer_id))
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """`0–3, 7`: ascending numbers, runs of them joined."""
+    """Format `0–3, 7`: ascending numbers, with runs joined."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

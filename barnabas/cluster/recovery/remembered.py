@@ -1,4 +1,4 @@
-"""What a back-up remembers of the cluster, by meaning."""
+"""The content of a backup, parsed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from barnabas.cluster.keys import (
 
 @dataclass(slots=True)
 class Remembered:
-    """Empty where there is no back-up."""
+    """Empty if there is no backup."""
 
     cluster_id: str = ""
     revision: int = -1
@@ -37,13 +37,13 @@ class Remembered:
     deletions: dict[bytes, DeletionRecord] = field(default_factory=dict)
     broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
     logstores: dict[int, MemberRecord] = field(default_factory=dict)
-    # Carried over as they are, by key: what operators have asked for.
+    # Copied unchanged, by key: operators' requests.
     others: dict[str, bytes] = field(default_factory=dict)
-    # What nobody can read, as lines for the operator.
+    # What can't be read, as lines for the operator.
     problems: list[str] = field(default_factory=list)
 
     def partitions(self, topic_id: bytes) -> list[PartitionRecord]:
-        """By their numbers, as far as there are all: one chunk may be a problem."""
+        """Return partitions by number, until the first missing one: a chunk may be unreadable."""
         chunks = self.chunks.get(topic_id, {})
         partitions: list[PartitionRecord] = []
         for number in sorted(chunks):
@@ -53,7 +53,7 @@ class Remembered:
         return partitions
 
     def node_ids(self) -> set[int]:
-        """Logstores that were members, or have replicas."""
+        """Return logstores that were members, or have replicas."""
         with_replicas = {
             node_id
             for chunks in self.chunks.values()

@@ -19,7 +19,7 @@ from protos.etcd.v1 import rpc_pb2 as pb
 
 Answer = TypeVar("Answer")
 
-# After these a request may have been carried out, or never have arrived.
+# After these errors a request may have been carried out, or never have arrived.
 _AMBIGUOUS = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -52,7 +52,7 @@ class EtcdClient:
         await self._endpoints.close()
 
     async def get(self, key: str, timeout_ms: int = 10_000) -> KeyValue | None:
-        """One key, linearizable. Raises EtcdUnavailable."""
+        """Read one key, linearizable. Raises EtcdUnavailable."""
         request = pb.RangeRequest(key=key.encode())
         response = await self._retried(
             "range", lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
@@ -60,7 +60,7 @@ class EtcdClient:
         return values.key_values(response.kvs)[0] if response.kvs else None
 
     async def get_prefix(self, prefix: str, timeout_ms: int = 10_000) -> Snapshot:
-        """Every key that begins with `prefix`, linearizable, at one revision. Raises EtcdUnavailable."""
+        """Read every key that begins with `prefix`, linearizable, at one revision. Raises EtcdUnavailable."""
         request = pb.RangeRequest(key=prefix.encode(), range_end=prefix_end(prefix).encode())
         response = await self._retried(
             "range", lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
@@ -68,7 +68,7 @@ class EtcdClient:
         return Snapshot(response.header.revision, values.key_values(response.kvs))
 
     async def txn(self, txn: Txn) -> TxnResult:
-        """One attempt. Raises AmbiguousResult when its answer was lost, EtcdRefused when it certainly did nothing."""
+        """Make one attempt. Raises AmbiguousResult if its answer was lost, EtcdRefused if it certainly did nothing."""
         connection = self._endpoints.current()
         try:
             call = connection.kv.Txn(values.txn_request(txn), timeout=self._timeout_s)
@@ -80,7 +80,9 @@ class EtcdClient:
             raise AmbiguousResult(error.details()) from error
 
     async def grant(self, ttl_ms: int, timeout_ms: int = 10_000) -> Lease:
-        """A new lease, rounded up to seconds. A grant whose answer is lost expires unused, so it may be repeated."""
+        """Grant a new lease, rounded up to seconds. A grant whose answer is lost expires unused, so it may be
+        repeated.
+        """
         request = pb.LeaseGrantRequest(TTL=-(-ttl_ms // 1000))
         sent_at_ms = 0
 
@@ -93,11 +95,11 @@ class EtcdClient:
         return Lease(response.ID, response.TTL * 1000, sent_at_ms)
 
     def renewals(self, lease: Lease) -> AsyncGenerator[None, None]:
-        """Renew `lease` until etcd says that it is gone; an item per renewal (see `barnabas.runtime.etcd.lease`)."""
+        """Renew `lease` until etcd reports it gone; an item per renewal (see `barnabas.runtime.etcd.lease`)."""
         return renewals(self._endpoints, lease, self._now_ms)
 
     async def revoke(self, lease_id: int, timeout_ms: int = 3000) -> None:
-        """End a lease and with it every key attached; one that is gone already is fine. Raises EtcdUnavailable."""
+        """End a lease and every key attached to it; one that is already gone is fine. Raises EtcdUnavailable."""
         request = pb.LeaseRevokeRequest(ID=lease_id)
         try:
             await self._retried(
@@ -112,7 +114,9 @@ class EtcdClient:
                 raise
 
     async def time_to_live_ms(self, lease_id: int, timeout_ms: int = 10_000) -> int:
-        """What remains of a lease, to the second; negative when it is gone. Raises EtcdUnavailable."""
+        """Return what remains of a lease, with a precision of seconds; negative if it is gone. Raises
+        EtcdUnavailable.
+        """
         request = pb.LeaseTimeToLiveRequest(ID=lease_id)
         response = await self._retried(
             "lease_time_to_live",
@@ -122,14 +126,14 @@ class EtcdClient:
         return response.TTL * 1000
 
     async def compact(self, revision: int, timeout_ms: int = 10_000) -> None:
-        """Forget the history before `revision`; the newest values stay. EtcdRefused when that is done already."""
+        """Drop the history before `revision`; the newest values stay. EtcdRefused if that is already done."""
         request = pb.CompactionRequest(revision=revision)
         await self._retried(
             "compact", lambda connection: connection.kv.Compact(request, timeout=self._timeout_s), timeout_ms
         )
 
     async def version(self, timeout_ms: int = 3000) -> str:
-        """The server's version: proof that a member answers and has a leader. Raises EtcdUnavailable."""
+        """Return the server's version, which proves that a member answers and has a leader. Raises EtcdUnavailable."""
         response = await self._retried(
             "status",
             lambda connection: connection.maintenance.Status(pb.StatusRequest(), timeout=self._timeout_s),
@@ -148,9 +152,9 @@ class EtcdClient:
         )
 
     async def _revision(self, readable: str, timeout_ms: int = 10_000) -> int:
-        """That of the cluster, linearizable: no member has given a later one. Raises EtcdUnavailable.
+        """Return the cluster's revision, linearizable: no member has returned a later one. Raises EtcdUnavailable.
 
-        `readable` is a key, there or not, that this client may read.
+        `readable` is a key, existing or not, that this client may read.
         """
         request = pb.RangeRequest(key=readable.encode())
         response = await self._retried(
@@ -161,7 +165,7 @@ class EtcdClient:
     async def _retried(
         self, operation: str, attempt: Callable[[Connection], Awaitable[Answer]], timeout_ms: int
     ) -> Answer:
-        """Repeat what is harmless to repeat, on one member after the other."""
+        """Repeat an idempotent request, on one member after the other."""
         backoff = Backoff()
         try:
             async with asyncio.timeout(timeout_ms / 1000):

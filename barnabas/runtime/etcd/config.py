@@ -1,4 +1,4 @@
-"""How a service is told where etcd is: the same keys for all of them."""
+"""The configuration of etcd: the same keys for all services."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from barnabas.runtime.etcd.connection import TlsFiles
 
 
 class EtcdConfig(msgspec.Struct, kw_only=True):
-    """What a service's own configuration begins with; one with a `__post_init__` of its own calls this one's."""
+    """The base of a service's own configuration; a `__post_init__` of a subclass calls this one's."""
 
     etcd_endpoints: Annotated[list[str], msgspec.Meta(min_length=1)]
     etcd_prefix: str = "/barnabas/"
-    # PEM files; an authority turns TLS on, certificate and key are for an etcd that asks its clients for one.
+    # PEM files; an authority enables TLS, certificate and key are for an etcd that requires a client certificate.
     etcd_tls_authority: str = ""
     etcd_tls_certificate: str = ""
     etcd_tls_key: str = ""
@@ -30,6 +30,6 @@ class EtcdConfig(msgspec.Struct, kw_only=True):
             raise ValueError("etcd.tls.authority is needed with etcd.tls.certificate")
 
     def etcd_client(self) -> EtcdClient:
-        """On the running event loop. Raises OSError when a PEM file can't be read."""
+        """Create it on the running event loop. Raises OSError if a PEM file can't be read."""
         files = TlsFiles(self.etcd_tls_authority, self.etcd_tls_certificate, self.etcd_tls_key)
         return EtcdClient(self.etcd_endpoints, monotonic_ms, files if self.etcd_tls_authority else None)

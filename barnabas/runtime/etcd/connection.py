@@ -1,4 +1,4 @@
-"""Channels to the members of an etcd cluster: one in use, the next one tried when it fails."""
+"""Channels to the members of an etcd cluster: one in use, the next one tried if it fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import grpc.aio
 from protos.etcd.v1 import rpc_pb2_grpc as rpc
 
 if TYPE_CHECKING:
-    # The generated asynchronous flavours exist in the stubs only.
+    # The generated asynchronous classes exist only in the type stubs.
     from protos.etcd.v1.rpc_pb2_grpc import KVAsyncStub, LeaseAsyncStub, MaintenanceAsyncStub, WatchAsyncStub
 
 _BACKOFF_MS_MIN = 50
@@ -22,32 +22,33 @@ _BACKOFF_MS_MAX = 1000
 
 _OPTIONS: list[tuple[str, int]] = [
     ("grpc.enable_http_proxy", 0),
-    # gRPC's own default of up to 120 s would undo any failover.
+    # gRPC's own default of up to 120 s would defeat any failover.
     ("grpc.initial_reconnect_backoff_ms", _BACKOFF_MS_MIN),
     ("grpc.min_reconnect_backoff_ms", _BACKOFF_MS_MIN),
     ("grpc.max_reconnect_backoff_ms", _BACKOFF_MS_MAX),
-    # A member that is a pod comes back at another address; gRPC would look its name up again after half a minute, and
-    # leases be lost.
+    # A member that is a pod comes back at another address; gRPC would resolve its name again after half a minute, and
+    # leases would be lost.
     ("grpc.dns_min_time_between_resolutions_ms", 500),
-    # A member that was cut off silently; etcd refuses pings more often than every 5 s.
+    # Detects a member that was cut off silently; etcd refuses pings more often than every 5 s.
     ("grpc.keepalive_time_ms", 6000),
     ("grpc.keepalive_timeout_ms", 3000),
     ("grpc.http2.max_pings_without_data", 0),
-    # A snapshot of a large cluster comes in one answer; etcd bounds what it accepts, not what it sends.
+    # A snapshot of a large cluster comes in one answer; etcd limits what it accepts, not what it sends.
     ("grpc.max_receive_message_length", -1),
-    # gRPC retries a call by itself where it believes that the server did not see it: an answer lost is ours to judge.
+    # gRPC retries a call automatically if it believes that the server did not see it; deciding that is up to this
+    # client.
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
 
 class EtcdUnavailable(Exception):  # noqa: N818  (an outcome, not a failure)
-    """No member answered in time; nothing was changed by this call, for it only read."""
+    """No member answered in time; this call changed nothing, because it only read."""
 
 
 @dataclass(slots=True, frozen=True)
 class TlsFiles:
-    """PEM files. `certificate` and `key` authenticate this client, where etcd asks for that."""
+    """PEM files. `certificate` and `key` authenticate this client, if etcd requires that."""
 
     authority: str
     certificate: str = ""
@@ -80,7 +81,7 @@ class Connection:
 
 
 class Endpoints:
-    """The members of the cluster, of which one is in use until somebody reports that it failed."""
+    """The members of the cluster, one of which is in use until it is reported as failed."""
 
     def __init__(self, endpoints: Sequence[str], tls: TlsFiles | None) -> None:
         """`endpoints` are "host:port", with or without a scheme."""
@@ -93,7 +94,7 @@ class Endpoints:
         return self._connections[self._current]
 
     def leave(self, failed: Connection) -> None:
-        """Go on with the next member, unless somebody else has gone on already."""
+        """Switch to the next member, unless another caller has already switched."""
         if failed is self._connections[self._current]:
             self._current = (self._current + 1) % len(self._connections)
 
@@ -103,7 +104,7 @@ class Endpoints:
 
 
 class Backoff:
-    """50 ms, doubling up to 1 s, until something worked."""
+    """50 ms, doubling up to 1 s, until an attempt succeeds."""
 
     __slots__ = ("_wait_ms",)
 

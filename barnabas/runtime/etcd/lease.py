@@ -13,16 +13,17 @@ from protos.etcd.v1 import rpc_pb2 as pb
 
 
 class Lease:
-    """A lease of ours, with the local view of how long it certainly lasts.
+    """A lease of this process, with its local view of how long it certainly lasts.
 
-    The local deadline counts from the moment a renewal was SENT, so it never lies later than etcd's own. A lease that
-    is past it may still be alive in etcd (and come back to life here): nobody may act on it until then.
+    The local deadline counts from the moment a renewal was SENT, so it is never later than etcd's own. A lease that is
+    past it may still be alive in etcd (and become valid here again): other processes may only act on it once etcd has
+    ended it.
     """
 
     __slots__ = ("deadline_ms", "lease_id", "ttl_ms")
 
     def __init__(self, lease_id: int, ttl_ms: int, granted_at_ms: int) -> None:
-        """`granted_at_ms` is when the grant was sent, on the clock that `alive` is asked by."""
+        """`granted_at_ms` is when the grant was sent, on the clock that `alive` uses."""
         self.lease_id = lease_id
         self.ttl_ms = ttl_ms
         self.deadline_ms = granted_at_ms + ttl_ms
@@ -35,11 +36,11 @@ class Lease:
 
 
 async def renewals(endpoints: Endpoints, lease: Lease, now_ms: Callable[[], int]) -> AsyncGenerator[None, None]:
-    """Renew the lease three times per TTL, yielding after each renewal; ends when etcd says that the lease is gone.
+    """Renew the lease three times per TTL, yielding after each renewal; ends when etcd reports that the lease is gone.
 
-    While no member answers it keeps trying: the lease may outlive the outage. But who does not hear must not be heard:
-    a member is asked something first, and told to renew when it has answered. Over a network that is cut in one
-    direction only, renewals would else keep a process registered that nobody can reach.
+    While no member answers it keeps trying: the lease may outlive the outage. But a process that can't receive must not
+    be renewed: a member is first sent a query, and the renewal only after it has answered. In a network that is cut in
+    one direction only, renewals would otherwise keep a process registered that can't be reached.
     """
     interval_ms = lease.ttl_ms / 3
     backoff = Backoff()
@@ -53,7 +54,7 @@ async def renewals(endpoints: Endpoints, lease: Lease, now_ms: Callable[[], int]
                     backoff.reset()
                     yield
         except (grpc.aio.AioRpcError, TimeoutError, asyncio.InvalidStateError):
-            # The last is a write to a call that ended while this slept between two renewals.
+            # The last error is a write to a call that ended while this slept between two renewals.
             endpoints.leave(connection)
         await backoff.wait()
 

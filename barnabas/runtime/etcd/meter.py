@@ -1,4 +1,4 @@
-"""EtcdMeter: how long etcd takes, and how it fails, by operation; each attempt for itself."""
+"""EtcdMeter: durations and failures of etcd requests, by operation; each attempt counts separately."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EtcdMeter:
         self.watch_restarts = 0
 
     async def time(self, operation: str, attempt: Awaitable[Answer]) -> Answer:
-        """The answer of `attempt`; raises what that does."""
+        """Return the answer of `attempt`; raises what it raises."""
         began_us = monotonic_us()
         try:
             return await attempt

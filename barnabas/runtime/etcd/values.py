@@ -1,4 +1,4 @@
-"""The values of `barnabas.ports.etcd` as etcd's messages, and back."""
+"""Convert the values of `barnabas.ports.etcd` to etcd's messages, and back."""
 
 from __future__ import annotations
 

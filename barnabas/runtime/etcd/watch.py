@@ -1,4 +1,4 @@
-"""Following a prefix: everything once, then every change, for ever."""
+"""Follow a prefix: everything once, then every change, indefinitely."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ async def follow(
     read_revision: Callable[[], Awaitable[int]],
     meter: EtcdMeter,
 ) -> AsyncGenerator[Snapshot | WatchBatch, None]:
-    """A Snapshot, then a WatchBatch per answer of etcd's, resumed at the last revision + 1 whenever a connection fails.
+    """Yield a Snapshot, then a WatchBatch per answer of etcd's, resumed at the last revision + 1 whenever a connection
+    fails.
 
-    Where that revision is compacted away (or etcd has lost it, restored from a backup) a Snapshot comes again. A member
-    that is at an earlier revision than was seen only lags behind the others, as one does that was cut off, or has just
-    started: its watch is left open, and brings what comes after. `read_revision`, a linearizable read, tells the two
-    apart: a quorum of members has every revision that was ever seen.
+    If that revision is compacted (or etcd has lost it, restored from a backup) a Snapshot is yielded again. A member
+    that is at an earlier revision than was seen only lags behind the others, because it was cut off, or has just
+    started: its watch stays open, and delivers what comes after. `read_revision`, a linearizable read, distinguishes
+    the two: a quorum of members has every revision that was ever seen.
     """
     backoff = Backoff()
     while True:
@@ -61,7 +62,7 @@ async def follow(
                             revision = events[-1].key_value.mod_revision
                             yield WatchBatch(revision, events)
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                # The last is a write to a call that has ended already.
+                # The last error is a write to a call that has already ended.
                 endpoints.leave(connection)
             meter.watch_restarts += 1
             await backoff.wait()

@@ -1,7 +1,7 @@
 """AlterConfigs, API key 33, versions 0 to 2; flexible from 2.
 
-Replaces the whole dynamic configuration of a resource: what is not named goes back to its default. Clients have been
-told to use IncrementalAlterConfigs instead since Kafka 2.3 (KIP-339).
+Replaces the whole dynamic configuration of a resource: what is not named is reset to its default. Kafka has recommended
+IncrementalAlterConfigs instead since 2.3 (KIP-339).
 
 - v1: throttled after the answer (KIP-219).
 

@@ -2,7 +2,8 @@
 
 Creates a delegation token (KIP-48).
 
-- v0 is gone from Kafka 4. v3: a superuser may create it for another owner, and the requester is told (KIP-373).
+- v0 is gone from Kafka 4. v3: a superuser may create it for another owner, and the requester is in the answer
+  (KIP-373).
 - Not for connections that authenticated by such a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
 
 State: served by `services/gateway/core/handlers/api_38_create_delegation_token.py`.

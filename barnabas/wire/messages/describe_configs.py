@@ -4,7 +4,7 @@ The configuration of topics, brokers, groups and client metrics, each value with
 
 - v0 is gone from Kafka 4. v1: synonyms, that is all values from the strongest to the default, and `config_source`
   (KIP-226). v2: throttled after the answer (KIP-219). v3: types and documentation (KIP-569).
-- A resource has null for all of its keys; a sensitive value is told as null.
+- A resource has null for all of its keys; a sensitive value is returned as null.
 
 State: served by `services/gateway/core/handlers/api_32_describe_configs.py`.
 

@@ -5,7 +5,7 @@ Classic groups with their members, each asked of its own coordinator.
 - v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: authorized operations (KIP-430). v4: static
   members (KIP-345). v6: GROUP_ID_NOT_FOUND with a message, where up to v5 an unknown group is answered as a Dead one
   without an error (KIP-1043).
-- Protocol, metadata and assignments are told while the group is Stable, and are empty otherwise.
+- Protocol, metadata and assignments are returned while the group is Stable, and are empty otherwise.
 
 State: served by `services/gateway/core/handlers/api_15_describe_groups.py`.
 

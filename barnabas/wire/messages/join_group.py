@@ -6,7 +6,7 @@ Joins a group of the classic protocol, and waits until all of its members have.
   the answer (KIP-219). v4: a new member is first answered MEMBER_ID_REQUIRED with its id, and joins again with that
   (KIP-394). v5: static members (KIP-345). v7: the protocol type, and a null protocol name where there is none
   (KIP-559). v8: the reason of joining (KIP-800). v9: `skip_assignment` for a leader that rejoins and need not assign
-  anew (KIP-814).
+  again (KIP-814).
 - The leader alone gets all members with their metadata.
 
 State: served by `services/gateway/core/handlers/api_11_join_group.py`.

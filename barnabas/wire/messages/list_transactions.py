@@ -4,7 +4,7 @@ The transactions that the broker asked coordinates (KIP-664): clients ask every 
 
 - v1: filter by how long they have been running (KIP-994). v2: filter by a regular expression on the transactional id,
   INVALID_REGULAR_EXPRESSION where it is none (KIP-1152).
-- State names that nobody knows are told in the answer, and match nothing.
+- Unknown state names are returned in the answer, and match nothing.
 
 State: served by `services/gateway/core/handlers/api_66_list_transactions.py`.
 

@@ -7,7 +7,7 @@ Commits offsets of a group, and of consumers without one.
   members (KIP-345). v9: members of the consumer protocol commit with their member epoch, and may get STALE_MEMBER_EPOCH
   and GROUP_ID_NOT_FOUND (KIP-848). v10: topic ids instead of names, and UNKNOWN_TOPIC_ID (KIP-848).
 - A generation of -1 and an empty member id commit from outside the group, which has to be empty.
-- Each partition has an error of its own; an error of the group is told in each of them.
+- Each partition has an error of its own; an error of the group is returned in each of them.
 
 State: served by `services/gateway/core/handlers/api_08_offset_commit.py`.
 

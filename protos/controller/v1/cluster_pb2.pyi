@@ -30,7 +30,7 @@ class Broker(_message.Message):
     RACK_FIELD_NUMBER: _builtins.int
     node_id: _builtins.int
     data_address: _builtins.str
-    """Where gateways, purgatory pods and follower logstores open data streams: "host:port"."""
+    """The address on which gateways, purgatory pods and follower logstores open data streams: "host:port"."""
     broker_epoch: _builtins.int
     """The create revision of the registration key in etcd (design: the broker epoch)."""
     rack: _builtins.str
@@ -90,11 +90,11 @@ class PartitionMetadata(_message.Message):
     leader: _builtins.int
     """-1 while no leader is available."""
     leader_epoch: _builtins.int
-    """Changes when and only when the leader does (a restart of the leader counts) or a replica goes."""
+    """Changes when and only when the leader does (a restart of the leader counts) or a replica is removed."""
     partition_epoch: _builtins.int
     """Changes with every change of the partition's state."""
     leader_recovering: _builtins.bool
-    """The leader was elected unclean and has not said yet that its log is sound (KIP-704)."""
+    """The leader was elected unclean and has not yet reported that it has checked its log (KIP-704)."""
     @_builtins.property
     def replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -205,7 +205,9 @@ class UpdateMetadata(_message.Message):
     UNKNOWN_TOPICS_FIELD_NUMBER: _builtins.int
     UNKNOWN_BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """Monotone over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full one of a newer controller epoch."""
+    """Monotonic over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full update
+    of a newer controller epoch.
+    """
     full: _builtins.bool
     """True: replaces everything. False: brokers and purgatories replace, topics upsert whole topics (or single partitions: `partial`),
     deleted_topic_ids remove.
@@ -222,12 +224,12 @@ class UpdateMetadata(_message.Message):
     def deleted_topic_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
     @_builtins.property
     def broker_configs(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokerConfigs]:
-        """Replaces what there was, in a full update and in any other."""
+        """Replaces all configs, in a full update and in any other."""
 
     @_builtins.property
     def unknown_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What the controller cannot read in etcd: the names of topics, and the brokers whose configs these are (-1: of all).
-        Of these the receiver keeps what it knows. A partition that the controller cannot read has a leader epoch of -1, no
+        The receiver keeps what it knows of these. A partition that the controller cannot read has a leader epoch of -1, no
         leader and no replicas.
         """
 
@@ -258,7 +260,7 @@ Global___UpdateMetadata: _TypeAlias = UpdateMetadata  # noqa: Y015
 
 @_typing.final
 class BrokerConfigs(_message.Message):
-    """Configs of brokers that were set while they ran (KIP-226)."""
+    """Dynamic configs of brokers (KIP-226)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

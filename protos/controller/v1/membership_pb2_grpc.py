@@ -109,7 +109,7 @@ class MembershipServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AlterConfigs(self, request, context):
-        """Topics' configs (KIP-339) and those that brokers may change while they run (KIP-226).
+        """Topics' configs (KIP-339) and dynamic configs of brokers (KIP-226).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,7 +122,7 @@ class MembershipServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AlterPartition(self, request, context):
-        """A leader's word on its in-sync replicas (KIP-497). One is in flight per partition.
+        """A leader's update of its in-sync replicas (KIP-497). One is in flight per partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,7 +143,7 @@ class MembershipServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ControlledShutdown(self, request, context):
-        """A logstore is about to stop: its partitions get other leaders first. Asked again until nothing remains.
+        """A logstore is about to stop: its partitions get other leaders first. Repeated until nothing remains.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

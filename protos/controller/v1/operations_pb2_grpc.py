@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class OperationsStub:
-    """--- what there is ------------------------------------------------------------------------------------------------
+    """--- reading ------------------------------------------------------------------------------------------------------
     """
 
     def __init__(self, channel):
@@ -163,18 +163,18 @@ class OperationsStub:
 
 
 class OperationsServicer:
-    """--- what there is ------------------------------------------------------------------------------------------------
+    """--- reading ------------------------------------------------------------------------------------------------------
     """
 
     def DescribeCluster(self, request, context):
-        """The cluster in short, every node, and every problem in a line each.
+        """A summary of the cluster, every node, and every problem in one line each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNodes(self, request, context):
-        """All nodes that are known, dead or alive. NOT_FOUND: none is of that role and id.
+        """All known nodes, alive or dead. NOT_FOUND: there is none of that role and id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -195,73 +195,73 @@ class OperationsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListPartitions(self, request, context):
-        """Partitions, by topic and number; the filters that are given all have to hold. So one call says what is under-replicated
-        (conditions: UNDER_REPLICATED) or which partitions a node leads (leader: 2). NOT_FOUND: the topic or node of a filter.
-        INVALID_ARGUMENT: the page size or token.
+        """Partitions, by topic and number; all given filters must match. For example, one call returns what is
+        under-replicated (conditions: UNDER_REPLICATED) or which partitions a node leads (leader: 2). NOT_FOUND: the topic
+        or node of a filter. INVALID_ARGUMENT: the page size or token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListGroups(self, request, context):
-        """Groups by id, as their coordinators know them. Who did not answer in time is named in `unanswered`, and its groups are
-        not in the list. UNAVAILABLE: nobody answered.
+        """Groups by id, as their coordinators know them. Coordinators that did not answer in time are named in `unanswered`,
+        and their groups are not in the list. UNAVAILABLE: none answered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeGroup(self, request, context):
-        """One group: members, committed offsets, and how far each is behind the end of the log. Where a log end could not be asked
-        for, the lag is -1 and `unanswered` names who did not answer. NOT_FOUND: no such group. UNAVAILABLE: no coordinator.
+        """One group: members, committed offsets, and their lag. If a log end could not be read, the lag is -1 and
+        `unanswered` names the logstore that did not answer. NOT_FOUND: no such group. UNAVAILABLE: no coordinator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListReassignments(self, request, context):
-        """Partitions on their way to other replicas, and how far they have come. Logstores that did not answer are named in
-        `unanswered`; the bytes of theirs are -1.
+        """Reassignments in progress, and how far they have come. Logstores that did not answer are named in `unanswered`;
+        their byte counts are -1.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeControllerHistory(self, request, context):
-        """Who was the active controller, since when: the last hundred terms, the present one last.
+        """Past and present active controllers: the last hundred terms, the present one last.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeConfigs(self, request, context):
-        """The configuration in force of a topic or of a logstore, and where each value comes from: asked of a logstore, so it is
-        what is really in force there. NOT_FOUND: the topic or logstore. UNAVAILABLE: that logstore is down.
+        """The effective configuration of a topic or of a logstore, and the source of each value, as a logstore reports it.
+        NOT_FOUND: the topic or logstore. UNAVAILABLE: that logstore is down.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDrains(self, request, context):
-        """Nodes that are drained or on the way to it, with what is left to do.
+        """Nodes that are drained or being drained, with what is left to do.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchEvents(self, request, context):
-        """What happens, as it happens. The first response has no events: its revision is where the watch begins. A response with
-        none says every ten seconds that there is nothing new. After a status of UNAVAILABLE or FAILED_PRECONDITION a watch goes
-        on at the active controller from the last revision it was told. OUT_OF_RANGE: the events after `from_revision` are not
-        kept any more (the last 20,000 are); describe, then watch from now. RESOURCE_EXHAUSTED: the watcher fell so far behind
-        that events it was to be told are gone; or there are 100 watchers already.
+        """Events as they happen. The first response has no events: its revision is where the watch begins. A response without
+        events means, every ten seconds, that nothing has happened. After a status of UNAVAILABLE or FAILED_PRECONDITION, a
+        watch continues at the active controller from the last revision that it received. OUT_OF_RANGE: the events after
+        `from_revision` are not kept any more (the last 20,000 are); describe, then watch from now. RESOURCE_EXHAUSTED: the
+        watcher has fallen so far behind that its next events are gone; or there are 100 watchers already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateTopic(self, request, context):
-        """--- what can be changed ------------------------------------------------------------------------------------------
+        """--- changes ------------------------------------------------------------------------------------------------------
 
         INVALID_ARGUMENT: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, …
         """
@@ -277,89 +277,90 @@ class OperationsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AlterTopic(self, request, context):
-        """Configs first, then partitions; a refusal of one leaves what was done before it. NOT_FOUND; INVALID_ARGUMENT.
+        """Configs first, then partitions; a refusal of one leaves what was done before. NOT_FOUND; INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterBrokerConfigs(self, request, context):
-        """Configs that brokers may change while they run (KIP-226), of one logstore or of all. NOT_FOUND; INVALID_ARGUMENT:
-        INVALID_REQUEST, INVALID_CONFIG.
+        """Dynamic broker configs (KIP-226), of one logstore or of all. NOT_FOUND; INVALID_ARGUMENT: INVALID_REQUEST,
+        INVALID_CONFIG.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RunElection(self, request, context):
-        """A result per partition; with ALL those that need no election are not told. NOT_FOUND: a topic or partition that is
-        named. INVALID_ARGUMENT: unclean elections of all partitions (name what may lose records).
+        """A result per partition; with ALL, partitions that need no election are left out. NOT_FOUND: a given topic or
+        partition. INVALID_ARGUMENT: unclean elections of all partitions (name the partitions that may lose records).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reassign(self, request, context):
-        """Begin to move partitions to other replicas (KIP-455); done when ListReassignments does not have them any more. All or
-        nothing is refused: NOT_FOUND: a topic or partition; INVALID_ARGUMENT: replicas that can't be.
+        """Begin to move partitions to other replicas (KIP-455); complete when ListReassignments does not list them any more.
+        Refused as a whole: NOT_FOUND: a topic or partition; INVALID_ARGUMENT: invalid replicas.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelReassignments(self, request, context):
-        """Back to the replicas of before. NOT_FOUND: a topic or partition that is named; FAILED_PRECONDITION: it does not move.
+        """Return to the previous replicas. NOT_FOUND: a given topic or partition; FAILED_PRECONDITION: it is not being
+        reassigned.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveThrottles(self, request, context):
-        """Take away every throttle of replication, of brokers and topics, that Reassign or Kafka's tools have set.
-        FAILED_PRECONDITION: partitions still move.
+        """Remove every replication throttle, of brokers and topics, that Reassign or Kafka's tools have set.
+        FAILED_PRECONDITION: partitions are still being reassigned.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """Take a logstore out of service before maintenance or before it goes: its partitions get other leaders, and with
-        `move_replicas` other replicas; it gets no leaders and no new replicas until it is returned. Written down in etcd: another
-        controller goes on with it. Answered when it is begun; ListDrains tells how far it has come. Draining once more with
-        another `move_replicas` changes that. NOT_FOUND: no such logstore. FAILED_PRECONDITION: partitions, named, would be
-        left without a leader, below min.insync.replicas, or without a place; nothing is begun then.
+        """Drain a logstore for maintenance or before its removal: its partitions get other leaders, and with `move_replicas`
+        other replicas; it gets no leaders and no new replicas until it is returned. The drain is stored in etcd, so that
+        another controller continues it. Answered when it has begun; ListDrains shows its progress. Draining again with
+        another `move_replicas` changes that. NOT_FOUND: no such logstore. FAILED_PRECONDITION: the named partitions would
+        be left without a leader, below min.insync.replicas, or without a place; nothing is begun then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReturnNode(self, request, context):
-        """Undo it: the node may lead and take replicas again, and gets back the partitions that it is preferred for, as far as it
-        is in sync. Moves of replicas off it that are under way are called off; those that are done stay. NOT_FOUND: no such
-        logstore, or it is not drained.
+        """Undo a drain: the node may lead and get replicas again, and leads the partitions that it is preferred for again, as
+        far as it is in sync. Moves of replicas off it that are in progress are cancelled; completed ones stay. NOT_FOUND:
+        no such logstore, or it is not drained.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveNode(self, request, context):
-        """Forget a logstore that is gone for good. NOT_FOUND. FAILED_PRECONDITION: it is alive, or partitions, named, have a
-        replica there still (drain it with `move_replicas` first).
+        """Remove a logstore that is gone for good. NOT_FOUND. FAILED_PRECONDITION: it is alive, or the named partitions still
+        have a replica there (drain it with `move_replicas` first).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseBalance(self, request, context):
-        """No preferred leader is elected by itself any more (auto.leader.rebalance.enable), until ResumeBalance. Written down in
-        etcd. Pausing twice does no harm.
+        """Stop electing preferred leaders automatically (auto.leader.rebalance.enable), until ResumeBalance. Stored in etcd.
+        Pausing twice is harmless.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResumeBalance(self, request, context):
-        """The next look at the leaders is due at once. Resuming what is not paused does no harm.
+        """The next check of the leaders is due at once. Resuming without a pause is harmless.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -502,7 +503,7 @@ def add_OperationsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Operations:
-    """--- what there is ------------------------------------------------------------------------------------------------
+    """--- reading ------------------------------------------------------------------------------------------------------
     """
 
     @staticmethod

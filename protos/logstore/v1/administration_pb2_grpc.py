@@ -70,7 +70,7 @@ class AdministrationServicer:
     """Missing associated documentation comment in .proto file."""
 
     def EndOffsets(self, request, context):
-        """OffsetForLeaderEpoch (KIP-101, KIP-320); and the latest offset that can be read, for the lag of groups.
+        """OffsetForLeaderEpoch (KIP-101, KIP-320), and the latest readable offset, for the lag of groups.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,7 +98,7 @@ class AdministrationServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AlterReplicaLogDirs(self, request, context):
-        """KIP-113: answered when the moves are taken up, not when they are done.
+        """KIP-113: answered when the moves are accepted, not when they are done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -57,7 +57,7 @@ class DataChannelServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Read(self, request_iterator, context):
-        """Reads, whose results carry record bytes in pieces.
+        """Reads, whose results have record bytes in pieces.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

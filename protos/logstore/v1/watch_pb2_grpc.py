@@ -45,7 +45,7 @@ class PartitionWatchServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Watch(self, request_iterator, context):
-        """The present state comes first on every `watch`; then the newest state of each changed partition, once per turn.
+        """The present state is sent first on every `watch`; then the newest state of each changed partition, once per turn.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

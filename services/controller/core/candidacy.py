@@ -1,9 +1,10 @@
-"""The election: one controller is active, the one whose lease the election key is under.
+"""The controller election: the active controller is the one whose lease holds the election key.
 
-A claim is one Txn that takes the absent key, increments the controller epoch and writes down the term that begins;
-where its answer is lost, the image tells. A lease is not a lock: the local deadline only tells when to stop; what
-fences is that every write compares the create revision of the key. What a newer version has written, or a restore is
-writing, is not claimed at all; nor is what can't be continued, as a value that everything rests on can't be read.
+A claim is one Txn that creates the absent key, increments the controller epoch and records the new term; if its answer
+is lost, the image shows the outcome. A lease is not a lock: the local deadline only says when to stop; the fence is
+that every write compares the create revision of the key. State that a newer version has written, or that a restore is
+writing, is not claimed at all; neither is state that can't be continued because a value that everything depends on
+can't be read.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Candidacy:
         self._lease = NO_LEASE
         self._lease_deadline_ms = 0
         self._claim_txn_id = 0
-        # The revision of a claim that etcd has granted and the image has yet to show; 0: no answer.
+        # The revision of a claim that etcd has granted and the image does not show yet; 0: none.
         self._granted_revision = 0
         self._not_before_ms = 0
         self.active = False
@@ -55,12 +56,12 @@ class Candidacy:
         self.controller_epoch = 0
 
     def on_lease(self, lease: int, deadline_ms: int) -> None:
-        """A lease granted or renewed; the deadline counts from when that was sent."""
+        """A lease was granted or renewed; its deadline counts from when the request was sent."""
         self._lease = lease
         self._lease_deadline_ms = deadline_ms
 
     def depose(self, now_ms: int) -> None:
-        """Something that only a newer controller can have caused: stop, and look again a little later."""
+        """React to something that only a newer controller can have caused: stop, and look again a little later."""
         self.active = False
         self._not_before_ms = now_ms + RETRY_MS
 
@@ -73,7 +74,9 @@ class Candidacy:
             self._forget_claim(now_ms + RETRY_MS)
 
     def on_ambiguous(self, txn_id: int, now_ms: int) -> None:
-        """No need to read back: the next claim fails its compares if this one has arrived, and the image tells."""
+        """No read-back is needed: if this claim was applied, the next one fails its compares, and the image shows
+        it.
+        """
         if txn_id == self._claim_txn_id:
             self._forget_claim(now_ms + RETRY_MS)
 
@@ -87,7 +90,7 @@ class Candidacy:
         self._not_before_ms = not_before_ms
 
     def due_ms(self, now_ms: int) -> int | None:
-        """When `step` next has something to do by itself."""
+        """Return when `step` next has something to do, even if no event arrives."""
         if now_ms >= self._lease_deadline_ms:
             return now_ms if self.active else None
         if self.active:
@@ -103,11 +106,11 @@ class Candidacy:
         return refusal(self._image.version, __version__) is None and not unreadable_foundation(self._image)
 
     def step(self, now_ms: int) -> SubmitTxn | None:
-        """Take note of what the image says; the claim to submit, if it is time for one."""
+        """Compare with the image. Return the claim to submit, if it is time for one."""
         image = self._image
         election = image.election
         ours = self._ours()
-        # A controller that goes on without the epoch would write another one.
+        # A controller that continued without reading the epoch would write a wrong one.
         if now_ms >= self._lease_deadline_ms or (self.active and (not ours or unreadable_foundation(image))):
             self.active = False
         if now_ms >= self._lease_deadline_ms or self.active or not image.loaded or not self._is_known_version():
@@ -125,14 +128,16 @@ class Candidacy:
         return self._claim(ours)
 
     def _claim(self, ours: bool) -> SubmitTxn:
-        """Take the key; where it is ours already (a claim's answer was lost, a lease came back) the epoch only."""
+        """Claim the key; if this controller already holds it (a claim's answer was lost, a lease came back), claim only
+        the epoch.
+        """
         image, keys = self._image, self._image.keys
         record, epoch, history_key = self._registration, image.controller_epoch + 1, keys.operations.controller_history
         term = ControllerTermRecord(epoch, record.controller_id, record.address, self._wall_ms())
         compares = [
             modified_at(keys.controller_epoch, image.mod_revision(keys.controller_epoch)),
             modified_at(history_key, image.mod_revision(history_key)),
-            # A restore may have begun since we looked, or a newer version have been here.
+            # A restore may have begun, or a newer version may have written, since the image was last looked at.
             modified_at(keys.version, image.mod_revision(keys.version)),
         ]
         success = [

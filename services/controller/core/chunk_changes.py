@@ -1,4 +1,4 @@
-"""Changes of single partitions, made into writes of the chunks that hold them, as many a Txn as etcd takes."""
+"""Turn changes of single partitions into writes of their chunks, as many per Txn as etcd accepts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PartitionKey: TypeAlias = tuple[bytes, int]
 """A topic's id and a partition's number."""
 
 PartitionChange: TypeAlias = Callable[[PartitionRecord], PartitionRecord]
-"""Gives the very same object where nothing has to change."""
+"""Returns the same object if nothing has to change."""
 
 
 class ChunkChanges:
-    """Partitions as one Txn will have them."""
+    """The partitions as one Txn will write them."""
 
     def __init__(self, image: ControllerImage) -> None:
         self._image = image
@@ -26,7 +26,7 @@ class ChunkChanges:
         self._bytes_max = 0
 
     def find(self, key: PartitionKey) -> PartitionRecord | None:
-        """As it is, or as it will be."""
+        """Return the partition with the changes of this Txn."""
         topic_id, partition = key
         number, index = divmod(partition, PARTITIONS_PER_CHUNK)
         if partition < 0:
@@ -38,7 +38,7 @@ class ChunkChanges:
         return partitions[index] if index < len(partitions) else None
 
     def put(self, key: PartitionKey, record: PartitionRecord) -> bool:
-        """Change a partition that there is; False when the Txn has no room for its chunk."""
+        """Change an existing partition. Return False if the Txn is too full for its chunk."""
         topic_id, partition = key
         number, index = divmod(partition, PARTITIONS_PER_CHUNK)
         if (topic_id, number) not in self._chunks:
@@ -50,7 +50,7 @@ class ChunkChanges:
             self._chunks[topic_id, number] = list(before)
             self._bytes_max += size
         partitions = self._chunks[topic_id, number]
-        # What grows in a chunk that is there already has room beyond BYTES_MAX: etcd takes half as much again.
+        # An existing chunk may grow beyond BYTES_MAX: etcd accepts half as much again.
         self._bytes_max += _size_max([record]) - _size_max([partitions[index]])
         partitions[index] = record
         return True
@@ -71,7 +71,8 @@ class ChunkChanges:
 
 
 def change_steps(image: ControllerImage, changes: Mapping[PartitionKey, PartitionChange]) -> list[Step]:
-    """Txns that make the changes to the partitions as they are when their turn has come; a step may have none to make.
+    """Yield the Txns that make the changes, each computed from the partitions as they are at its turn; a step may be
+    empty.
 
     Changes of one partition don't depend on those of others.
     """
@@ -103,5 +104,7 @@ def _step(image: ControllerImage, changes: Mapping[PartitionKey, PartitionChange
 
 
 def _size_max(partitions: Sequence[PartitionRecord]) -> int:
-    """Of their JSON. A node id is in three of the lists at most, and has eleven characters at most with its comma."""
+    """Upper bound of their JSON. A node id is in at most three of the lists, with at most eleven characters including
+    its comma.
+    """
     return sum([280 + 33 * len(partition.replicas) for partition in partitions])

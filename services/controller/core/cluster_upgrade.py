@@ -1,4 +1,4 @@
-"""What a controller of this version makes of a cluster whose state in etcd is in an older format."""
+"""What a controller of this version does with a cluster whose state in etcd has an older format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from services.controller.core.writes import Write, put
 
 
 def raise_format(image: ControllerImage) -> list[Write]:
-    """Nothing has to be rewritten to come from format 0, only to be said; what is newer than ours stays as it is."""
+    """Raise the recorded format. Coming from format 0, nothing has to be rewritten; a newer format than this version's
+    stays.
+    """
     if image.version is not None and image.version.format >= FORMAT:
         return []
     return [put(image.keys.version, VersionRecord(FORMAT, READERS_MIN, __version__))]

@@ -1,9 +1,9 @@
-"""AlterConfigs: what topics and brokers are configured with from now on, and why some of it is refused.
+"""AlterConfigs: validate changes of topic and broker configs, and write the valid ones.
 
-Full (KIP-133: what is given replaces what there is) and incremental (KIP-339: SET, DELETE; APPEND and SUBTRACT for
-lists). A resource changes as a whole or not at all. Rules and messages are those of Kafka's ConfigAdminManager,
-ConfigurationControlManager and DynamicBrokerConfig. Deviations: a broker key that nobody knows is INVALID_CONFIG (Kafka
-keeps it for plugins, of which there are none here), and so is one that has no effect here.
+Full (KIP-133: the given configs replace the existing ones) and incremental (KIP-339: SET, DELETE; APPEND and SUBTRACT
+for lists). A resource changes as a whole or not at all. Rules and messages are those of Kafka's ConfigAdminManager,
+ConfigurationControlManager and DynamicBrokerConfig. Deviations: an unknown broker key is INVALID_CONFIG (Kafka keeps it
+for plugins, which Barnabas does not have), and so is one that has no effect here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from services.controller.core.writes import BYTES_MAX, OPERATIONS_MAX, Step, Wri
 
 
 class ResourceType(IntEnum):
-    """Kafka's ConfigResource.Type, of those that the controller keeps configs of."""
+    """The resource types of Kafka's ConfigResource.Type whose configs the controller keeps."""
 
     TOPIC = 2
     BROKER = 4
@@ -52,21 +52,21 @@ class Operation(IntEnum):
 
 @dataclass(slots=True, frozen=True)
 class _Change:
-    """The configs that a resource has from now on."""
+    """A resource's configs after the change."""
 
     resource_type: ResourceType
-    # A topic's name; a broker's id, ALL_BROKERS as text.
+    # A topic's name, or a broker's id or ALL_BROKERS as text.
     name: str
     configs: dict[str, str]
 
 
 @dataclass(slots=True)
 class ConfigChanges:
-    """A result per resource asked for; the Txns that make the good ones true."""
+    """A result per resource, and the Txns that write the successful changes."""
 
     results: list[AlterConfigsResult] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    # Topics that get another `min.insync.replicas`.
+    # Topics whose `min.insync.replicas` changes.
     min_isr_topic_ids: list[bytes] = field(default_factory=list)
 
 
@@ -93,7 +93,7 @@ def alter_configs(image: ControllerImage, request: AlterConfigsRequest) -> Confi
 
 
 def _pack(image: ControllerImage, changes: Sequence[_Change]) -> list[list[_Change]]:
-    """The changes in order, as many a Txn as etcd takes."""
+    """Pack the changes in order, as many per Txn as etcd accepts."""
     txns: list[list[_Change]] = []
     byte_count = 0
     for change in changes:
@@ -129,10 +129,10 @@ def _topics_with_another_minimum(image: ControllerImage, change: _Change) -> lis
 
 
 def _decide(image: ControllerImage, resource: AlterConfigsResource) -> _Change | None:
-    """None: everything is so already. Raises Refused."""
+    """Return None if the configs are already as asked. Raises Refused."""
     if any(count > 1 for count in Counter(change.name for change in resource.changes).values()):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    # Before anybody looks into them: what a client sends has no bound of its own.
+    # Checked first, because the number of configs in a request has no other bound.
     check_size({change.name: change.value for change in resource.changes})
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -185,7 +185,7 @@ def _broker_id(name: str) -> int:
 def _changed(
     before: Mapping[str, str], resource: AlterConfigsResource, keys: Mapping[str, ConfigKey]
 ) -> dict[str, str]:
-    """What the changes make of a resource's configs, in the order of the names."""
+    """Return a resource's configs after the changes, in the order of the names."""
     configs = {} if resource.replace else dict(before)
     for change in resource.changes:
         match Operation.SET if resource.replace else change.operation:
@@ -201,7 +201,7 @@ def _changed(
 
 
 def _with_list_changed(before: str | None, change: ConfigChange, key: ConfigKey | None) -> str:
-    """A list that is not set is the key's default, as in Kafka."""
+    """Change a list; one that is not set starts from the key's default, as in Kafka."""
     operation = Operation(change.operation)
     if key is None or key.config_type is not ConfigType.LIST:
         message = f"Can't {operation.name} to key {change.name} because its type is not LIST."
@@ -214,7 +214,7 @@ def _with_list_changed(before: str | None, change: ConfigChange, key: ConfigKey 
 
 
 def _items(text: str) -> dict[str, None]:
-    """Each once, in their order."""
+    """Split a list, without duplicates and in order."""
     return dict.fromkeys(item.strip() for item in text.split(",") if item.strip())
 
 

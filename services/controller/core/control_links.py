@@ -1,15 +1,15 @@
-"""What each logstore has been told on its control stream, and what of it it has done.
+"""What the controller has sent to each logstore on its control stream, and what of it the logstore has acknowledged.
 
-A stream begins with everything: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; then come changes.
-The LeaderAndIsr carries the configs of brokers, too: a logstore that has restarted leads from that command on, and must
-not go by its static `min.insync.replicas` until the UpdateMetadata is there.
-The same comes again on an open stream when the image has been read anew: who leads has no part in that.
-Nothing is told before the node's partitions have their leader epochs for its present registration, so that a restarted
-logstore never leads under the epoch it led before.
+A stream begins with the full state: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; changes follow.
+The LeaderAndIsr carries the configs of brokers too: a logstore that has restarted leads from that command on, and must
+not use its static `min.insync.replicas` until the UpdateMetadata arrives. The full state is sent again on an open
+stream when the image was reloaded, because leadership is not affected by a reload. Nothing is sent before the node's
+partitions have their leader epochs for its present registration, so that a restarted logstore never leads under the
+epoch that it led before.
 
-What a logstore had no disk for (KAFKA_STORAGE_ERROR) it is told again now and then: a disk that was full when a
-partition was to be made may have room by then. Its answers also say what lies on a full disk, and it is asked once
-more whenever its registration says that a log directory has become full, or has got room.
+Partitions that a logstore had no disk for (KAFKA_STORAGE_ERROR) are sent again from time to time: a disk that was full
+when a partition was to be created may have space by then. The logstore's answers also say which partitions are on a
+full disk, and it is asked again whenever its registration says that a log directory has become full or has space again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from services.controller.core.image import Changes, ControllerImage
 from services.controller.core.metadata import broker_configs
 from services.controller.core.unknown_state import unknown_broker_configs, unknown_partitions, unknown_topics
 
-# A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
+# A logstore that leaves a command unanswered for this long gets a new stream, which begins with the full state.
 ANSWER_TIMEOUT_MS = 30_000
-# Between repetitions of what failed on a logstore's disks: twice as long every time.
+# The delay between repetitions of what failed on a logstore's disks; it doubles every time.
 REPEAT_MS_MIN = 1_000
 REPEAT_MS_MAX = 60_000
-# A logstore that takes no commands for its registration is told everything again, each time twice as much later.
+# A logstore that accepts no commands for its registration is sent the full state again; the delay doubles each time.
 TELL_MS_MIN = 50
 TELL_MS_MAX = 1_000
 
@@ -49,13 +49,14 @@ class ControlLinks:
         self.by_node: dict[int, ControlLink] = {}
         # When `min.insync.replicas` was last changed by this controller.
         self.min_isr_revision = 0
-        # By topic id and partition: who has no disk for its replica, as far as the streams of today have told.
+        # By topic id and partition: the logstores that have no disk for their replica, as far as their present streams
+        # have reported.
         self.without_disk: dict[tuple[bytes, int], frozenset[int]] = {}
-        # Likewise: who has no room for more in its replica.
+        # By topic id and partition: the logstores whose disk is too full to append to their replica.
         self.without_room: dict[tuple[bytes, int], frozenset[int]] = {}
 
     def follow_registrations(self) -> list[Effect]:
-        """A link for every registration, and none for any other."""
+        """Keep a link for every registration, and for no other."""
         effects: list[Effect] = []
         registered = self._image.logstores
         for link in list(self.by_node.values()):
@@ -70,10 +71,10 @@ class ControlLinks:
         return effects
 
     def tell_again(self) -> None:
-        """Every stream goes on, and each logstore is told everything again on it."""
+        """Send every logstore the full state again, on its open stream."""
         for link in self.by_node.values():
             self._forget_told(link)
-            # Revisions may have begun again, where etcd was restored.
+            # Revisions may have started over, if etcd was restored.
             link.known_revision = -1
 
     def close_all(self) -> list[Effect]:
@@ -86,7 +87,7 @@ class ControlLinks:
         return DisconnectControl(link.node_id, link.broker_epoch)
 
     def find(self, node_id: int, broker_epoch: int) -> ControlLink | None:
-        """The link, unless it belongs to another registration by now."""
+        """Return the link, unless it belongs to another registration by now."""
         link = self.by_node.get(node_id)
         return link if link is not None and link.broker_epoch == broker_epoch else None
 
@@ -100,7 +101,9 @@ class ControlLinks:
         self._forget_told(link)
 
     def on_refused(self, link: ControlLink, sequence: int, now_ms: int) -> None:
-        """It takes no commands for this registration: etcd has told one of us of it, and not yet the other."""
+        """The logstore accepts no commands for this registration: only one of the two has learned of it from etcd so
+        far.
+        """
         if link.unanswered and link.unanswered[0].sequence == sequence:
             link.tell_wait_ms = min(max(2 * link.tell_wait_ms, TELL_MS_MIN), TELL_MS_MAX)
             link.tell_ms = now_ms + link.tell_wait_ms
@@ -114,9 +117,9 @@ class ControlLinks:
         link.repeat_wait_ms = 0
 
     def on_response(self, link: ControlLink, response: ControlResponse, now_ms: int) -> dict[bytes, None]:
-        """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped.
+        """Answers come in order; an answer to no outstanding command comes from a broken peer and is dropped.
 
-        Returns the topics of which replicas have lost their disk by it, or the room on it, or have it again.
+        Return the topics of which, by this answer, replicas have lost their disk or the space on it, or have it again.
         """
         if not link.unanswered or link.unanswered[0].sequence != response.sequence:
             return {}
@@ -133,7 +136,7 @@ class ControlLinks:
             link.leadership_revision = sent.leadership_revision
             assert sent.leader_and_isr is not None
             if link.partition_errors:
-                # What is answered now stands for every partition that was named.
+                # This answer replaces the earlier ones for every partition that was named.
                 for topic in sent.leader_and_isr.topics:
                     for partition in topic.partitions:
                         link.partition_errors.pop((topic.topic_id, partition.partition), None)
@@ -164,7 +167,7 @@ class ControlLinks:
         return self._set_without_room(link, others | (told & named))
 
     def _forget_errors(self, link: ControlLink, gone: set[tuple[bytes, int]]) -> None:
-        """It has no replica of these any more, and is told nothing of them."""
+        """The logstore has no replica of these any more, and is sent nothing about them."""
         for key in gone:
             link.partition_errors.pop(key, None)
         self._set_without_disk(link, link.without_disk - gone)
@@ -179,13 +182,13 @@ class ControlLinks:
         return _note_nodes(self.without_room, link.node_id, before, full)
 
     def to_be_told(self, now_ms: int) -> list[ControlLink]:
-        """Whose stream is at its beginning."""
+        """Return the links whose stream has just begun."""
         return [link for link in self.by_node.values() if _waits_for_everything(link) and now_ms >= link.tell_ms]
 
     def tell_everything(
         self, link: ControlLink, full: UpdateMetadata, controller_epoch: int, now_ms: int
     ) -> list[Effect]:
-        """The beginning of a stream. `full` is the present image."""
+        """Begin a stream with the full state. `full` is the present image."""
         image = self._image
         link.told_everything = True
         effects = [self._tell_leadership(link, _replicas_of(link.node_id, full), controller_epoch, now_ms, full=True)]
@@ -197,7 +200,7 @@ class ControlLinks:
     def _tell_leadership(
         self, link: ControlLink, topics: list[TopicMetadata], controller_epoch: int, now_ms: int, *, full: bool
     ) -> Effect:
-        """`topics` with the partitions that it has a replica of."""
+        """Send the LeaderAndIsr. `topics` contains the partitions that the logstore has a replica of."""
         image = self._image
         link.offline_log_dirs = self._offline_log_dirs(link)
         link.room_changes = self._room_changes(link)
@@ -219,8 +222,8 @@ class ControlLinks:
         return self._image.logstores[link.node_id].record.room_changes
 
     def ask_after_disks(self, controller_epoch: int, now_ms: int) -> list[Effect]:
-        """Who tells of another directory that is offline, or that has become full or got room, is told its partitions
-        once more: the answer says which lie there.
+        """Send a logstore its partitions again when it reports another directory offline, or one that has become full
+        or has space again: its answer says which partitions are there.
         """
         return [
             self._tell_leadership(link, self._all_replicas_of(link), controller_epoch, now_ms, full=False)
@@ -241,7 +244,7 @@ class ControlLinks:
     def tell_changes(
         self, changes: Changes, update: UpdateMetadata | None, controller_epoch: int, now_ms: int
     ) -> list[Effect]:
-        """What a batch means to each logstore that has heard the beginning."""
+        """Send the changes of a batch to each logstore whose stream has begun."""
         effects: list[Effect] = []
         for link in self.by_node.values():
             link.deleted_topic_ids.intersection_update(self._image.deletions)
@@ -266,7 +269,7 @@ class ControlLinks:
         return effects
 
     def _has_no_news_for(self, link: ControlLink) -> None:
-        """What it is told of its partitions already is what there is to know of the present revision too."""
+        """What the logstore already knows of its partitions also holds at the present revision."""
         for sent in reversed(link.unanswered):
             if sent.leader_and_isr is not None:
                 sent.leadership_revision = self._image.revision
@@ -275,7 +278,7 @@ class ControlLinks:
             link.leadership_revision = self._image.revision
 
     def _removed_replicas(self, link: ControlLink, changes: Changes) -> list[StopReplicaPartition]:
-        """What a reassignment has taken from it; a stream that begins later finds them to be strays."""
+        """The replicas that a reassignment has removed from it; on a later stream it finds them to be strays."""
         removed = []
         for topic_id, number in changes.removed_replicas.get(link.node_id, ()):
             partition = self._image.partition(topic_id, number)
@@ -334,7 +337,7 @@ class ControlLinks:
         return SendControl(link.node_id, link.broker_epoch, request)
 
     def reconnect_unresponsive(self, now_ms: int) -> list[Effect]:
-        """A new stream to whoever has left a command unanswered for too long."""
+        """Open a new stream to each logstore that has left a command unanswered for too long."""
         effects: list[Effect] = []
         for link in self.by_node.values():
             if link.unanswered and now_ms >= link.unanswered[0].sent_ms + ANSWER_TIMEOUT_MS:
@@ -342,7 +345,7 @@ class ControlLinks:
         return effects
 
     def repeat_failed(self, controller_epoch: int, now_ms: int) -> list[Effect]:
-        """LeaderAndIsr once more for what a logstore had no disk for, once nothing else is unanswered."""
+        """Repeat LeaderAndIsr for what a logstore had no disk for, once no other command is outstanding."""
         effects: list[Effect] = []
         for link in self.by_node.values():
             if now_ms >= link.repeat_ms and (keys := _to_be_repeated(link)):
@@ -365,12 +368,12 @@ class ControlLinks:
         return self._send(link, controller_epoch, now_ms, LeaderAndIsr(full=False, topics=topics), is_repetition=True)
 
     def reconnect(self, link: ControlLink) -> list[Effect]:
-        """A new stream, and with it everything again."""
+        """Open a new stream, which begins with the full state."""
         self.on_disconnected(link)
         return [DisconnectControl(link.node_id, link.broker_epoch), _connect(link)]
 
     def due_ms(self, now_ms: int) -> int | None:
-        """When `reconnect_unresponsive`, `repeat_failed` or `to_be_told` next has something to do."""
+        """Return when `reconnect_unresponsive`, `repeat_failed` or `to_be_told` next has something to do."""
         links = self.by_node.values()
         dues = [link.unanswered[0].sent_ms + ANSWER_TIMEOUT_MS for link in links if link.unanswered]
         dues += [link.repeat_ms for link in links if _to_be_repeated(link)]
@@ -378,12 +381,12 @@ class ControlLinks:
         return min(dues, default=None)
 
     def leaders_know(self, topic_id: bytes, revision: int) -> bool:
-        """Every partition has a leader that leads it, as of `revision` at least."""
+        """Whether every partition has a leader that leads it as of at least `revision`."""
         partitions = self._image.partitions(topic_id)
         return all(self._leads(partition.leader, (topic_id, number), revision) for number, partition in partitions)
 
     def leader_knows(self, topic_id: bytes, number: int, revision: int) -> bool:
-        """The same of one partition."""
+        """Whether the partition has a leader that leads it as of at least `revision`."""
         partition = self._image.partition(topic_id, number)
         return partition is not None and self._leads(partition.leader, (topic_id, number), revision)
 
@@ -392,8 +395,8 @@ class ControlLinks:
         return link is not None and link.leadership_revision >= revision and key not in link.partition_errors
 
     def unaware(self) -> frozenset[int]:
-        """Who may lead under another `min.insync.replicas` than the present one: it has not acknowledged that to this
-        controller, connected or not.
+        """Return the logstores that may lead under another `min.insync.replicas` than the present one, because they
+        have not acknowledged it to this controller, connected or not.
         """
         return frozenset([node_id for node_id, link in self.by_node.items() if self.is_unaware(link)])
 
@@ -401,11 +404,11 @@ class ControlLinks:
         return link.known_revision < self.min_isr_revision
 
     def logstores_know(self, revision: int) -> bool:
-        """All that are connected have been told, and have answered, what members are told of `revision`."""
+        """Whether all connected logstores have acknowledged the UpdateMetadata of `revision`."""
         return all(link.metadata_revision >= revision for link in self.by_node.values() if link.connected)
 
     def deletion_waits_for(self, topic_id: bytes) -> list[int]:
-        """The logstores that have not deleted their replicas of a topic under deletion."""
+        """Return the logstores that have not deleted their replicas of a topic under deletion."""
         nodes = {node_id for _, partition in self._image.partitions(topic_id) for node_id in partition.replicas}
         return sorted(each for each in nodes if not self._has_deleted(each, topic_id))
 
@@ -415,9 +418,10 @@ class ControlLinks:
 
 
 def _replicas_of(node_id: int, update: UpdateMetadata) -> list[TopicMetadata]:
-    """The topics of an update with the partitions that this logstore has a replica of.
+    """Return the topics of an update with the partitions that this logstore has a replica of.
 
-    They are the update's own objects: a topic of ten thousand partitions is converted once, not once for each logstore.
+    They are the update's own objects, so that a topic of ten thousand partitions is converted once and not once per
+    logstore.
     """
     topics = []
     for topic in update.topics:
@@ -433,7 +437,7 @@ def _note_nodes(
     before: set[tuple[bytes, int]],
     now: set[tuple[bytes, int]],
 ) -> dict[bytes, None]:
-    """Enter what has become of one node's partitions; the topics of those that have changed."""
+    """Record the results of one node's partitions. Return the topics whose result has changed."""
     changed = sorted(before ^ now)
     for key in changed:
         nodes = nodes_of.pop(key, frozenset()) ^ {node_id}
@@ -443,7 +447,7 @@ def _note_nodes(
 
 
 def _to_be_repeated(link: ControlLink) -> tuple[tuple[bytes, int], ...]:
-    """The partitions that the logstore had no disk for; none while it has commands to answer."""
+    """Return the partitions that the logstore had no disk for; none while it has commands to answer."""
     if link.unanswered or not link.partition_errors:
         return ()
     return tuple(key for key, error in link.partition_errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR)

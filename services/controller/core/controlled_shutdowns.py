@@ -1,8 +1,8 @@
-"""ControlledShutdown: a logstore that is about to stop asks for other leaders of what it leads.
+"""ControlledShutdown: a logstore that is about to stop asks for other leaders for its partitions.
 
-It is no candidate from then on; the elections take it out of every ISR that has another member, and a partition whose
-last member it is waits, leaderless, for its return. The answer, how many partitions it leads still, comes when the
-elections have nothing more to do.
+From then on it is not a candidate: the elections take it out of every ISR that has another member, and a partition of
+which it is the last member waits, leaderless, for its return. The answer, which is how many partitions it still leads,
+is given when the elections have nothing more to do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ControlledShutdowns:
         self._waiting: dict[int, tuple[ControlledShutdownRequest, int]] = {}
 
     def add(self, request_id: int, request: ControlledShutdownRequest, now_ms: int) -> list[Effect]:
-        """Take it up; all partitions have to be looked at then."""
+        """Add a request; all partitions have to be looked at then."""
         if not self._is_registered(request):
             return [Respond(request_id, ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH))]
         self._liveness.stop(request.broker_id, request.broker_epoch)
@@ -47,7 +47,7 @@ class ControlledShutdowns:
         return effects
 
     def abandon(self) -> list[Effect]:
-        """Another controller is to be asked, by whom it is not known yet."""
+        """The node has to ask another controller, which is not known yet."""
         effects: list[Effect] = [Reject(request_id, untouched=False) for request_id in self._waiting]
         self._waiting.clear()
         return effects

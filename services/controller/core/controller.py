@@ -1,9 +1,9 @@
-"""Controller: all that happens to a controller goes in through `on_*`, all that it wants done comes out as effects.
+"""The controller's core: every event goes in through an `on_*` method, and the actions to take come out as effects.
 
-The shell feeds it the etcd watch (image), its lease, the outcome of Txns, the control streams, the subscriptions and
-the requests; every method returns the effects to carry out, in order. Standby controllers are fed the same and keep the
-same image, so that taking over is one Txn. What is decided is decided on the image and written by one Txn at a time:
-leader elections first, then requests in their order, then what can wait.
+The shell passes in the etcd watch (image), the lease, the outcome of Txns, the control streams, the subscriptions and
+the requests; every method returns the effects to carry out, in order. Standby controllers get the same events and keep
+the same image, so that taking over is one Txn. Decisions are made on the image and written by one Txn at a time: leader
+elections first, then requests in their order, then what can wait.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.unknown_state import knows_all_claims, unreadable_chunks
 from services.controller.core.writes import OPERATIONS_MAX, Step, Write
 
-# Members that have been gone for long are looked for this often.
+# How often to look for members that have been gone for long.
 _TIDY_MS = 60_000
 
 
@@ -67,7 +67,7 @@ class Controller:
         wall_ms: Callable[[], int],
         settings: ElectionSettings = ElectionSettings(),  # noqa: B008 - it is frozen
     ) -> None:
-        """`new_topic_id` gives 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
+        """`new_topic_id` returns 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
         self.image = ControllerImage(keys)
         self.journal = Journal(self.image)
         self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id, wall_ms)
@@ -97,16 +97,16 @@ class Controller:
         self._elections = LeaderElections(self.image, self.rules)
         # How many partitions the elections may still look at in this turn.
         self._looks_left = PARTITIONS_PER_LOOK
-        # What is told when the Txn in flight is in the image.
+        # What to do when the Txn in flight is in the image.
         self._on_committed: Callable[[], list[Effect]] | None = None
         self._isr_changes_went_last = False
-        # Elections of preferred leaders under way, and when the balance is looked at next.
+        # Elections of preferred leaders in progress, and when the balance is checked next.
         self._balance: deque[Step] = deque()
         self._balance_ms = 0
         self._members_due = False
-        # Whether a replica may have to go from a drained logstore, and may be able to.
+        # Whether replicas may still have to be moved off a drained logstore, and may be able to.
         self._drains_due = False
-        # Whether a replica of a deleted topic may have gone since we looked.
+        # Whether a replica of a deleted topic may have been deleted since the last look.
         self._deletions_due = False
         self._unclaimed_due = False
         self._tidy_ms = 0
@@ -117,16 +117,16 @@ class Controller:
 
     @property
     def ready(self) -> bool:
-        """Knows the cluster, and is active or stands by for the one that is."""
+        """Whether it knows the cluster, and is active or stands by for the active one."""
         return self._active or (self.image.loaded and self.image.election is not None)
 
     def on_lease(self, lease: int, deadline_ms: int, now_ms: int) -> list[Effect]:
-        """A lease granted or renewed. `deadline_ms` counts from when that was sent."""
+        """A lease was granted or renewed. `deadline_ms` counts from when the request was sent."""
         self.candidacy.on_lease(lease, deadline_ms)
         return self._turn(now_ms)
 
     def on_image(self, change: Snapshot | WatchBatch, now_ms: int) -> list[Effect]:
-        """What the watch of the whole prefix brings: everything first, then changes, in order."""
+        """Apply what the watch of the whole prefix returns: the full state first, then changes, in order."""
         if isinstance(change, Snapshot):
             self.image.load(change)
             self.events.restart()
@@ -190,7 +190,7 @@ class Controller:
         return self._turn(now_ms)
 
     def on_peer_gone(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
-        """A logstore that was connected, and now nobody listens at its addresses: no need to wait for its lease."""
+        """A logstore was connected, and now no process listens at its addresses: do not wait for its lease to end."""
         link = self.links.find(node_id, broker_epoch)
         registered = self.image.logstores.get(node_id)
         if self._active and link is not None and link.known_alive and not link.connected and registered is not None:
@@ -198,7 +198,7 @@ class Controller:
         return self._turn(now_ms)
 
     def on_subscribed(self, subscriber_id: int, role: Role, pod_id: str, now_ms: int) -> list[Effect]:
-        """The id is the shell's, never used twice."""
+        """The id is chosen by the shell and never reused."""
         self._follow_election(now_ms)
         if self._active:
             self.subscriptions.by_id[subscriber_id] = Subscriber(role, pod_id)
@@ -219,7 +219,7 @@ class Controller:
         return self._turn(now_ms)
 
     def on_request(self, request_id: int, request: MembershipRequest | OperatorRequest, now_ms: int) -> list[Effect]:
-        """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
+        """Answered by one Respond or Reject with the same id, which is chosen by the shell and never reused."""
         self._follow_election(now_ms)
         if not self._active:
             self._effects.append(Reject(request_id, untouched=True))
@@ -233,11 +233,11 @@ class Controller:
         return self._turn(now_ms)
 
     def on_tick(self, now_ms: int) -> list[Effect]:
-        """Time has passed: call at `due_ms`, at the latest."""
+        """Call this at `due_ms` at the latest."""
         return self._turn(now_ms)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """When something is to be done though nothing happens; None: nothing is."""
+        """Return when `on_tick` has something to do; None: not until the next event."""
         dues = [self.candidacy.due_ms(now_ms)]
         if self._active:
             dues += [self.journal.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
@@ -250,7 +250,7 @@ class Controller:
 
     @property
     def has_more_to_look_at(self) -> bool:
-        """The last turn had no time for all that is to be decided."""
+        """Whether the last turn ended with decisions left to make."""
         return self.journal.idle and (self._requests.has_more or not self._elections.are_done)
 
     @property
@@ -259,11 +259,11 @@ class Controller:
 
     @property
     def _balances(self) -> bool:
-        """Preferred leaders are elected though nobody asks."""
+        """Whether preferred leaders are elected automatically."""
         return self._settings.auto_leader_rebalance_enable and self.image.balance is None
 
     def _turn(self, now_ms: int) -> list[Effect]:
-        """What follows from all that is known; ends every `on_*`."""
+        """Derive the effects of all that is known; ends every `on_*`."""
         self._follow_election(now_ms)
         if self._active:
             self._effects += self.links.reconnect_unresponsive(now_ms)
@@ -309,7 +309,7 @@ class Controller:
         self._effects.append(ActiveChanged(False, self.candidacy.controller_epoch))
 
     def _begin_again(self) -> None:
-        """The image is new: every stream and subscription has everything told once more."""
+        """The image was reloaded: send the full state on every stream and subscription."""
         self._elections.restart()
         self._members_due = self._deletions_due = self._drains_due = True
         self.subscriptions.published_revision = self.image.revision
@@ -319,7 +319,7 @@ class Controller:
             self._effects.append(PublishMetadata(full_update(self.image, self.candidacy.controller_epoch)))
 
     def _follow(self, changes: Changes, now_ms: int) -> None:
-        """Pass on what a batch changed."""
+        """Pass on the changes of a batch."""
         if changes.logstores:
             self._effects += self.links.follow_registrations()
         if changes.balance:
@@ -347,7 +347,7 @@ class Controller:
                 self._effects.append(PublishMetadata(update))
 
     def _write(self, now_ms: int) -> None:
-        """Finish the Txn in flight, if the image shows it; begin the next."""
+        """Complete the Txn in flight, if the image shows it; begin the next."""
         if self.journal.take_committed() and self._on_committed is not None:
             self._effects += self._on_committed()
             self._on_committed = None
@@ -368,7 +368,7 @@ class Controller:
         looked_through = self._liveness.end_suspicion()
         if looked_through:
             return looked_through
-        # ISR changes never wait for a job of many Txns, nor do they ever keep one from going on.
+        # ISR changes never wait for a job of many Txns, and never stop one from progressing.
         if self._isr_changes_went_last:
             return self._next_step() or self._next_isr_changes(live) or self._writes_that_can_wait()
         return self._next_isr_changes(live) or self._next_step() or self._writes_that_can_wait()

@@ -1,4 +1,4 @@
-"""The cluster as operators are told of it: every node, dead or alive, and every problem in one line each."""
+"""A description of the cluster for operators: every node, alive or dead, and every problem in one line each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from services.controller.core.known_members import registered_members
 from services.controller.core.partition_listing import Condition, PartitionCounts, count_partitions
 from services.controller.core.unknown_state import unknown_partitions
 
-# Without one of each nobody can produce.
+# Without one of each, no client can produce.
 _INDISPENSABLE = (Role.LOGSTORE, Role.GATEWAY, Role.PURGATORY)
 _LISTED_MAX = 20
-# A directory that is offline may hold thousands.
+# An offline directory may hold thousands of partitions.
 _FAILED_NAMED_MAX = 10
 _ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 
@@ -27,27 +27,27 @@ class NodeDescription:
     member_id: str
     addresses: dict[str, str]
     alive: bool
-    # The create revision of the registration; -1 when there is none.
+    # The create revision of the registration; -1 if there is none.
     epoch: int
     incarnation: str
-    # Of a logstore: the partitions it leads.
+    # For a logstore: the partitions it leads.
     leaders: int
-    # Of a logstore its control stream, of a gateway or purgatory pod its subscription.
+    # Whether the control stream (logstore) or the subscription (gateway, purgatory) is up.
     connected: bool
-    # Wall clock; 0 while it is alive.
+    # Wall clock time; 0 while it is alive.
     down_since_ms: int
-    # Of a logstore, likewise the next four: the partitions it has a replica of.
+    # For a logstore: the partitions it has a replica of.
     replicas: int = 0
     rack: str = ""
     drained: bool = False
     offline_log_dirs: Mapping[str, str] = field(default_factory=dict)
     full_log_dirs: Mapping[str, str] = field(default_factory=dict)
-    # The controller that is asked.
+    # Whether this is the controller that is asked.
     active: bool = False
 
 
 def describe_nodes(controller: Controller, counts: PartitionCounts | None = None) -> list[NodeDescription]:
-    """By role, then by id. `counts`: of all partitions, where they were counted already."""
+    """Sorted by role, then by id. `counts`: of all partitions, if they were counted already."""
     image = controller.image
     counts = counts or count_partitions(image, controller.rules)
     nodes: dict[tuple[Role, str], NodeDescription] = {}
@@ -89,7 +89,7 @@ def describe_nodes(controller: Controller, counts: PartitionCounts | None = None
 
 
 def describe_problems(controller: Controller, counts: PartitionCounts | None = None) -> list[str]:
-    """Empty when the cluster is healthy. `counts`: of all partitions, where they were counted already."""
+    """Empty if the cluster is healthy. `counts`: of all partitions, if they were counted already."""
     counts = counts or count_partitions(controller.image, controller.rules)
     nodes = describe_nodes(controller, counts)
     problems = [*_dead_nodes(nodes), *_missing_roles(nodes), *_disconnected_nodes(nodes)]
@@ -120,13 +120,13 @@ def describe_problems(controller: Controller, counts: PartitionCounts | None = N
 
 def _unreadable_keys(controller: Controller) -> list[str]:
     return [
-        f"{key} in etcd is unreadable: {why}; what it stands for is left as it is: write the value again from a back-up"
+        f"{key} in etcd is unreadable: {why}; it is not acted on: restore the value from a backup"
         for key, why in controller.image.unreadable.items()
     ]
 
 
 def _unknown_partitions(controller: Controller) -> list[str]:
-    """Beside those of the keys above: of which nothing is there."""
+    """Partitions in no chunk, beside those in unreadable chunks."""
     image = controller.image
     names = {topic_id: topic.topic for topic_id, topic in image.topics_by_id.items()}
     problems = []
@@ -136,7 +136,7 @@ def _unknown_partitions(controller: Controller) -> list[str]:
         key = image.keys.chunk(unknown.topic_id, unknown.first // PARTITIONS_PER_CHUNK)
         problems.append(
             f"{which} of topic {names[unknown.topic_id]} cannot be read in {key}: "
-            "the replicas go on as they are, and no leader of theirs is elected"
+            "their replicas stay as they are, and no leader is elected for them"
         )
     return problems
 
@@ -155,7 +155,7 @@ def _dead_nodes(nodes: list[NodeDescription]) -> list[str]:
 
 def _missing_roles(nodes: list[NodeDescription]) -> list[str]:
     known = {node.role for node in nodes}
-    return [f"no {role.value} has ever registered: start one" for role in _INDISPENSABLE if role not in known]
+    return [f"no {role.value} has registered yet: start one" for role in _INDISPENSABLE if role not in known]
 
 
 def _disconnected_nodes(nodes: list[NodeDescription]) -> list[str]:
@@ -167,7 +167,9 @@ def _disconnected_nodes(nodes: list[NodeDescription]) -> list[str]:
                     control = node.addresses.get("control", "")
                     problems.append(f"logstore {node.member_id} does not answer at its control address {control}")
                 case Role.GATEWAY | Role.PURGATORY:
-                    problems.append(f"{node.role.value} {node.member_id} does not follow the controller's metadata")
+                    problems.append(
+                        f"{node.role.value} {node.member_id} has no metadata subscription at the controller"
+                    )
                 case Role.CONTROLLER:
                     pass
     return problems
@@ -184,7 +186,7 @@ def _offline_log_dirs(controller: Controller) -> list[str]:
 def _full_log_dirs(controller: Controller) -> list[str]:
     return [
         f"logstore {node_id}: log directory {path} is full: {reason}; "
-        "appends are refused and reads go on until there is room, no restart is needed"
+        "appends are refused and reads continue until space is free; no restart is needed"
         for node_id, registered in sorted(controller.image.logstores.items())
         for path, reason in sorted(registered.record.full_log_dirs.items())
     ]
@@ -209,9 +211,9 @@ def _failure(partition: str, node_id: int, error_code: int) -> str:
     line = f"partition {partition} failed on logstore {node_id}: {name}"
     if error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
         line += (
-            ": its log has later leader epochs than etcd knows of, as after etcd was restored from an old back-up "
+            ": its log has later leader epochs than etcd knows of, as after etcd was restored from an old backup "
             "or where its last batch is damaged; "
-            "it is not served there, since who holds every acknowledged record is not known any more"
+            "it is not served there, because it is unknown which replica holds every acknowledged record"
         )
     return line
 
@@ -246,5 +248,5 @@ def _is_active(controller: Controller, role: Role, member_id: str) -> bool:
 
 
 def _natural(member_id: str) -> tuple[int, str]:
-    """2 before 10."""
+    """Sort numbers by value: 2 before 10."""
     return (int(member_id), "") if member_id.isdigit() else (0, member_id)

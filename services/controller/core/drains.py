@@ -1,13 +1,13 @@
-"""Logstores that operators take out of service: which can be, what is left to do, and the moves that do it.
+"""Drains: whether a logstore can be taken out of service, what is left to do, and the moves that do it.
 
-A drained logstore stays in sync and leads nothing that another member of the ISR can lead: the elections see to that
-(`Liveness.drained`), whenever something changes, so that a drain is carried on by whoever is the controller. With
-`move_replicas` each of its replicas is moved to another logstore too, MOVES_MAX partitions at a time; what can't be
+A drained logstore stays in sync and leads nothing that another member of the ISR can lead: the elections ensure it
+(`Liveness.drained`) whenever something changes, so that a drain continues under any active controller. With
+`move_replicas` each of its replicas is also moved to another logstore, MOVES_MAX partitions at a time; what can't be
 moved at present is looked at again when anything changes.
 
-A drain is refused where the logstore could not stop then without breaking something: where a partition would be left
-without a leader, or with fewer in-sync replicas than `min.insync.replicas`, other drained logstores not counted; with
-`move_replicas`, where a replica would have no place to go to, or nobody to copy from.
+A drain is refused if stopping the logstore would then break something: if a partition would be left without a leader,
+or with fewer in-sync replicas than `min.insync.replicas`, other drained logstores not counted; with `move_replicas`, if
+there is no logstore that could take a replica, or none to copy it from.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from services.controller.core.unknown_state import knows_all_partitions
 from services.controller.core.writes import Write
 
 MOVES_MAX: Final = 50
-"""Partitions that are moved off a logstore at a time: each takes from the disks and links of the others."""
+"""Partitions that are moved off a logstore at a time: each uses the disks and links of the others."""
 NAMED_MAX: Final = 10
 BLOCKED_MAX: Final = 20
 
@@ -36,7 +36,7 @@ BLOCKED_MAX: Final = 20
 class DrainProgress:
     leaders: int = 0
     replicas: int = 0
-    # Of these.
+    # Of these, how many are moving.
     moving: int = 0
     blocked: list[str] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ class Drains:
         self._rules = rules
 
     def refusal(self, node_id: int, *, move_replicas: bool) -> str:
-        """Why it can't be drained, naming partitions; empty: it can be."""
+        """Return why it can't be drained, naming partitions; empty: it can be."""
         without_leader: list[str] = []
         under_minimum: list[str] = []
         without_place: list[str] = []
@@ -58,7 +58,7 @@ class Drains:
         if not knows_all_partitions(self._image):
             why = "partitions whose state in etcd is unreadable may have replicas there; make it readable first"
             return f"logstore {node_id} can't be drained: {why}"
-        # By topic: what it takes to know it is that of a hundred partitions.
+        # By topic: finding a topic's rules takes as long as checking a hundred partitions.
         minimums: dict[bytes, int] = {}
         for name, key, partition in self._replicas_of(node_id):
             here = live.at(*key)
@@ -94,7 +94,7 @@ class Drains:
         return f"logstore {node_id} can't be drained: {told}" if told else ""
 
     def progress(self, node_id: int) -> DrainProgress:
-        """What a drained logstore still leads and has."""
+        """Return what a drained logstore still leads and has."""
         progress = DrainProgress()
         record = self._image.drains.get(node_id)
         live = self._liveness.current()
@@ -116,9 +116,9 @@ class Drains:
         return progress
 
     def may_go_on_after(self, changes: Changes) -> bool:
-        """Whether there may be moves to begin that there were not before: somebody came or went, a replica has gone
-        from a drained logstore, or a partition that has one there is another. Anything else has the controller look at
-        no partition for their sake.
+        """Whether moves may be possible that were not before: a node came or went, a replica has left a drained
+        logstore, or a partition with a replica there has changed. On any other change the controller looks at no
+        partition for drains.
         """
         emptied = {node_id for node_id, record in self._image.drains.items() if record.move_replicas}
         if not emptied:
@@ -139,7 +139,7 @@ class Drains:
                 yield from [partition for partition in found if partition is not None]
 
     def next_moves(self) -> list[Write]:
-        """Moves off drained logstores to begin now; one Txn's worth."""
+        """Return the moves off drained logstores to begin now, at most one Txn's worth."""
         image, live = self._image, self._liveness.current()
         spread: ReplicaSpread | None = None
         changes = ChunkChanges(image)
@@ -151,7 +151,7 @@ class Drains:
             for _, key, _ in replicas:
                 if room <= 0:
                     break
-                # Another drain may have changed it in this very Txn.
+                # Another drain may have changed it in the same Txn.
                 partition = changes.find(key)
                 if partition is None or node_id in partition.removing_replicas:
                     continue
@@ -167,7 +167,7 @@ class Drains:
     def _moved(
         self, node_id: int, key: PartitionKey, partition: PartitionRecord, live: Liveness, spread: ReplicaSpread
     ) -> PartitionRecord | None:
-        """On the way to another logstore in this one's place; None where it can't be, now."""
+        """Return the partition on its way to another logstore in place of this one; None if it can't be moved now."""
         target = _target(partition)
         places = self._places(partition, live, live.drained)
         here = live.at(*key)
@@ -179,7 +179,9 @@ class Drains:
         return reassigned(partition, [*rest[:position], substitute, *rest[position:]], here, self._rules.of(key[0]))
 
     def _places(self, partition: PartitionRecord, live: Liveness, drained: frozenset[int]) -> list[int]:
-        """Logstores that could take a replica more of it. One that it is just leaving could not: it would stay."""
+        """Return the logstores that could take one more replica of it. One that it is just leaving could not: the
+        replica would stay.
+        """
         return [
             node_id
             for node_id in sorted(self._image.logstores)
@@ -201,7 +203,7 @@ class Drains:
         return spread
 
     def _replicas_of(self, node_id: int) -> Iterator[tuple[str, PartitionKey, PartitionRecord]]:
-        """The partitions that it has a replica of, by the names of their topics."""
+        """Yield the partitions that it has a replica of, by the names of their topics."""
         image = self._image
         for topic, record in sorted(image.topics.items()):
             for number, partition in image.partitions(record.topic_id):
@@ -210,12 +212,12 @@ class Drains:
 
 
 def _needed(partition: PartitionRecord, min_insync_replicas: int) -> int:
-    """As the leader counts: a topic of fewer replicas than its minimum can't have more of them in sync."""
+    """Count as the leader does: a topic with fewer replicas than its minimum needs all of them in sync."""
     return min(min_insync_replicas, len(partition.replicas) - len(partition.adding_replicas))
 
 
 def _target(partition: PartitionRecord) -> list[int]:
-    """The replicas that it has, or is to have."""
+    """Return the replicas that the partition has, or is to have."""
     return [each for each in partition.replicas if each not in partition.removing_replicas]
 
 
@@ -226,6 +228,6 @@ def _problem(names: Sequence[str], what: str, advice: str) -> str:
 
 
 def named(names: Sequence[str]) -> str:
-    """The first of them, and how many more."""
+    """Name the first few, and how many more there are."""
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more

@@ -1,4 +1,6 @@
-"""What the controller's core wants done. The shell does it in order and reports back through the `on_*` methods."""
+"""What the controller's core asks the shell to do. The shell does it in order and reports back through the `on_*`
+methods.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ class SubmitTxn:
 
 @dataclass(slots=True, frozen=True)
 class RevokeLease:
-    """The owner of the lease is certainly gone."""
+    """The owner of the lease has certainly stopped."""
 
     lease: int
 
@@ -43,7 +45,7 @@ class DisconnectControl:
 
 @dataclass(slots=True, frozen=True)
 class SendControl:
-    """Send on the node's present stream; dropped where it is gone, since the next one begins with everything."""
+    """Send on the node's present stream; dropped if that is gone, since the next one begins with the full state."""
 
     node_id: int
     broker_epoch: int
@@ -52,7 +54,7 @@ class SendControl:
 
 @dataclass(slots=True, frozen=True)
 class PublishMetadata:
-    """To every subscriber, or with `subscriber_id` to that one."""
+    """Send to every subscriber, or with `subscriber_id` to that one."""
 
     update: UpdateMetadata
     subscriber_id: int | None = None
@@ -60,7 +62,7 @@ class PublishMetadata:
 
 @dataclass(slots=True, frozen=True)
 class EndSubscription:
-    """This controller is not active (any more): the subscriber has to find the one that is."""
+    """This controller is not active, or not any more: the subscriber has to find the active one."""
 
     subscriber_id: int
 
@@ -73,7 +75,7 @@ class Respond:
 
 @dataclass(slots=True, frozen=True)
 class Reject:
-    """This controller is not active (any more). `untouched`: the request has certainly changed nothing."""
+    """This controller is not active, or not any more. `untouched`: the request has certainly changed nothing."""
 
     request_id: int
     untouched: bool

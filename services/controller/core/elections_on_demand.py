@@ -1,7 +1,7 @@
-"""ElectLeaders (KIP-460): preferred leaders, or any leader at all where there is none.
+"""ElectLeaders (KIP-460): elect preferred leaders, or any leader for partitions without one.
 
-Rules and messages are those of Kafka's ReplicationControlManager. Preferred leaders are also elected when nobody asks,
-where a broker leads too few of the partitions that it is preferred for (`auto.leader.rebalance.enable`).
+Rules and messages are those of Kafka's ReplicationControlManager. Preferred leaders are also elected automatically when
+a broker leads too few of the partitions that it is preferred for (`auto.leader.rebalance.enable`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from services.controller.core.writes import Step
 
 
 class ElectionType(IntEnum):
-    """Kafka's."""
+    """Kafka's ElectionType."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -31,7 +31,7 @@ class ElectionType(IntEnum):
 
 @dataclass(slots=True)
 class Elections:
-    """A result per partition asked for; by its position the partition, where it gets another leader."""
+    """A result per partition; for each that gets another leader, the partition by the position of its result."""
 
     results: list[ElectionResult] = field(default_factory=list)
     elected: list[PartitionKey | None] = field(default_factory=list)
@@ -45,7 +45,9 @@ class LeadersOnDemand:
         self._rules = rules
 
     def elect(self, request: ElectLeadersRequest) -> Elections:
-        """Decide about every partition of the request; of "all", those that need no election are not told."""
+        """Decide about every partition of the request. For "all", partitions that need no election are left out of the
+        answer.
+        """
         elections = Elections()
         changes: dict[PartitionKey, PartitionChange] = {}
         live = self._liveness.current()
@@ -61,7 +63,7 @@ class LeadersOnDemand:
         return elections
 
     def balance(self, imbalance_percentage: int) -> list[Step]:
-        """Preferred leaders back, for brokers that miss more of theirs than that."""
+        """Elect preferred leaders for brokers whose imbalance exceeds the limit."""
         live = self._liveness.current()
         preferred: Counter[int] = Counter()
         missed: dict[int, list[PartitionKey]] = {}
@@ -91,7 +93,7 @@ class LeadersOnDemand:
     def _judge(
         self, topic: str, number: int, election_type: int, live: Liveness
     ) -> tuple[PartitionKey | None, ErrorCode, str]:
-        """The partition, where it gets another leader; why not."""
+        """Return the partition, if it gets another leader; otherwise the reason."""
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         record = self._image.topics.get(topic)
         if record is None:
@@ -116,7 +118,7 @@ class LeadersOnDemand:
     def _elected(
         self, key: PartitionKey, partition: PartitionRecord, election_type: int, live: Liveness
     ) -> PartitionRecord:
-        """The same object where nobody can be elected, or nobody has to be."""
+        """Return the same object if no leader can be elected, or none is needed."""
         live = live.at(*key)
         if election_type == ElectionType.PREFERRED:
             return led_by_preferred(partition, live) or partition

@@ -1,7 +1,7 @@
-"""What happens in the cluster, as operators are told of it: made from what the image sees change, and nothing else.
+"""Events of the cluster for operators, derived only from changes of the image.
 
-Every controller keeps the events of what its watch has brought, active or not, so that a watcher goes on at the next
-one. The last EVENTS_MAX are kept once for all watchers; each of those is a position in them, and nothing more.
+Every controller keeps the events that its watch has delivered, active or not, so that a watcher can continue at the
+next controller. The last EVENTS_MAX are kept once for all watchers; each watcher is only a position in them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from services.controller.core.image import Changes, ControllerImage, Elected, Re
 
 EVENTS_MAX: Final = 20_000
 VALUE_LENGTH_MAX: Final = 500
-"""Characters of a config's value: a client may set one of a megabyte, again and again."""
+"""Maximum characters of a config's value: a client may set one of a megabyte repeatedly."""
 
 
 class NodeChange(Enum):
@@ -53,7 +53,7 @@ class NodeEvent:
     change: NodeChange
     role: Role
     member_id: str
-    # Of the registration that came or went; -1: there was none.
+    # The epoch of the registration that came or went; -1: there was none.
     epoch: int
 
 
@@ -95,7 +95,7 @@ class TopicEvent:
 
 @dataclass(slots=True, frozen=True)
 class ConfigEvent:
-    # Empty: of a broker, ALL_BROKERS for the defaults of all.
+    # Empty for a broker; ALL_BROKERS for the defaults of all.
     topic: str
     broker_id: int
     set_configs: dict[str, str]
@@ -104,7 +104,7 @@ class ConfigEvent:
 
 @dataclass(slots=True, frozen=True)
 class ControllerEvent:
-    # Empty: there is none at the moment.
+    # Empty: there is none at present.
     controller_id: str
     controller_epoch: int
 
@@ -137,7 +137,7 @@ EventBody: TypeAlias = (
 @dataclass(slots=True, frozen=True)
 class Event:
     revision: int
-    # Wall clock of this controller when it heard of it.
+    # This controller's wall clock time when it received the change.
     time_ms: int
     body: EventBody
 
@@ -146,11 +146,11 @@ class EventLog:
     def __init__(self, image: ControllerImage, events_max: int = EVENTS_MAX) -> None:
         self._image = image
         self._events: deque[Event] = deque(maxlen=events_max)
-        # Of the event that comes next; a watcher's position is one of these numbers.
+        # The number of the next event; a watcher's position is one of these numbers.
         self.end = 0
-        # Everything after this revision is here, or was and is numbered.
+        # Every event after this revision is here, or was here and has a number.
         self.revision_before = -1
-        # Watches of before it are over: what happened in between nobody knows.
+        # Watches from before this revision end: events in between were missed.
         self.reloads = 0
 
     @property
@@ -159,13 +159,13 @@ class EventLog:
         return self.end - len(self._events)
 
     def restart(self) -> None:
-        """The image was loaded anew."""
+        """The image was reloaded."""
         self._events.clear()
         self.revision_before = self._image.revision
         self.reloads += 1
 
     def record(self, changes: Changes, wall_ms: int) -> None:
-        """What a batch has changed."""
+        """Record the events of a batch."""
         for transition in changes.transitions:
             for body in _bodies(self._image, transition):
                 if len(self._events) == self._events.maxlen:
@@ -174,7 +174,7 @@ class EventLog:
                 self.end += 1
 
     def position_after(self, revision: int) -> int | None:
-        """The number of the first event after a revision; None: it is not kept any more."""
+        """Return the number of the first event after a revision; None if it is not kept any more."""
         if revision < self.revision_before:
             return None
         position = self.end
@@ -185,15 +185,15 @@ class EventLog:
         return position
 
     def told_before(self, position: int) -> int:
-        """Whoever has heard all events before that number, which is kept or comes next, knows all up to this revision:
-        the one before, where others of the same are still to come.
+        """Return the revision up to which a watcher knows everything that has received all events before `number`,
+        which is kept or comes next: the previous revision if more events of the same one follow.
         """
         if position == self.end:
             return self._image.revision
         return self._events[position - self.first].revision - 1
 
     def read(self, position: int, count_max: int) -> list[Event]:
-        """Events from that number on, which must be kept still."""
+        """Return events from that number on, which must still be kept."""
         assert self.first <= position <= self.end
         start = position - self.first
         return list(islice(self._events, start, start + count_max))
@@ -228,7 +228,7 @@ def _bodies(image: ControllerImage, transition: Transition) -> Iterator[EventBod
 
 
 def _registration_events(record: Registration, before: object, after: object) -> Iterator[EventBody]:
-    """A registration that is put again, with another full disk say, is the same node."""
+    """A registration that is put again, for example with another full disk, is the same node."""
     came = after if isinstance(after, Registered) else None
     went = before if isinstance(before, Registered) else None
     if came is not None and went is not None and came.epoch == went.epoch:

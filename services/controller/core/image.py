@@ -1,7 +1,7 @@
 """ControllerImage: the cluster's state in etcd at one revision. Applying what etcd says is the only way to change it.
 
 The controller's own writes come back through the same watch as the members' registrations, in the order of their
-revisions, so that the image is always exactly what a reload would give (a property test holds it).
+revisions, so that the image is always exactly what a reload would give (a property test checks it).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _UNKNOWN_PARTITION: Final = PartitionRecord(NO_LEADER, NO_EPOCH, NO_EPOCH, (), (
 
 @dataclass(slots=True, frozen=True)
 class Registered(Generic[RegistrationT]):
-    """A registration with the epoch that etcd gave it (its create revision) and the lease that it lives by."""
+    """A registration with the epoch that etcd gave it (its create revision) and its lease."""
 
     record: RegistrationT
     epoch: int
@@ -63,12 +63,12 @@ class Elected:
 
 
 Held: TypeAlias = Record | Registered[Any] | Elected
-"""What a key stands for, where people are told of its changes."""
+"""The meaning of a key, for events."""
 
 
 @dataclass(slots=True, frozen=True)
 class Transition:
-    """One key before and after a change; None: it was not there, or is not any more."""
+    """One key before and after a change; None: it does not exist."""
 
     revision: int
     before: Held | None
@@ -77,10 +77,10 @@ class Transition:
 
 @dataclass(slots=True)
 class Changes:
-    """What a batch touched, for whoever tells the members. Insertion order is the order of the revisions."""
+    """What a batch changed, to be sent to the members. Insertion order is the order of the revisions."""
 
     topics: dict[bytes, None] = field(default_factory=dict)
-    # Of these: the partitions that have changed, where the topic itself has not, and has no more of them than before.
+    # Of these, the partitions that have changed, if the topic itself has not and has no more of them than before.
     partitions: dict[bytes, set[int]] = field(default_factory=dict)
     deleted_topics: dict[bytes, None] = field(default_factory=dict)
     # By node: the partitions that it has no replica of any more.
@@ -88,18 +88,18 @@ class Changes:
     logstores: bool = False
     members: bool = False
     broker_configs: bool = False
-    # Who is drained.
+    # Whether the set of drained logstores has changed.
     drains: bool = False
-    # Whether the balance is paused.
+    # Whether the balance was paused or resumed.
     balance: bool = False
-    # What could not be read can be, or is gone: the members have to be told everything.
+    # A value that could not be read now can be, or is gone: the members need the full state.
     everything: bool = False
-    # In order, for the events that are told to operators.
+    # In order, for the events of operators.
     transitions: list[Transition] = field(default_factory=list)
 
 
 class ControllerImage:
-    """Everything under the prefix, by meaning. `revision` is that of the last change applied; -1 before the load."""
+    """Everything under the prefix, parsed. `revision` is that of the last change applied; -1 before the load."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -119,17 +119,17 @@ class ControllerImage:
         self.members: dict[tuple[Role, str], MemberRecord] = {}
         self.topics: dict[str, TopicRecord] = {}
         self.topics_by_id: dict[bytes, TopicRecord] = {}
-        # Kafka refuses names that differ in "." and "_" only: they would be one name in metrics.
+        # Kafka refuses names that differ only in "." and "_", because they would be one name in metrics.
         self.topics_by_collision_name: dict[str, str] = {}
         self.chunks: dict[bytes, dict[int, PartitionChunk]] = {}
         self.deletions: dict[bytes, DeletionRecord] = {}
         self.broker_configs: dict[int, BrokerConfigsRecord] = {}
         self.next_producer_id = 0
         self.drains: dict[int, DrainRecord] = {}
-        # There while the balance of leaders is paused.
+        # Present while the balance of leaders is paused.
         self.balance: BalanceRecord | None = None
         self.controller_history = ControllerHistoryRecord()
-        # Keys whose value no one can read, by what went wrong: a problem to report, not a reason to stop.
+        # Keys whose value can't be read, with the reason: a problem to report, not a reason to stop.
         self.unreadable: dict[str, str] = {}
         self._mod_revisions: dict[str, int] = {}
         self._held: dict[str, Held] = {}
@@ -139,11 +139,11 @@ class ControllerImage:
         return self.revision >= 0
 
     def mod_revision(self, key: str) -> int:
-        """0 when the key does not exist."""
+        """Return 0 if the key does not exist."""
         return self._mod_revisions.get(key, 0)
 
     def load(self, snapshot: Snapshot) -> None:
-        """Replace everything."""
+        """Replace the whole image."""
         self._clear()
         ignored = Changes()
         for key_value in snapshot.key_values:
@@ -151,7 +151,7 @@ class ControllerImage:
         self.revision = snapshot.revision
 
     def apply(self, batch: WatchBatch) -> Changes:
-        """Take what changed after the revision that the image is at."""
+        """Apply what changed after the image's revision."""
         assert batch.revision > self.revision, f"revision {batch.revision} after {self.revision}"
         changes = Changes()
         for event in batch.events:
@@ -201,7 +201,7 @@ class ControllerImage:
             case MemberRecord():
                 if record.role is Role.LOGSTORE:
                     registered = self.logstores.get(int(record.member_id))
-                    # It is no suspect any more.
+                    # It is not a suspect any more.
                     changes.logstores |= registered is not None and registered.record.may_lack_records
                 self.members[record.role, record.member_id] = record
             case TopicRecord():
@@ -240,7 +240,7 @@ class ControllerImage:
     def _register(self, role: Role, key_value: KeyValue, changes: Changes) -> Registered[Any]:
         registration = decode_registration(role, key_value.value)
         if key_value.key != self.keys.registration(role, member_id_of(registration)):
-            raise ValueError(f"it is the registration of {role.value} {member_id_of(registration)}")
+            raise ValueError(f"its value is the registration of {role.value} {member_id_of(registration)}")
         epoch, lease = key_value.create_revision, key_value.lease
         changes.members = True
         registered: Registered[Any]
@@ -271,15 +271,15 @@ class ControllerImage:
                 changes.deleted_topics[topic.topic_id] = None
 
     def _note_known_again(self, key: str, changes: Changes) -> None:
-        """Its value can be read, or it is gone: no change of what was known tells the members of that."""
+        """The value can be read, or is gone: comparing it with what was known does not show what the members need."""
         if self.unreadable.pop(key, None) is not None:
             changes.everything |= key.startswith(
                 (self.keys.topics, self.keys.partitions, self.keys.deletions, self.keys.broker_configs_directory)
             )
 
     def _forget(self, key: str, changes: Changes) -> TopicRecord | None:
-        """Take away what a key stands for, as a reload would not find it: the key is deleted, or its value cannot be
-        read any more. Returns the topic that is forgotten; to tell that it is deleted is the caller's.
+        """Remove what a key stands for, as a reload would not find it: the key is deleted, or its value can't be read
+        any more. Return the topic that is removed; the caller reports its deletion.
         """
         if key == self.keys.election:
             self.election = None
@@ -348,7 +348,7 @@ class ControllerImage:
                 pass
 
     def partitions(self, topic_id: bytes) -> Iterator[tuple[int, PartitionRecord]]:
-        """The partitions of a topic (or of a deletion) in order, by their numbers."""
+        """Yield the partitions of a topic (or of a deletion) in order, with their numbers."""
         chunks = self.chunks.get(topic_id, {})
         for chunk in sorted(chunks):
             if self._is_beyond(topic_id, chunk):
@@ -366,9 +366,10 @@ class ControllerImage:
     def topic_metadata(
         self, topic: TopicRecord, node_id: int | None = None, numbers: Set[int] | None = None
     ) -> TopicMetadata:
-        """The topic as members are told of it: whole, or of `numbers` only, or only what `node_id` has a replica of.
+        """Return the topic's metadata for members: complete, or with only the partitions in `numbers`, or only those
+        that `node_id` has a replica of.
 
-        Whole, it has every partition: without replicas, and under no leader epoch, where nothing of it can be read.
+        A complete one has every partition: one that can't be read has no replicas and no leader epoch.
         """
         partitions = self.partitions(topic.topic_id) if numbers is None else self._partitions(topic, sorted(numbers))
         if node_id is None and numbers is None:
@@ -397,7 +398,7 @@ class ControllerImage:
         )
 
     def unknown_ranges(self, topic: TopicRecord) -> Iterator[range]:
-        """The numbers of the partitions that the topic has by its record, and of which no chunk can be read."""
+        """Return the partition numbers that the topic has by its record, but that are in no readable chunk."""
         chunks = self.chunks.get(topic.topic_id, {})
         for first in range(0, topic.partitions, PARTITIONS_PER_CHUNK):
             chunk = chunks.get(first // PARTITIONS_PER_CHUNK)
@@ -418,12 +419,14 @@ class ControllerImage:
                 yield number, partition
 
     def known_node_ids(self) -> frozenset[int]:
-        """Logstores that are registered now or once were."""
+        """Return the logstores that are registered or once were."""
         remembered = [int(member_id) for role, member_id in self.members if role is Role.LOGSTORE]
         return frozenset([*remembered, *self.logstores])
 
     def unclaimed_chunks(self) -> list[tuple[bytes, int]]:
-        """Topic id and number of the chunks that no topic or deletion has: left by a creation that broke off."""
+        """Return topic id and number of the chunks that belong to no topic or deletion: a creation that broke off left
+        them.
+        """
         return [
             (topic_id, chunk)
             for topic_id, chunks in self.chunks.items()
@@ -437,7 +440,7 @@ class ControllerImage:
         return topic_id not in self.topics_by_id or self._is_beyond(topic_id, chunk)
 
     def _is_beyond(self, topic_id: bytes, chunk: int) -> bool:
-        """New partitions of the topic are on their way into etcd, and its record does not count them yet."""
+        """New partitions of the topic are being written to etcd, and its record does not count them yet."""
         topic = self.topics_by_id.get(topic_id)
         return topic is not None and chunk * PARTITIONS_PER_CHUNK >= topic.partitions
 
@@ -453,7 +456,7 @@ def _note_removed_replicas(before: PartitionChunk | None, after: PartitionChunk,
 
 
 def _note_changed_partitions(before: PartitionChunk | None, after: PartitionChunk, changes: Changes) -> None:
-    """A batch may have the same chunk, and its topic, several times."""
+    """A batch may contain the same chunk, and its topic, several times."""
     topic_id = after.topic_id
     is_whole = topic_id in changes.topics and topic_id not in changes.partitions
     changes.topics[topic_id] = None

@@ -1,7 +1,6 @@
-"""AlterPartition requests on their way: those of all leaders go into one Txn together, each is answered when its own
-changes are committed.
+"""AlterPartition requests: those of all leaders share one Txn, and each is answered when its own changes are committed.
 
-They wait behind nothing but the Txn in flight and elections; what is asked of topics and configurations waits for them.
+They wait only for the Txn in flight and for elections; requests about topics and configs wait for them.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from services.controller.core.partition_changes import Liveness
 from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import Write
 
-# A leader asks again by then.
+# A leader repeats its request after this time.
 TIMEOUT_MS = 5000
-# Each leader has one or two; more come of peers that are broken.
+# Each leader has one or two outstanding; more come from a broken peer.
 REQUESTS_MAX = 1000
 
 
@@ -46,14 +45,14 @@ class IsrChanges:
         self._pending: dict[int, _Pending] = {}
 
     def add(self, request_id: int, request: AlterPartitionRequest, now_ms: int) -> list[Effect]:
-        """Take it up, or answer at once that it was not done."""
+        """Add a request, or answer at once that it was not done."""
         if len(self._pending) >= REQUESTS_MAX:
             return [Respond(request_id, AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT))]
         self._pending[request_id] = _Pending(request_id, request, now_ms + TIMEOUT_MS)
         return []
 
     def next_writes(self, live: Liveness) -> tuple[list[Write], list[Effect]]:
-        """One Txn's worth of changes, none when there are none; and answers that need no writing."""
+        """Return one Txn's worth of changes, which may be empty, and the answers that need no write."""
         changes = ChunkChanges(self._image)
         for pending in self._pending.values():
             if not self._decide(pending, changes, live):
@@ -61,7 +60,7 @@ class IsrChanges:
         return changes.writes(), self._answers()
 
     def _decide(self, pending: _Pending, changes: ChunkChanges, live: Liveness) -> bool:
-        """Go on with one request; False when the Txn is full."""
+        """Continue with one request. Return False if the Txn is full."""
         request = pending.request
         if live.broker_epochs.get(request.broker_id) != request.broker_epoch:
             stale = IsrChangeResult(ErrorCode.STALE_BROKER_EPOCH)
@@ -80,26 +79,26 @@ class IsrChanges:
                 continue
             if altered is not partition and not changes.put(key, altered):
                 return False
-            # Be it by another request: what is told has to be committed.
+            # Also if another request of this Txn changed it: an answer describes only committed state.
             pending.is_in_flight |= changes.has_changed(key)
             pending.results.append(told(altered))
         return True
 
     def on_committed(self) -> list[Effect]:
-        """The Txn that `next_writes` has given is in the image."""
+        """The Txn that `next_writes` returned is in the image."""
         for pending in self._pending.values():
             pending.is_in_flight = False
         return self._answers()
 
     def expire(self, now_ms: int) -> list[Effect]:
-        """Answers to those whose time is over before all was decided, or known to be committed."""
+        """Answer requests whose deadline passed before all was decided, or known to be committed."""
         expired = [pending for pending in self._pending.values() if now_ms >= pending.deadline_ms]
         for pending in expired:
             del self._pending[pending.request_id]
         return [Respond(each.request_id, AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)) for each in expired]
 
     def abandon(self) -> list[Effect]:
-        """Nothing is answered here any more; only what was not begun has certainly changed nothing."""
+        """Answer nothing any more; only requests that were not begun have certainly changed nothing."""
         effects: list[Effect] = [Reject(each.request_id, not each.results) for each in self._pending.values()]
         self._pending.clear()
         return effects
@@ -116,7 +115,7 @@ class IsrChanges:
 
 
 def _response(pending: _Pending) -> AlterPartitionResponse:
-    """STALE_BROKER_EPOCH is of the whole request, whatever had been done of it before."""
+    """STALE_BROKER_EPOCH is the error of the whole request, even if parts of it were already done."""
     if any(result.error_code == ErrorCode.STALE_BROKER_EPOCH for result in pending.results):
         return AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH)
     return AlterPartitionResponse(ErrorCode.NONE, pending.results)

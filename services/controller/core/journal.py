@@ -1,13 +1,13 @@
-"""The one Txn in flight: fenced, never repeated unread, and done when the image shows it.
+"""The one Txn in flight: fenced, never repeated before a read-back, and complete when the image shows it.
 
-Every Txn compares the election key's create revision and the mod revision of each key that it changes. And every Txn
+Every Txn compares the election key's create revision and the mod revision of each key that it changes. Every Txn also
 compares the mod revision of the controller epoch's key and puts that key again, unchanged: so the writes of all
-controllers form one chain, in which a Txn has one place or none. (The targets' revisions alone would not do: a key that
-was created and deleted again is absent, as it was for a creation that has been on its way all the while.)
+controllers form one chain, in which a Txn has one place or none. (The targets' revisions alone would not be enough: a
+key that was created and deleted again is absent, as it was for a creation that is still on its way.)
 
-So when the image shows that key changed, while the election key is ours, the Txn in flight is applied, whatever became
-of its answer. Where the answer is lost the key is read back, under the same fence: still as it was means that the Txn
-may be sent again, for if the lost one arrives after all, one of the two fails its compares.
+So when the image shows that key changed while this controller holds the election key, the Txn in flight is applied,
+even if its answer was lost. If the answer is lost, the key is read back, under the same fence: if it is unchanged, the
+Txn may be sent again, because if the lost one arrives after all, one of the two fails its compares.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Step(Enum):
     READ_BACK_DUE = "read back due"
     READING_BACK = "reading back"
     REPEAT_DUE = "repeat due"
-    # etcd has it; the image will.
+    # etcd has applied it; the image does not show it yet.
     DECIDED = "decided"
 
 
@@ -40,7 +40,7 @@ class _Flight:
     txn: Txn
     txn_id: int
     step: _Step
-    # The mod revision of the controller epoch's key before; it has another one when the Txn is applied.
+    # The mod revision of the controller epoch's key before the Txn; it changes when the Txn is applied.
     link: int
     due_ms: int = 0
 
@@ -50,7 +50,7 @@ class Journal:
         self._image = image
         self._flight: _Flight | None = None
         self._last_txn_id = 0
-        # Why etcd refuses our writes at present; empty while it does not.
+        # Why etcd refuses our writes at present; empty if it does not.
         self.refusal = ""
 
     @property
@@ -58,7 +58,7 @@ class Journal:
         return self._flight is None
 
     def next_txn_id(self) -> int:
-        """Unique in this process; also for the Txns that claim the election."""
+        """Return an id that is unique in this process; the Txns that claim the election use these ids too."""
         self._last_txn_id += 1
         return self._last_txn_id
 
@@ -85,11 +85,11 @@ class Journal:
         return self._image.mod_revision(self._image.keys.controller_epoch)
 
     def abandon(self) -> None:
-        """No longer ours to finish: whatever becomes of it, the next image tells."""
+        """Give up the Txn: whether it was applied, the next image shows."""
         self._flight = None
 
     def take_committed(self) -> bool:
-        """True once when the image shows the Txn, which makes the journal idle again."""
+        """Return True once when the image shows the Txn, which makes the journal idle again."""
         flight = self._flight
         if flight is None or self._link() == flight.link:
             return False
@@ -98,7 +98,7 @@ class Journal:
         return True
 
     def on_result(self, txn_id: int, result: TxnResult, elected_at: int) -> bool:
-        """False: the election key is not ours any more, so that nothing may be written."""
+        """Return False if the election key is not ours any more, so that nothing may be written."""
         flight = self._flight
         if flight is None or flight.txn_id != txn_id:
             return True
@@ -106,7 +106,7 @@ class Journal:
             election = result.reads[0]
             if not election or election[0].create_revision != elected_at:
                 return False
-            # The fence holds, so an earlier try of this very Txn has been applied.
+            # The fence holds, so an earlier attempt of this Txn has been applied.
             flight.step = _Step.DECIDED
         elif flight.step is _Step.SENT:
             flight.step = _Step.DECIDED
@@ -123,7 +123,7 @@ class Journal:
             flight.due_ms = now_ms + RETRY_AMBIGUOUS_MS
 
     def on_refused(self, txn_id: int, reason: str, now_ms: int) -> None:
-        """etcd certainly did nothing (a full database, say): try again, later."""
+        """etcd certainly did nothing (for example because its database is full): try again later."""
         flight = self._flight
         if flight is not None and flight.txn_id == txn_id:
             self.refusal = reason
@@ -131,14 +131,14 @@ class Journal:
             flight.due_ms = now_ms + RETRY_REFUSED_MS
 
     def due_ms(self) -> int | None:
-        """When `retry` next has something to do."""
+        """Return when `retry` next has something to do."""
         flight = self._flight
         if flight is None or flight.step not in (_Step.READ_BACK_DUE, _Step.REPEAT_DUE):
             return None
         return flight.due_ms
 
     def retry(self, elected_at: int, now_ms: int) -> SubmitTxn | None:
-        """The read-back or the repetition that is due."""
+        """Return the read-back or the repetition that is due."""
         flight, due_ms = self._flight, self.due_ms()
         if flight is None or due_ms is None or now_ms < due_ms:
             return None

@@ -1,4 +1,4 @@
-"""Who once was a member: so that a dead one is named, and not just missing."""
+"""Records of all members that ever registered, so that a dead one is named and not just missing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from barnabas.cluster.keys import MemberRecord, Role, registration_addresses
 from services.controller.core.image import ControllerImage
 from services.controller.core.writes import Write, put
 
-# Stateless pods may come back under another name. A logstore's data waits for it: it is remembered until removed.
+# Stateless pods may come back under another name. A logstore's data stays: it is remembered until it is removed.
 FORGET_MS: Final = 3_600_000
 
 
 def registered_members(image: ControllerImage) -> Iterator[tuple[Role, str, dict[str, str], int]]:
-    """Role, id, addresses and epoch of everybody registered."""
+    """Yield role, id, addresses and epoch of every registration."""
     for node_id, logstore in sorted(image.logstores.items()):
         yield Role.LOGSTORE, str(node_id), registration_addresses(logstore.record), logstore.epoch
     for gateway_id, gateway in sorted(image.gateways.items()):
@@ -27,8 +27,8 @@ def registered_members(image: ControllerImage) -> Iterator[tuple[Role, str, dict
 
 
 def suspects(image: ControllerImage) -> frozenset[int]:
-    """Logstores that may lack records (correctness rule 15) and whose partitions have not been looked through since
-    they registered.
+    """Return the logstores that may lack records (correctness rule 15) and whose partitions have not been looked
+    through since they registered.
     """
     return frozenset(
         [
@@ -45,9 +45,9 @@ def _looked_through_epoch(image: ControllerImage, node_id: int) -> int:
 
 
 def note_members(image: ControllerImage, wall_ms: int) -> list[Write]:
-    """Records that differ from what is registered now; those of stateless pods long gone are removed.
+    """Write records that differ from the registrations; remove those of stateless pods that have been gone for long.
 
-    No suspicion ends by this: that is the liveness' to decide.
+    This ends no suspicion: liveness decides that.
     """
     writes: list[Write] = []
     alive: set[tuple[Role, str]] = set()

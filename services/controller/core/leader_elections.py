@@ -1,9 +1,8 @@
-"""Who leads each partition, and who is in sync, after logstores have come, gone or restarted, or lost a disk or the
-room on it.
+"""Elect leaders and update ISRs after logstores have come, gone or restarted, or have lost a disk or the space on it.
 
-A logstore that registers again has restarted, even where its lease never ended: its partitions get a new leader epoch.
-What becomes of one partition is decided in `partition_changes`; here it is decided for all of them, a chunk a write,
-and some thousands in a turn of the controller.
+A logstore that registers again has restarted, even if its lease never ended: its partitions get a new leader epoch.
+`partition_changes` decides about one partition; this module applies it to all of them, one chunk per write, some
+thousands in a turn of the controller.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import BYTES_MAX, OPERATIONS_MAX, Write, put
 
 PARTITIONS_PER_LOOK = 2_000
-"""Some 4 µs each, and some 10 more where there is something to change."""
+"""About 4 µs each, and 10 more if there is something to change."""
 
 
 class LeaderElections:
-    """The topics to look through, because they or a logstore changed, and how far that has come."""
+    """The topics to look through, because they or a logstore changed, and the progress."""
 
     def __init__(self, image: ControllerImage, rules: TopicRulesTable) -> None:
         self._image = image
@@ -49,7 +48,7 @@ class LeaderElections:
         self.waiting_for_leaders.clear()
 
     def next_writes(self, live: Liveness, partitions_max: int = PARTITIONS_PER_LOOK) -> list[Write]:
-        """New states for partitions that have to change, a chunk a write: one Txn's worth.
+        """Return new states for partitions that have to change, one chunk per write: one Txn's worth.
 
         Look at `partitions_max` partitions, and at the rest of their chunk. Where there is nothing to write, `are_done`
         says whether that was all. A topic with changes is looked through again when they are in the image.

@@ -1,14 +1,14 @@
-"""Who of the logstores may lead: registered, not about to stop, and not under suspicion of having lost records.
+"""Which logstores may lead: those that are registered, not about to stop, and not suspected of having lost records.
 
 A logstore whose last stop may have cost it records (`may_lack_records`, correctness rule 15) says so when it registers
 again. Until its partitions have been looked through it counts as gone, so that the elections take it out of every ISR
-in which somebody else knows more; then its member record is given the epoch of the registration, which ends the
-suspicion. In that order, so that whoever takes over in between looks through them again.
+in which another member knows more; then its member record gets the epoch of the registration, which ends the suspicion.
+This order ensures that a controller which takes over in between looks through them again.
 
-A logstore that operators drain leads nothing that another can lead (`drains.py`).
+A logstore that operators drain leads nothing that another member can lead (`drains.py`).
 
-A log directory that fails takes single replicas along, and one that is full keeps them from leading. Which ones, the
-logstore's answers to LeaderAndIsr say (`ControlLinks.without_disk`, `ControlLinks.without_room`).
+A log directory that fails makes single replicas unavailable, and one that is full keeps them from leading. The
+logstore's answers to LeaderAndIsr say which (`ControlLinks.without_disk`, `ControlLinks.without_room`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LogstoreLiveness:
         self._stopping: dict[int, int] = {}
 
     def stop(self, node_id: int, broker_epoch: int) -> None:
-        """From now on, until another registration of the node, it is no candidate."""
+        """Exclude the node from elections from now on, until it registers again."""
         self._stopping[node_id] = broker_epoch
 
     def forget_stops(self) -> None:
@@ -54,9 +54,11 @@ class LogstoreLiveness:
         )
 
     def end_suspicion(self) -> list[Write]:
-        """Once elections have nothing to do: for those whose partitions have been looked through by that.
+        """Called when elections have nothing to do: end the suspicion of logstores whose partitions have been looked
+        through.
 
-        For nobody while some can't be looked through: one may be in the ISR of a partition that is unknown.
+        End none while some partitions can't be looked through: the logstore may be in the ISR of a partition that is
+        unknown.
         """
         image = self._image
         writes = list[Write]()

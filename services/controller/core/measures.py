@@ -1,7 +1,7 @@
-"""Measures: what a controller has to report of the cluster and of itself; asked at a scrape.
+"""Metrics of the cluster and of the controller itself, computed at a scrape.
 
-The gauges take one look at every partition, and only when something has changed since the last look. Elections and the
-like are counted from the events that every controller keeps anyway, while it is the active one.
+The gauges look at every partition once, and only if something has changed since the last look. Elections and the like
+are counted from the events that every controller keeps anyway, while it is active.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from services.controller.core.image import ControllerImage
 
 @dataclass(slots=True, frozen=True)
 class _Look:
-    """At all partitions, as of a revision of the image."""
+    """The result of a look at all partitions, as of a revision of the image."""
 
     revision: int
     partitions: int = 0
@@ -54,7 +54,7 @@ class Measures:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._look = _Look(-1)
-        # The number of the first event that has not been counted, and of which load of the image.
+        # The number of the first event that has not been counted, and the load of the image it belongs to.
         self._position = 0
         self._reloads = 0
         self._elections = 0
@@ -99,7 +99,7 @@ class Measures:
         yield Sample(FENCED_BROKERS, (), len(image.known_node_ids()) - len(image.logstores))
 
     def _nothing(self) -> Iterator[Sample]:
-        """Of a standby: as Kafka's tell, so that a sum over all controllers is the active one's."""
+        """The values of a standby: zero as in Kafka, so that a sum over all controllers is the active one's."""
         for family in (
             TOPICS,
             TOPICS_TO_DELETE,
@@ -114,7 +114,9 @@ class Measures:
             yield Sample(family, (), 0)
 
     def _count_events(self) -> None:
-        """What has happened since the last time; what this controller did not hear of, or no longer keeps, is lost."""
+        """Count the events since the last call; those that this controller did not receive, or no longer keeps, are
+        lost.
+        """
         events = self._controller.events
         if events.reloads != self._reloads:
             self._reloads = events.reloads

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the image as gateways, purgatory pods and logstores are told of it."""
+"""UpdateMetadata: the image as it is sent to gateways, purgatory pods and logstores."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
 
 
 def incremental_update(image: ControllerImage, changes: Changes, controller_epoch: int) -> UpdateMetadata | None:
-    """None when the changes are nothing to members: a chunk of a topic that is not committed yet, a gateway.
+    """Return None if the changes don't concern members: a chunk of a topic that is not committed yet, or a gateway.
 
-    A topic of which only some partitions have changed is told of these alone: ten thousand of them follow one another
-    when a logstore is back, and every member has to read what it is told.
+    If only some partitions of a topic have changed, only these are sent: when a logstore is back, changes of ten
+    thousand follow one another, and every member has to read them.
     """
     topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
     if not (topics or changes.deleted_topics or changes.members or changes.broker_configs):
@@ -54,7 +54,7 @@ def _brokers(image: ControllerImage) -> list[Broker]:
 
 
 def broker_configs(image: ControllerImage) -> list[BrokerConfigs]:
-    """Return what brokers were given at run time, ALL_BROKERS among them; without those that cannot be read."""
+    """Return the dynamic broker configs, including ALL_BROKERS, without those that cannot be read."""
     return [BrokerConfigs(broker_id, record.configs) for broker_id, record in sorted(image.broker_configs.items())]
 
 

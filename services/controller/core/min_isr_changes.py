@@ -1,10 +1,11 @@
-"""A change of `min.insync.replicas`, which decides when watermarks move, and so who holds every committed record.
+"""A change of `min.insync.replicas`, which decides when watermarks move, and so which replicas hold every committed
+record.
 
-Eligible leader replicas rest on it: with a lower minimum the leader goes on without them. So before the configuration
-changes they are struck out, and nobody becomes one before it is written (Kafka's controller does the first, in one
-batch of records with the configuration). From then on an ISR falls under the minimum, and who leaves becomes one, only
-where the leader epoch ends with that, or the leader has acknowledged the configuration: one that has not, as its
-control stream is cut, may lead on under the minimum of before, and would acknowledge alone (`ControlLinks.unaware`).
+Eligible leader replicas depend on it: with a lower minimum the leader continues without them. So before the config
+changes they are removed, and none is added before it is written (Kafka's controller does the first, in one batch of
+records with the config). From then on, an ISR falls under the minimum, and the replica that leaves becomes eligible,
+only if the leader epoch ends with the change, or the leader has acknowledged the config: a leader that has not, because
+its control stream is cut, may continue under the old minimum, and would acknowledge alone (`ControlLinks.unaware`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from services.controller.core.writes import Step
 
 
 class MinInsyncReplicasChanges:
-    """Of the one request that is being written."""
+    """The changes of the one request that is being written."""
 
     def __init__(self, image: ControllerImage, links: ControlLinks, rules: TopicRulesTable) -> None:
         self._image = image
@@ -29,7 +30,7 @@ class MinInsyncReplicasChanges:
         self._is_begun = False
 
     def begin(self, topic_ids: Sequence[bytes]) -> list[Step]:
-        """What has to be written before the configuration is."""
+        """Return what has to be written before the config is."""
         if not topic_ids:
             return []
         self._is_begun = True
@@ -51,6 +52,6 @@ class MinInsyncReplicasChanges:
 
     def abandon(self) -> None:
         self._is_begun = False
-        # The streams of another term begin with everything.
+        # The streams of another term begin with the full state.
         self._links.min_isr_revision = 0
         self._rules.unsettled.clear()

@@ -1,8 +1,8 @@
-"""`__consumer_offsets`: what it is unless whoever creates it says otherwise.
+"""`__consumer_offsets`: its partitions, replicas and configs unless the request specifies them.
 
-A gateway asks for it with -1 partitions and replicas when the first group comes. Kafka's brokers refuse to make it
-while there are fewer of them than `offsets.topic.replication.factor`; here it gets as many replicas as there are
-logstores then, so that one logstore is a whole cluster.
+A gateway asks for it with -1 partitions and replicas when the first group appears. Kafka's brokers refuse to create it
+while there are fewer of them than `offsets.topic.replication.factor`; Barnabas gives it as many replicas as there are
+logstores then, so that one logstore is a complete cluster.
 
 Source: Kafka's DefaultAutoTopicCreationManager and GroupCoordinator.groupMetadataTopicConfigs.
 """
@@ -26,7 +26,7 @@ class OffsetsTopic:
     segment_bytes: int = 100 * 1024 * 1024
 
     def filled_in(self, asked: NewTopic, logstores: int) -> NewTopic:
-        """What was asked for, with the rest of what it takes; `logstores`: how many are registered, or were."""
+        """Return the request with defaults filled in; `logstores`: how many are registered, or were."""
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",

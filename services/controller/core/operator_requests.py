@@ -1,4 +1,4 @@
-"""What operators ask of the controller that no member of the cluster asks, and how it is answered."""
+"""Requests that only operators send to the controller, and their answers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import TypeAlias
 class Outcome(Enum):
     DONE = "done"
     NOT_FOUND = "not found"
-    # The cluster is in no state for it; nothing was done.
+    # The cluster's state does not allow it; nothing was done.
     REFUSED = "refused"
     TIMED_OUT = "timed out"
 
 
 @dataclass(slots=True, frozen=True)
 class DrainNode:
-    """Other leaders for what it leads; with `move_replicas` other replicas for what it has."""
+    """Move leadership off the node; with `move_replicas` move its replicas too."""
 
     node_id: int
     move_replicas: bool
     timeout_ms: int
-    # Only say whether it could be.
+    # Only check whether it could be drained.
     validate_only: bool = False
 
 
 @dataclass(slots=True, frozen=True)
 class ReturnNode:
-    """Undo a drain. Moves off the node that are under way are called off, unless they are to finish."""
+    """Undo a drain. Moves off the node that are in progress are cancelled, unless they are to finish."""
 
     node_id: int
     let_moves_finish: bool
@@ -37,7 +37,7 @@ class ReturnNode:
 
 @dataclass(slots=True, frozen=True)
 class RemoveNode:
-    """Forget a logstore that is gone for good."""
+    """Remove a logstore that is gone for good."""
 
     node_id: int
     timeout_ms: int
@@ -45,7 +45,7 @@ class RemoveNode:
 
 @dataclass(slots=True, frozen=True)
 class PauseBalance:
-    """Or resume it."""
+    """Pause or resume the balance."""
 
     paused: bool
     timeout_ms: int
@@ -57,6 +57,6 @@ OperatorRequest: TypeAlias = DrainNode | ReturnNode | RemoveNode | PauseBalance
 @dataclass(slots=True, frozen=True)
 class OperatorResponse:
     outcome: Outcome
-    # One line that says what to do; empty when it is done.
+    # One line that says what to do; empty if it is done.
     message: str = ""
     revision: int = -1

@@ -1,4 +1,4 @@
-"""What becomes of operators' requests: drain and return a node, remove one, pause the balance."""
+"""Decide operators' requests: drain and return a node, remove one, pause the balance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Operators:
         self._wall_ms = wall_ms
 
     def decide(self, request: OperatorRequest) -> tuple[OperatorResponse, list[Step]]:
-        """The answer, and the Txns that make it true; none where there is nothing to write."""
+        """Return the answer, and the Txns to write; none if nothing has to be written."""
         match request:
             case DrainNode():
                 return self._drain(request)
@@ -91,8 +91,8 @@ class Operators:
                 if key in called_off or partition.replicas[0] == node_id:
                     led_again[key] = self._led_again(key, node_id)
         returned = written([Write(image.keys.operations.drain(node_id), None)])
-        # Not returned before all moves are called off: whoever is the controller then can be asked again. No other move
-        # begins in between, since requests are written before what can wait.
+        # The node is returned only after all moves are cancelled, so that the request can be repeated at another
+        # controller. No other move begins in between, since requests are written before what can wait.
         return _DONE, [*change_steps(image, called_off), returned, *change_steps(image, led_again)]
 
     def _called_off(self, key: PartitionKey, node_id: int) -> PartitionChange:
@@ -167,8 +167,8 @@ class Operators:
 
 
 def _in_former_order(staying: PartitionRecord, moving: PartitionRecord) -> PartitionRecord:
-    """A move has its new replicas first, and what goes last. One for one, as drains move, the place of the one that has
-    come is that of the one that was to go: preferred leaders are again what they were.
+    """Restore the order. During a move the new replicas come first and the removed ones last. In a one-for-one move, as
+    drains make them, the new replica takes the place of the removed one, so that preferred leaders stay the same.
     """
     if len(moving.adding_replicas) != 1 or len(moving.removing_replicas) != 1:
         return staying

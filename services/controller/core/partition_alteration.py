@@ -1,12 +1,12 @@
-"""AlterPartition: a leader's word on who is in sync (KIP-497), checked against what the controller knows.
+"""AlterPartition: a leader's new ISR (KIP-497), checked against the controller's state.
 
 Errors per partition, in the order of the checks: UNKNOWN_TOPIC_ID; NOT_CONTROLLER (the leader knows a later epoch: this
-controller is behind); FENCED_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER; success where the state asked for is there already,
-before INVALID_UPDATE_VERSION, so that a request repeated after a lost answer succeeds; INVALID_REQUEST (an ISR without
-its leader, or of strangers, or one that an unclean leader shares before it has looked at its log); INELIGIBLE_REPLICA
-(a member that is gone, stopping, or registered again since, KIP-903; one that would join and whose disk is full);
-OPERATION_NOT_ATTEMPTED (a member would leave that is `awaited`: the leader has yet to acknowledge
-`min.insync.replicas`, and asks again).
+controller is behind); FENCED_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER; success if the partition already has the state asked
+for, before INVALID_UPDATE_VERSION, so that a request repeated after a lost answer succeeds; INVALID_REQUEST (an ISR
+without its leader, or with nodes that are not replicas, or an ISR of more than an unclean leader that has not yet
+looked at its log); INELIGIBLE_REPLICA (a member that is gone, stopping, or registered again since, KIP-903; one that
+would join and whose disk is full); OPERATION_NOT_ATTEMPTED (a member would leave that is `awaited`: the leader has yet
+to acknowledge `min.insync.replicas`, and asks again).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from services.controller.core.partition_changes import Liveness, TopicRules, awa
 def alter_partition(
     partition: PartitionRecord, change: IsrChange, broker_id: int, live: Liveness, rules: TopicRules
 ) -> PartitionRecord | ErrorCode:
-    """The state as the leader asks for it, the same object where it is so already; why not."""
+    """Return the state as the leader asks for it, the same object if it is so already; or the error."""
     if change.leader_epoch > partition.leader_epoch:
         return ErrorCode.NOT_CONTROLLER
     if change.leader_epoch < partition.leader_epoch:
@@ -49,7 +49,7 @@ def alter_partition(
 
 
 def told(partition: PartitionRecord) -> IsrChangeResult:
-    """The state that holds now, for the leader."""
+    """Return the state that holds now, for the leader."""
     return IsrChangeResult(
         ErrorCode.NONE,
         partition.leader,

@@ -1,21 +1,23 @@
-"""One partition's next state: who leads it and who is in sync, after something happened to its replicas.
+"""Compute one partition's next state: its leader and its ISR, after something happened to its replicas.
 
-The rules of KRaft's PartitionChangeBuilder, in small. Every function gives the state that follows, and the very same
-object where nothing has to change. The epochs are counted in one place (`_committed`): a leader epoch changes when and
-only when the leader does (its restart counts) or a replica goes, a partition epoch with every change.
+The rules of KRaft's PartitionChangeBuilder, in small. Every function returns the next state, and the same object if
+nothing has to change. The epochs are counted in one place (`_committed`): a leader epoch changes when and only when the
+leader does (its restart counts) or a replica is removed, a partition epoch with every change.
 
-- Who is gone leaves the ISR at once, so that acks=all need not wait for `replica.lag.time.max.ms`. The last member
-  never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
-- While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
-  together with those that bring it there, still holds every committed record and may lead again: the eligible leader
-  replicas of KIP-966. Where the leader leads on and has not heard of that minimum, its watermark might move: no member
-  leaves then, until it has heard (`awaited`), for neither its disk alone nor the one that leaves may be relied on. A
-  new leader epoch begins with a LeaderAndIsr that brings the minimum, so a leader elected with the change knows it.
-- A replica whose log directory has failed counts as gone, though its logstore is there.
+- A replica that is gone leaves the ISR at once, so that acks=all need not wait for `replica.lag.time.max.ms`. The last
+  member never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
+- While the ISR is under `min.insync.replicas` no watermark moves. So a replica that leaves it then, and one that leaves
+  it together with those that bring it there, still holds every committed record and may lead again: the eligible leader
+  replicas of KIP-966. If the leader stays and has not heard of that minimum, its watermark might move: no member leaves
+  until the leader has acknowledged it (`awaited`), because neither its disk alone nor the replica that leaves can be
+  relied on. A new leader epoch begins with a LeaderAndIsr that brings the minimum, so a leader elected with the change
+  knows it.
+- A replica whose log directory has failed counts as gone, although its logstore is alive.
 - A replica whose log directory is full can take no more records. It leaves the ISR at once too, and with it the
-  leadership, but only where a member stays that has room: otherwise all stays as it is, and is read.
-- A logstore that may have lost records (correctness rule 15) is in neither, unless nobody else can know more.
-- A logstore that operators drain leads only what nobody else of the ISR can lead, and stays in sync.
+  leadership, but only if a member with free space stays: otherwise nothing changes, and it is still read.
+- A logstore that may have lost records (correctness rule 15) is in neither, unless no other replica can have more
+  records.
+- A logstore that operators drain leads only what no other member of the ISR can lead, and stays in sync.
 - A reassignment (KIP-455) ends in the change that brings its last target into the ISR.
 """
 
@@ -32,26 +34,30 @@ from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
 
 @dataclass(slots=True, frozen=True)
 class Liveness:
-    """What elections know of logstores: the epoch of each one's registration, and who is not to lead all the same."""
+    """What elections know of logstores: the epoch of each registration, and which logstores must not lead although they
+    are registered.
+    """
 
     broker_epochs: dict[int, int]
     # About to stop.
     stopping: frozenset[int] = frozenset()
-    # Back after a stop that may have cost records, and not yet taken out of the ISRs that they were in.
+    # Registered again after a stop that may have cost records, and not yet removed from the ISRs that they were in.
     suspect: frozenset[int] = frozenset()
     # By topic id and partition: the nodes that have no disk for their replica (KIP-112).
     without_disk: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
-    # Likewise: those whose log directory is full.
+    # By topic id and partition: the nodes whose log directory is full.
     without_room: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
-    # Taken out of service by operators: in sync, and not to lead while somebody else can.
+    # Drained by operators: in sync, and not to lead while another member can.
     drained: frozenset[int] = frozenset()
-    # In a leader epoch that it has begun already, it may lead under a `min.insync.replicas` of before.
+    # In a leader epoch that has already begun, it may lead under an older `min.insync.replicas`.
     unaware: frozenset[int] = frozenset()
-    # Of the partition that this is about (`at`): who has no room for more records.
+    # For the partition that this is about (`at`): the nodes without space for more records.
     full: frozenset[int] = frozenset()
 
     def at(self, topic_id: bytes, partition: int) -> Liveness:
-        """What counts for that partition: whoever has no disk for it is gone, and who is full."""
+        """Return the liveness for one partition: a node without a disk for it is gone, one with a full disk is
+        marked.
+        """
         key = (topic_id, partition)
         gone, full = self.without_disk.get(key), self.without_room.get(key)
         if gone is None and full is None:
@@ -60,7 +66,7 @@ class Liveness:
         return replace(self, broker_epochs=standing, without_disk={}, without_room={}, full=full or frozenset())
 
     def is_live(self, node_id: int) -> bool:
-        """May lead, and may be in sync."""
+        """Whether the node may lead, and may be in sync."""
         return node_id in self.broker_epochs and node_id not in self.stopping and node_id not in self.suspect
 
     def epoch_of(self, node_id: int) -> int:
@@ -69,14 +75,14 @@ class Liveness:
 
 @dataclass(slots=True, frozen=True)
 class TopicRules:
-    """Of the partition's topic: `min.insync.replicas`, `unclean.leader.election.enable`."""
+    """Configs of the partition's topic: `min.insync.replicas`, `unclean.leader.election.enable`."""
 
     min_insync_replicas: int = 1
     unclean_election: bool = False
 
 
 def first_state(replicas: Sequence[int], live: Liveness) -> PartitionRecord | None:
-    """A new partition: led by the first live replica, in sync with all that are live; None where none is."""
+    """Return a new partition: led by the first live replica, with all live replicas in sync; None if none is live."""
     in_sync = tuple([node_id for node_id in replicas if live.is_live(node_id)])
     if not in_sync:
         return None
@@ -92,7 +98,7 @@ def first_state(replicas: Sequence[int], live: Liveness) -> PartitionRecord | No
 
 
 def after_liveness(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord:
-    """The state after logstores have come, gone, or restarted."""
+    """Return the state after logstores have come, gone, or restarted."""
     members = _first_standing(partition, live)
     stay = awaited(partition, members, live, rules)
     if stay:
@@ -104,10 +110,11 @@ def after_liveness(partition: PartitionRecord, live: Liveness, rules: TopicRules
 
 
 def awaited(partition: PartitionRecord, members: Sequence[int], live: Liveness, rules: TopicRules) -> tuple[int, ...]:
-    """Who does not leave the ISR for `members` before the leader has acknowledged `min.insync.replicas`.
+    """Return the replicas that do not leave the ISR for `members` before the leader has acknowledged
+    `min.insync.replicas`.
 
     With them no watermark moves, and without them it would not either: the ISR would be under the minimum. Suspects are
-    none of them, since they hold nothing for sure.
+    not among them, since it is not certain what they hold.
     """
     if partition.leader not in live.unaware or len(members) >= _least_in_sync(partition, rules):
         return ()
@@ -118,14 +125,14 @@ def awaited(partition: PartitionRecord, members: Sequence[int], live: Liveness, 
 
 
 def waits_for_leader(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> bool:
-    """Whether its state is another one as soon as its leader has acknowledged `min.insync.replicas`."""
+    """Whether its state changes as soon as its leader has acknowledged `min.insync.replicas`."""
     return partition.leader in live.unaware and bool(awaited(partition, _first_standing(partition, live), live, rules))
 
 
 def with_isr(
     partition: PartitionRecord, members: Sequence[int], live: Liveness, rules: TopicRules, *, recovered: bool
 ) -> PartitionRecord:
-    """The ISR that the leader asks for, itself among it, in the order of the replicas."""
+    """Return the state with the ISR that the leader asks for, itself included, in the order of the replicas."""
     ordered = tuple([node_id for node_id in partition.replicas if node_id in members])
     changed = _with_members(partition, ordered, live, rules)
     if recovered and changed.leader_recovering:
@@ -134,7 +141,9 @@ def with_isr(
 
 
 def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRecord | None:
-    """Its first replica as leader; None when that one is not live and in sync, is drained, or has no room."""
+    """Return the state with the first replica as leader; None if that is not live and in sync, is drained, or has no
+    space.
+    """
     preferred = partition.replicas[0]
     if preferred == partition.leader:
         return partition
@@ -144,13 +153,15 @@ def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRec
 
 
 def may_take_over(partition: PartitionRecord, node_id: int, live: Liveness) -> bool:
-    """Whether it can lead the partition from now on, though nothing has happened to its leader. `live` is `at` it."""
+    """Whether it can become leader now, although nothing has happened to the present leader. `live` is `at` the
+    partition.
+    """
     is_in_sync = node_id in partition.in_sync_replicas and live.is_live(node_id)
     return is_in_sync and node_id not in live.full and node_id not in live.drained
 
 
 def led_by_anyone(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord | None:
-    """A leader for a partition without one, unclean where it must be; None when no replica is live."""
+    """Elect a leader for a partition without one, unclean if necessary; None if no replica is live."""
     assert partition.leader == NO_LEADER
     changed = _with_any_leader(partition, live, rules, unclean=True)
     return None if changed.leader == NO_LEADER else _committed(partition, changed)
@@ -159,9 +170,9 @@ def led_by_anyone(partition: PartitionRecord, live: Liveness, rules: TopicRules)
 def reassigned(
     partition: PartitionRecord, target: Sequence[int], live: Liveness, rules: TopicRules
 ) -> PartitionRecord | None:
-    """Begin to move to `target`; what an earlier move was adding and this one is not goes at once.
+    """Begin to move to `target`; what an earlier move was adding and this one is not is removed at once.
 
-    None where no replica that stays can lead. The target's order counts from now on, its first is preferred.
+    None if no replica that stays can lead. The target's order counts from now on; its first replica is preferred.
     """
     original = [each for each in partition.replicas if each not in partition.adding_replicas]
     removing = tuple([each for each in original if each not in target])
@@ -176,13 +187,13 @@ def reassigned(
 
 
 def reassignment_cancelled(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord | None:
-    """Back to the replicas of before; None when none of them can lead."""
+    """Return to the replicas from before the move; None if none of them can lead."""
     original = tuple([each for each in partition.replicas if each not in partition.adding_replicas])
     return _moved(partition, replicas=original, adding=(), removing=(), live=live, rules=rules)
 
 
 def without_eligible(partition: PartitionRecord) -> PartitionRecord:
-    """Nobody may lead besides the ISR: `min.insync.replicas` is about to be another one, and watermarks may move."""
+    """No replica outside the ISR may lead: `min.insync.replicas` is about to change, and watermarks may move."""
     return _committed(partition, structs.replace(partition, eligible_leader_replicas=()))
 
 
@@ -217,8 +228,8 @@ def _moved(
 
 
 def _first_standing(partition: PartitionRecord, live: Liveness) -> tuple[int, ...]:
-    """The ISR without those that are gone, and without those that are full unless all are; at least one, and then the
-    one who surely holds every committed record.
+    """Return the ISR without members that are gone, and without full ones unless all are; at least one member, and then
+    the one that certainly holds every committed record.
     """
     members = tuple([node_id for node_id in partition.in_sync_replicas if live.is_live(node_id)])
     if members:
@@ -234,15 +245,15 @@ def _first_standing(partition: PartitionRecord, live: Liveness) -> tuple[int, ..
 
 
 def _least_in_sync(partition: PartitionRecord, rules: TopicRules) -> int:
-    """Watermarks move where so many are in sync."""
-    # Targets of a move don't count before they are there, as in the leader's own check.
+    """The number of in-sync replicas at which watermarks move."""
+    # Targets of a move don't count before they are in sync, as in the leader's own check.
     return min(rules.min_insync_replicas, len(partition.replicas) - len(partition.adding_replicas))
 
 
 def _with_members(
     partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules
 ) -> PartitionRecord:
-    """Another ISR, and who may lead besides it."""
+    """Return the state with another ISR and its eligible leader replicas."""
     assert members, "the last member of an ISR stays"
     eligible: tuple[int, ...] = ()
     if len(members) < _least_in_sync(partition, rules):
@@ -269,8 +280,8 @@ def _still_leads(partition: PartitionRecord, live: Liveness) -> bool:
 def _with_any_leader(
     partition: PartitionRecord, live: Liveness, rules: TopicRules, *, unclean: bool
 ) -> PartitionRecord:
-    """The first live member of the ISR in the order of the replicas: one that is not drained, and another one than has
-    led, where there is one.
+    """Elect the first live member of the ISR in the order of the replicas, preferring one that is not drained and not
+    the previous leader.
     """
     may_lead = [each for each in partition.replicas if each in partition.in_sync_replicas and live.is_live(each)]
     if may_lead:
@@ -281,7 +292,7 @@ def _with_any_leader(
     )
     if eligible is not None:
         return _led_by(_with_members(partition, (eligible,), live, rules), eligible, live)
-    # Whoever stops or has just come back is not gone: nothing is given up for the sake of a moment.
+    # A replica that is stopping or has just registered again is not gone: nothing is given up for a short absence.
     sure = (*partition.in_sync_replicas, *partition.eligible_leader_replicas)
     if unclean and not any(node_id in live.broker_epochs for node_id in sure):
         found = _first(partition.replicas, live.is_live)
@@ -295,7 +306,9 @@ def _led_by(partition: PartitionRecord, node_id: int, live: Liveness) -> Partiti
 
 
 def _led_unclean(partition: PartitionRecord, node_id: int, live: Liveness) -> PartitionRecord:
-    """A leader that may lack committed records: it starts alone, and says when it has looked at its log (KIP-704)."""
+    """Elect a leader that may lack committed records: it starts alone, and reports when it has looked at its log
+    (KIP-704).
+    """
     return structs.replace(
         _led_by(partition, node_id, live),
         in_sync_replicas=(node_id,),
@@ -305,9 +318,9 @@ def _led_unclean(partition: PartitionRecord, node_id: int, live: Liveness) -> Pa
 
 
 def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
-    """Drop what is to be removed, once every target is in sync and one of them can lead.
+    """Remove the replicas that the move removes, once every target is in sync and one of them can lead.
 
-    Not for a leader that may lack records: what is to be removed may be all that has them.
+    Not for a leader that may lack records: the replicas to be removed may be the only ones that have them.
     """
     is_moving = partition.adding_replicas or partition.removing_replicas
     if not is_moving or partition.leader_recovering:
@@ -330,10 +343,10 @@ def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
 
 
 def _committed(before: PartitionRecord, after: PartitionRecord) -> PartitionRecord:
-    """The epochs of a change.
+    """Set the epochs of a change.
 
-    A replica that goes ends the leader epoch too, as in KRaft: it may come back as an empty one, for which nothing that
-    it has fetched before must count.
+    A replica that is removed ends the leader epoch too, as in KRaft: it may come back empty, and then nothing that it
+    has fetched before may count.
     """
     if after == before:
         return before

@@ -1,7 +1,8 @@
-"""CreatePartitions: topics grow; their chunks beyond the last come first, the record that counts them comes last.
+"""CreatePartitions: new chunks are written first, the record that counts them last.
 
 Rules and messages are those of Kafka's ReplicationControlManager. The last Txn of a topic extends its last chunk as it
-is then, for leaders may have moved since the decision. Growth that breaks off leaves chunks that nobody counts.
+is at that moment, because leaders may have moved since the decision. An interrupted growth leaves chunks that no record
+counts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from services.controller.core.writes import Step, Write, pack, put, written
 
 @dataclass(slots=True)
 class PartitionCreation:
-    """A result per topic asked for, and the id of each that grows; b"" for the others."""
+    """A result per topic, and the id of each that grows; b"" for the others."""
 
     results: list[CreatePartitionsResult] = field(default_factory=list)
     topic_ids: list[bytes] = field(default_factory=list)
@@ -43,7 +44,7 @@ class PartitionCreation:
 def create_partitions(
     image: ControllerImage, request: CreatePartitionsRequest, live: Liveness
 ) -> Steps[PartitionCreation]:
-    """Decide about every topic of the request. Between two steps leaders may move, and no topic changes its size."""
+    """Decide about every topic of the request. Between two steps leaders may move, but no topic changes its size."""
     creation = PartitionCreation()
     placement = Placement(image, live)
     yield from placement.count()
@@ -91,7 +92,7 @@ def _check_count(topic: TopicRecord, asked: NewPartitions) -> None:
 
 
 def _check_known(image: ControllerImage, topic: TopicRecord) -> None:
-    """Its last chunk is to be made longer, which takes one that can be read."""
+    """Check that the last chunk, which is extended, can be read."""
     if next(image.unknown_ranges(topic), None) is not None:
         message = f"The state of partitions of topic {topic.topic} in etcd is unreadable."
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, message)
@@ -100,7 +101,7 @@ def _check_known(image: ControllerImage, topic: TopicRecord) -> None:
 def _place(
     image: ControllerImage, topic: TopicRecord, asked: NewPartitions, placement: Placement
 ) -> Steps[list[PartitionRecord]]:
-    """The first state of each new partition."""
+    """Return the first state of each new partition."""
     added = asked.count - topic.partitions
     replication_factor = replication_factor_of(image, topic)
     if not asked.assignments:
@@ -119,7 +120,9 @@ def _place(
 
 
 def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[PartitionRecord]) -> Steps[list[Step]]:
-    """New chunks, as many a Txn as it takes; then the end of the last old chunk with the record that counts it all."""
+    """Yield the new chunks, over as many Txns as needed, then the extended last chunk with the record that counts them
+    all.
+    """
     free = -topic.partitions % PARTITIONS_PER_CHUNK
     chunks: list[Write] = []
     for first in range(free, len(added), PARTITIONS_PER_CHUNK):
@@ -133,7 +136,7 @@ def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[Partition
 def _commit(image: ControllerImage, name: str, extension: Sequence[PartitionRecord], added: int) -> list[Write]:
     topic = image.topics.get(name)
     if topic is None or next(image.unknown_ranges(topic), None) is not None:
-        return []  # It has become unreadable since.
+        return []  # it has become unreadable since
     writes: list[Write] = []
     if extension:
         number = topic.partitions // PARTITIONS_PER_CHUNK

@@ -1,7 +1,7 @@
-"""Partitions as operators ask for them: in which condition each is, and which of them are meant.
+"""List partitions for operators: the conditions of each, and filters.
 
-The conditions are Kafka's, as `kafka-topics --describe` and the gauges of its brokers have them; a partition of fewer
-replicas than its minimum counts as needing all of them, and no more, as its leader counts.
+The conditions are Kafka's, as `kafka-topics --describe` and the gauges of its brokers define them; a partition with
+fewer replicas than its minimum counts as needing all of them, as on its leader.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from services.controller.core.topic_rules import MIN_INSYNC_REPLICAS, TopicRules
 
 
 class Condition(IntEnum):
-    """By the numbers of PartitionCondition in protos/controller/v1/operations.proto."""
+    """The values are those of PartitionCondition in protos/controller/v1/operations.proto."""
 
     OFFLINE = 1
     UNDER_REPLICATED = 2
@@ -39,13 +39,13 @@ class ListedPartition:
 
     @property
     def position(self) -> tuple[str, int]:
-        """Its place in a list of them."""
+        """The sort key of a partition."""
         return self.topic.topic, self.number
 
 
 @dataclass(slots=True, frozen=True)
 class PartitionFilter:
-    """All that is given has to hold; of the conditions any. A leader of -1 is none."""
+    """All given criteria must hold; of the conditions, any. A leader of -1 means none."""
 
     topic: str = ""
     conditions: frozenset[int] = frozenset()
@@ -63,7 +63,7 @@ class PartitionFilter:
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """Of a topic, or of all: partitions by condition; what each node leads and has."""
+    """For a topic, or for all: partitions by condition, and the leaders and replicas of each node."""
 
     conditions: Counter[Condition] = field(default_factory=Counter)
     leaders: Counter[int] = field(default_factory=Counter)
@@ -75,7 +75,7 @@ def list_partitions(
     rules: TopicRulesTable,
     wanted: PartitionFilter = PartitionFilter(),
 ) -> Iterator[ListedPartition]:
-    """By topic and number."""
+    """Sorted by topic and number."""
     names = sorted(image.topics) if not wanted.topic else [wanted.topic]
     minimums = _Minimums(rules)
     for name in names:
@@ -111,7 +111,7 @@ def conditions_of(record: PartitionRecord, min_insync_replicas: int) -> tuple[Co
 
 
 def count_partitions(image: ControllerImage, rules: TopicRulesTable, topics: Collection[str] = ()) -> PartitionCounts:
-    """Of these topics; of all where none is named."""
+    """Count the partitions of these topics, or of all if none is named."""
     counts = PartitionCounts()
     minimums = _Minimums(rules)
     for topic in [image.topics[name] for name in topics] or image.topics.values():
@@ -124,7 +124,9 @@ def count_partitions(image: ControllerImage, rules: TopicRulesTable, topics: Col
 
 
 class _Minimums:
-    """Most topics have the same `min.insync.replicas`, and working out one takes as long as a hundred partitions."""
+    """Caches `min.insync.replicas`: most topics have the same, and finding one takes as long as checking a hundred
+    partitions.
+    """
 
     def __init__(self, rules: TopicRulesTable) -> None:
         self._rules = rules

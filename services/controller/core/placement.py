@@ -1,4 +1,6 @@
-"""Where replicas go: by hand, checked as Kafka's ReplicationControlManager does, or spread by us."""
+"""Placement of replicas: assigned manually, checked as Kafka's ReplicationControlManager does, or spread
+automatically.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from services.controller.core.image import ControllerImage
 from services.controller.core.partition_changes import Liveness, first_state
 from services.controller.core.replica_spread import ReplicaSpread
 
-# Partitions that are placed, packed or counted in the time for which one element of a request is charged
+# Partitions that are placed, packed or counted in the time that one element of a request is charged
 # (`requests.ELEMENTS_PER_TURN`).
 _PLACED_PER_ELEMENT = 10
 PACKED_PER_ELEMENT = 40
@@ -20,7 +22,7 @@ _COUNTED_PER_ELEMENT = 100
 
 
 class Refused(Exception):  # noqa: N818  (a value on its way to the one place that answers)
-    """The answer for one topic of a request; whoever decides about the request catches it."""
+    """The error for one topic of a request; the code that decides about the request catches it."""
 
     def __init__(self, error_code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -29,7 +31,7 @@ class Refused(Exception):  # noqa: N818  (a value on its way to the one place th
 
 
 class Placement:
-    """Of one request: every partition that is placed counts for the next one."""
+    """The placement of one request: every partition that is placed counts for the next one."""
 
     def __init__(self, image: ControllerImage, live: Liveness) -> None:
         self._image = image
@@ -39,12 +41,12 @@ class Placement:
             for node_id, registered in sorted(image.logstores.items())
             if live.is_live(node_id) and node_id not in live.drained
         }
-        # They may take replicas where there are too few others, as Kafka's fenced brokers do; drained ones may not.
+        # They may take replicas if there are too few others, as Kafka's fenced brokers do; drained ones may not.
         self._others = sorted(image.known_node_ids().difference(racks, live.drained))
         self._spread = ReplicaSpread(racks)
 
     def count(self) -> Steps[None]:
-        """Take note of what is there; to be done before anything is placed."""
+        """Count existing partitions, before any is placed."""
         image = self._image
         for topic_id in list(image.chunks):
             partitions = [partition for _, partition in image.partitions(topic_id)]
@@ -54,7 +56,7 @@ class Placement:
                 yield min(len(partitions), PARTITIONS_PER_CHUNK) // _COUNTED_PER_ELEMENT
 
     def place(self, partitions: int, replication_factor: int) -> Steps[list[PartitionRecord]]:
-        """New partitions on live logstores, and on others only where those are too few. Raises Refused."""
+        """Place new partitions on live logstores, and on others only if those are too few. Raises Refused."""
         live, others = len(self._spread.racks), self._others
         if live == 0 or replication_factor > live + len(others):
             drained = f", and {len(self._live.drained)} more are drained" if self._live.drained else ""
@@ -92,7 +94,7 @@ class Placement:
 
 
 def check_not_drained(live: Liveness, node_ids: Sequence[int]) -> None:
-    """Raises Refused where operators have taken one of them out of service."""
+    """Raises Refused if one of them is drained."""
     drained = [node_id for node_id in node_ids if node_id in live.drained]
     if drained:
         message = f"Broker {drained[0]} is drained: return it first, or choose another."
@@ -100,14 +102,16 @@ def check_not_drained(live: Liveness, node_ids: Sequence[int]) -> None:
 
 
 def replication_factor_of(image: ControllerImage, topic: TopicRecord) -> int:
-    """Of its first partition, as in Kafka; what it is on the way to, where it moves. Moves can have changed it."""
+    """Return the replication factor of its first partition, as in Kafka; of its target, if it is moving. Moves can have
+    changed it.
+    """
     for _, partition in image.partitions(topic.topic_id):
         return len(partition.replicas) - len(partition.removing_replicas)
     return topic.replication_factor
 
 
 def check_replicas(image: ControllerImage, broker_ids: Sequence[int], replication_factor: int | None = None) -> None:
-    """Of one partition, assigned by hand. Raises Refused."""
+    """Check the replicas of one partition that were assigned manually. Raises Refused."""
     problem = _problem(image, broker_ids, replication_factor)
     if problem is not None:
         message = f"The manual partition assignment includes {problem}"

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (KIP-455): partitions that move to other replicas, and moves that are taken back.
+"""AlterPartitionReassignments (KIP-455): move partitions to other replicas, and cancel moves.
 
-Rules and messages are those of Kafka's ReplicationControlManager. A move ends by itself, in the change that brings its
-last target into the ISR. Deviation: what an earlier move was adding and a new one is not goes at once, as it did with
-ZooKeeper.
+Rules and messages are those of Kafka's ReplicationControlManager. A move ends automatically, in the change that brings
+its last target into the ISR. Deviation: what an earlier move was adding and a new one is not is removed at once, as it
+was with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from services.controller.core.writes import Step
 
 @dataclass(slots=True)
 class ReassignmentChanges:
-    """A result per partition asked for; the Txns that make the good ones true."""
+    """A result per partition, and the Txns that write the successful ones."""
 
     results: list[ReassignmentResult] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)

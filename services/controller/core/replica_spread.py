@@ -1,7 +1,7 @@
-"""Where replicas of new partitions go: leaders spread evenly, replicas over racks first and then evenly.
+"""Spread replicas of new partitions: leaders evenly, replicas over racks first and then evenly.
 
-Kafka stripes over racks from a random start; here the counts of what is there already decide, so that topics made one
-by one balance too, and the same cluster always gives the same placement.
+Kafka stripes over racks from a random start; here the counts of existing replicas decide, so that topics created one by
+one balance too, and the same cluster always gives the same placement.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ReplicaSpread:
-    """How much each live logstore has; every placement counts at once. Racks are by node id, "" for none."""
+    """Counts per live logstore; every placement counts at once. Racks are by node id, "" for none."""
 
     racks: Mapping[int, str]
     leaders: dict[int, int] = field(default_factory=dict)
     replicas: dict[int, int] = field(default_factory=dict)
 
     def count(self, replicas: Iterable[int]) -> None:
-        """Take note of a partition, whose preferred leader is the first replica."""
+        """Count a partition, whose preferred leader is the first replica."""
         for position, node_id in enumerate(replicas):
             if node_id in self.racks:
                 self.replicas[node_id] = self.replicas.get(node_id, 0) + 1
@@ -28,7 +28,9 @@ class ReplicaSpread:
                     self.leaders[node_id] = self.leaders.get(node_id, 0) + 1
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
-        """The replicas of one more partition, its preferred leader first. There have to be as many logstores."""
+        """Return the replicas of one more partition, its preferred leader first. There must be at least as many
+        logstores.
+        """
         assert 0 < replication_factor <= len(self.racks)
         chosen: list[int] = []
         for _ in range(replication_factor):
@@ -38,7 +40,9 @@ class ReplicaSpread:
         return tuple(chosen)
 
     def substitute(self, rest: Sequence[int], places: Sequence[int], *, is_preferred: bool) -> int:
-        """One of `places` to join the other replicas of a partition, as its preferred leader or as another."""
+        """Choose one of `places` to join the other replicas of a partition, as its preferred leader or as another
+        replica.
+        """
         node_id = self._best(places, rest, is_preferred=is_preferred)
         self.replicas[node_id] = self.replicas.get(node_id, 0) + 1
         if is_preferred:
@@ -46,7 +50,7 @@ class ReplicaSpread:
         return node_id
 
     def _best(self, places: Sequence[int], chosen: Sequence[int], *, is_preferred: bool) -> int:
-        """Without racks every logstore is a rack of its own."""
+        """Without racks, every logstore is its own rack."""
         used_racks = Counter([self.racks.get(each, "") for each in chosen])
         return min(
             places,

@@ -1,4 +1,4 @@
-"""What a request is answered when it was not done, or not in time."""
+"""Answers to requests that were not done, or not in time."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ Response: TypeAlias = ClusterResponse | OperatorResponse
 
 
 def at_revision(response: Response, revision: int) -> Response:
-    """The answer, true as of that revision."""
+    """Return the answer with the revision at which it holds."""
     if isinstance(response, AllocateProducerIdsResponse):
         return response
     return replace(response, revision=revision)
 
 
 def elements_of(request: Request) -> int:
-    """About how much there is to decide; gateways count in the same way what they put into one request."""
+    """Estimate how much there is to decide; gateways count in the same way what they put into one request."""
     match request:
         case CreateTopicsRequest() | CreatePartitionsRequest():
-            return 0  # They are decided in steps, each with its own cost.
+            return 0  # they are decided in steps, each with its own cost
         case DeleteTopicsRequest():
             return len(request.topics)
         case AlterConfigsRequest():
@@ -71,7 +71,7 @@ def elements_of(request: Request) -> int:
 
 
 def not_done(request: Request, why: str) -> Response:
-    """The answer to a request that was not begun: it has certainly changed nothing."""
+    """Return the answer to a request that was not begun: it has certainly changed nothing."""
     code = ErrorCode.REQUEST_TIMED_OUT
     match request:
         case CreateTopicsRequest():
@@ -98,12 +98,12 @@ def not_done(request: Request, why: str) -> Response:
 
 
 def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Response:
-    """What is not true by the deadline, and may become so, has timed out; a gateway behind does not count.
+    """What has not taken effect by the deadline, but still may, has timed out; a gateway that lags does not count.
 
-    `revision`: of the last write, -1 where something is not written yet. `are_led`: by position of the result, whether
-    the leaders that it waits for lead.
+    `revision`: of the last write, -1 if something is not written yet. `are_led`: by position of the result, whether the
+    leaders that it waits for lead.
     """
-    # A logstore that has not heard of a config yet will: that is no reason to call what is done undone.
+    # A logstore that has not heard of a config yet will: that is no reason to report what is done as not done.
     is_written = [revision >= 0] * _count(response)
     match response:
         case CreateTopicsResponse():
@@ -121,7 +121,7 @@ def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Res
         case AllocateProducerIdsResponse():
             return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
         case OperatorResponse():
-            # What is written is done, though a gateway may not have heard of it.
+            # What is written is done, although a gateway may not have heard of it.
             return response if revision >= 0 else OperatorResponse(Outcome.TIMED_OUT, "it is not written yet")
         case _:
             assert_never(response)

@@ -1,4 +1,4 @@
-"""Requests of members: which are taken up, what they write, and what their answers wait for."""
+"""Requests of members: which are accepted, what they write, and what their answers wait for."""
 
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ from services.controller.core.writes import Step, Write, pack, put, written
 PRODUCER_ID_BLOCK = 1000
 _EVERY_PARTITION = -1
 _ALLOCATE_TIMEOUT_MS = 5000
-# Unwritten and unanswered ones together: more come than etcd takes, and each that waits costs memory and a look per
-# turn. An answer at once that clients retry is better than one that is late for everybody.
+# Unwritten and unanswered ones together: a client may send more than etcd accepts, and each waiting request costs
+# memory and a check per turn. An immediate answer that clients retry is better than a late one for all.
 REQUESTS_MAX = 1000
-# Of requests that a turn decides about, some 100 µs each: the lease is renewed between turns. New partitions of one
-# request may take several turns; what else one request may name is bounded by the gateways.
+# Elements of requests that a turn decides about, about 100 µs each: the lease is renewed between turns. The new
+# partitions of one request may take several turns; the gateways bound what else one request may name.
 ELEMENTS_PER_TURN = 200
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A request being answered: what the answer will say, and what has to be so before it is given."""
+    """A request in progress: its future answer, and the conditions under which it is given."""
 
     request_id: int
     deadline_ms: int
     response: Response
-    # By the position of the result: the partition whose leader has to lead it, or _EVERY_PARTITION of a topic.
+    # By the position of the result: the partition that must have a leader, or _EVERY_PARTITION of a topic.
     must_be_led: list[PartitionKey | None] = field(default_factory=list)
-    # All that are up, be it for their own partitions or to describe those of others.
+    # All logstores that are up, for their own partitions or to describe those of others.
     logstores_must_know: bool = False
     gateways_must_know: bool = True
-    # The revision that makes the answer true; -1 while it is not written.
+    # The revision that makes the answer true; -1 until it is written.
     revision: int = -1
 
 
@@ -85,7 +85,7 @@ class _Job:
 
 
 class Requests:
-    """One request is written at a time, in the order of arrival; REQUESTS_MAX wait, for that or for their answer."""
+    """One request is written at a time, in order of arrival; up to REQUESTS_MAX wait for that or for their answer."""
 
     def __init__(
         self,
@@ -111,13 +111,13 @@ class Requests:
         self._min_isr_changes = MinInsyncReplicasChanges(image, links, rules)
         self._queue: deque[tuple[int, Request, int]] = deque()
         self._deciding: tuple[int, Steps[_Decision]] | None = None
-        """Id of the request that is decided over several turns; nothing else is decided meanwhile."""
+        """Id of the request that is decided over several turns; no other is decided meanwhile."""
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
         self._turn_is_full = False
 
     def add(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
-        """Take it up, or answer at once that it was not done."""
+        """Add a request, or answer at once that it was not done."""
         if len(self._queue) + len(self._waiting) + (self._deciding is not None) >= REQUESTS_MAX:
             return [Respond(request_id, not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
         timeout_ms = _ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
@@ -126,13 +126,13 @@ class Requests:
 
     @property
     def has_more(self) -> bool:
-        """There is something to decide that the last turn had no time for."""
+        """Whether the last turn ended with decisions left to make."""
         return self._job is None and self._turn_is_full
 
     def next_step(self) -> tuple[list[Write], list[Effect]]:
-        """What to write next for requests, none when there is nothing; and answers that need no writing.
+        """Return what to write next for requests, which may be empty, and the answers that need no write.
 
-        A turn decides about `ELEMENTS_PER_TURN` elements: where they are used up, `has_more` asks for another turn.
+        A turn decides about `ELEMENTS_PER_TURN` elements: if they are used up, `has_more` asks for another turn.
         """
         effects: list[Effect] = []
         elements_left = ELEMENTS_PER_TURN
@@ -158,13 +158,13 @@ class Requests:
             writes = self._job.steps[0]()
             if writes:
                 return writes, effects
-            # What it was to change has become so, or is gone, since it was decided.
+            # What it was to change has already become so, or is gone, since the decision.
             self.on_step_committed()
         return [], effects
 
     def _decided(self, elements_max: int) -> tuple[int, _Decision | None]:
-        """Go on with the request that is being decided. Return how many elements are left, and the decision, or None
-        where they are used up before."""
+        """Continue with the request that is being decided. Return how many elements are left, and the decision, or None
+        if they are used up before."""
         assert self._deciding is not None
         _, steps = self._deciding
         try:
@@ -177,7 +177,7 @@ class Requests:
         return elements_max, None
 
     def on_step_committed(self) -> list[Effect]:
-        """Nobody is answered yet: what is written has to be known, too."""
+        """No request is answered yet: members have to know what is written, too."""
         job = self._job
         assert job is not None
         job.steps.popleft()
@@ -188,7 +188,7 @@ class Requests:
         return []
 
     def answers(self, now_ms: int) -> list[Effect]:
-        """Answers to everything that has become true, or whose time is over."""
+        """Answer requests whose conditions hold, or whose deadline has passed."""
         effects: list[Effect] = []
         for waiting in list(self._waiting.values()):
             if self._fulfilled(waiting):
@@ -206,7 +206,7 @@ class Requests:
         return effects
 
     def abandon(self) -> list[Effect]:
-        """Nothing is answered here any more; only what was not begun has certainly changed nothing."""
+        """Answer nothing any more; only requests that were not begun have certainly changed nothing."""
         effects: list[Effect] = [Reject(request_id, untouched=True) for request_id, _, _ in self._queue]
         effects += [Reject(request_id, untouched=False) for request_id in self._waiting]
         if self._deciding is not None:
@@ -224,9 +224,10 @@ class Requests:
         return min(deadlines, default=None)
 
     def _decide(self, request_id: int, request: Request, deadline_ms: int) -> Steps[_Decision]:
-        """What is answered, and the Txns that make it true."""
+        """Return the answer, and the Txns that make it true."""
         image, live = self._image, self._liveness.current()
-        # Where nothing is written: the gateway waits for this one, and must not wait for one that it is never told.
+        # If nothing is written: the gateway waits for this revision, and must not wait for one that is never sent to
+        # it.
         known_revision = self._subscriptions.published_revision
         match request:
             case CreateTopicsRequest():
@@ -262,7 +263,7 @@ class Requests:
                 moved = AlterReassignmentsResponse(moves.results, known_revision)
                 return Waiting(request_id, deadline_ms, moved), moves.steps
             case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
-                # From the beginning they would be ids that others have.
+                # Starting over would give out ids that are already in use.
                 unreadable = f"{image.keys.producer_ids} in etcd is unreadable"
                 return Waiting(request_id, deadline_ms, not_done(request, unreadable)), []
             case AllocateProducerIdsRequest():
@@ -296,7 +297,7 @@ class Requests:
         return revision >= 0 and self._links.leader_knows(topic_id, partition, revision)
 
     def balance(self, imbalance_percentage: int) -> list[Step]:
-        """Elections that nobody has asked for."""
+        """Elections that were not requested."""
         return self._leaders.balance(imbalance_percentage)
 
 

@@ -1,4 +1,4 @@
-"""What the controller's configuration says about elections."""
+"""The controller's settings of elections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who follows the metadata, and how far each has come."""
+"""Subscribers of the metadata, and how far each has come."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.cluster.keys import Role
 class Subscriber:
     role: Role
     pod_id: str
-    # The revision that every processor of the pod answers by.
+    # The revision that every processor of the pod has reached.
     applied_revision: int = -1
 
 
@@ -21,10 +21,14 @@ class Subscriptions:
     def __init__(self) -> None:
         self.by_id: dict[int, Subscriber] = {}
         self.published_revision = -1
-        """Of the last change that is told to members; later ones, a gateway's registration say, are none of theirs."""
+        """The revision of the last change that is sent to members; later ones, such as a gateway's registration, don't
+        concern them.
+        """
 
     def gateways_know(self, revision: int) -> bool:
-        """Every gateway that follows answers by `revision`; one that does not follow calls itself unready."""
+        """Whether every subscribed gateway has reached `revision`; a gateway without a subscription reports itself
+        unready.
+        """
         return all(each.applied_revision >= revision for each in self.by_id.values() if each.role is Role.GATEWAY)
 
     def follows(self, role: Role, pod_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""CreateTopics: which topics of a request come to be, with which partitions where, and why the others do not.
+"""CreateTopics: decide which topics of a request are created, with which partitions where, and why the others are not.
 
 Rules and messages are those of Kafka's ReplicationControlManager and Topic.validate.
 """
@@ -29,11 +29,11 @@ from services.controller.core.writes import Write, put
 TOPIC_NAME_LENGTH_MAX = 249
 
 _LEGAL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-# Kafka's Uuid: ZERO_UUID, and ONE_UUID, which was the id of the metadata topic.
+# Kafka's reserved Uuids: ZERO_UUID, and ONE_UUID, which was the id of the metadata topic.
 _RESERVED_TOPIC_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
 NO_TOPIC_ID = bytes(16)
 _CONFIGS_PER_ELEMENT = 10
-# Configs of one resource, names and values: every member is told of them, and a record has to fit into a Txn.
+# Bytes of one resource's configs, names and values: every member gets them, and a record has to fit into a Txn.
 CONFIG_BYTES_MAX = 128 * 1024
 
 
@@ -48,7 +48,7 @@ class TopicDefaults:
 
 @dataclass(slots=True)
 class TopicCreation:
-    """A result per topic asked for; the writes that make the good ones true, each topic's record after its chunks."""
+    """A result per topic; the writes that create the valid ones, each topic's record after its chunks."""
 
     results: list[CreateTopicResult] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
@@ -143,7 +143,7 @@ def _check_name(image: ControllerImage, topic: str, added: dict[str, str]) -> No
 
 
 def topic_name_problem(topic: str) -> str | None:
-    """Why Kafka refuses a name; None when it does not."""
+    """Return why Kafka refuses a name; None if it does not."""
     if not topic:
         return "the empty string is not allowed"
     if topic in (".", ".."):
@@ -156,7 +156,7 @@ def topic_name_problem(topic: str) -> str | None:
 
 
 def _assign(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> Steps[list[PartitionRecord]]:
-    """The first state of every partition, each with a live leader."""
+    """Return the first state of every partition, each with a live leader."""
     return _assigned_by_hand(topic, placement) if topic.assignments else _spread(topic, defaults, placement)
 
 
@@ -210,6 +210,6 @@ def _topic_writes(
 
 
 def check_size(configs: Mapping[str, str]) -> None:
-    """Raises Refused where every member would have to be told too much."""
+    """Raises Refused if the configs are too large to send to every member."""
     if sum(len(name) + len(value.encode()) for name, value in configs.items()) > CONFIG_BYTES_MAX:
         raise Refused(ErrorCode.INVALID_CONFIG, f"The configs of a resource may have {CONFIG_BYTES_MAX} bytes at most.")

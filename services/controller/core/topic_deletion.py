@@ -1,4 +1,4 @@
-"""DeleteTopics: a topic goes at once, its replicas afterwards; a deletion record stays until the last is gone."""
+"""DeleteTopics: a topic is removed at once, its replicas afterwards; a deletion record stays until the last is gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from services.controller.core.writes import Write, put
 
 @dataclass(slots=True)
 class TopicDeletion:
-    """A result per topic asked for; for each good one a deletion record put and the topic's removed, together."""
+    """A result per topic; for each valid one, a deletion record is put and the topic's record removed, together."""
 
     results: list[DeleteTopicResult] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
@@ -50,11 +50,11 @@ def _result(reference: TopicReference, code: ErrorCode, message: str) -> DeleteT
 
 
 def finish_deletion(image: ControllerImage, topic_id: bytes) -> list[Write]:
-    """The chunks go first, the deletion record last, so that a break in between is resumed."""
+    """The chunks are deleted first and the deletion record last, so that an interrupted deletion is resumed."""
     chunks = [Write(image.keys.chunk(topic_id, chunk), None) for chunk in sorted(image.chunks.get(topic_id, {}))]
     return [*chunks, Write(image.keys.deletion(topic_id), None)]
 
 
 def remove_unclaimed_chunks(image: ControllerImage) -> list[Write]:
-    """What creations that broke off have left behind."""
+    """Remove what interrupted creations have left behind."""
     return [Write(image.keys.chunk(topic_id, chunk), None) for topic_id, chunk in image.unclaimed_chunks()]

@@ -1,4 +1,4 @@
-"""What elections and ISR changes have to know of each topic's configuration."""
+"""The configs of each topic that elections and ISR changes need."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
 class TopicRulesTable:
-    """A topic's own configs go before those that brokers were given while they run, and these before `defaults`.
+    """A topic's own configs take precedence over dynamic broker configs, and these over `defaults`.
 
-    Who may lead besides the ISR follows from what the leader takes for `min.insync.replicas`: were that less than what
-    is taken for it here, watermarks would move where nobody expects it. So while it is being changed (`unsettled`) it
-    counts as 1, which leaves nobody to lead but the ISR; and of brokers that were given different ones the lowest
-    counts.
+    Which replicas may lead besides the ISR follows from what the leader uses for `min.insync.replicas`: if that were
+    less than what is assumed here, watermarks would move unexpectedly. So while it is being changed (`unsettled`) it
+    counts as 1, which leaves only the ISR to lead; and if brokers have different dynamic values, the lowest counts.
     """
 
     def __init__(self, image: ControllerImage, defaults: Mapping[str, str]) -> None:
-        """`defaults` are settings, under topics' names; those of logstores have to be the same."""
+        """`defaults` are settings, under topics' names; those of logstores must be the same."""
         self._image = image
         self._defaults = dict(defaults)
         # Ids of the topics whose minimum is changing.
         self.unsettled: set[bytes] = set()
 
     def of(self, topic_id: bytes) -> TopicRules:
-        """A topic under deletion, or one whose configuration no one can read, has the strictest: nothing unclean."""
+        """A topic under deletion, or one whose config can't be read, has the strictest rules: nothing unclean."""
         topic = self._image.topics_by_id.get(topic_id)
         if topic is None:
             return TopicRules()

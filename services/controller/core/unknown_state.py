@@ -1,16 +1,16 @@
-"""What the controller cannot read in etcd, and so does not know: it is left as it is, and never taken for deleted.
+"""State in etcd that the controller can't read: it is left unchanged, and never taken for deleted.
 
-A value that no one can read (`ControllerImage.unreadable`), or a chunk that a topic has by its record and that is not
-there, says nothing of the replicas that it was written for. So
+A value that can't be read (`ControllerImage.unreadable`), or a missing chunk that a topic has by its record, says
+nothing about the replicas that it was written for. Therefore:
 
-- a full LeaderAndIsr names the partitions and topics that are unknown, and logstores go on with their replicas of them
-  instead of setting these aside as strays (KIP-516); an UpdateMetadata does likewise, for what else rests on a topic;
-- nobody is elected for them, and no chunk is removed as one that no topic claims;
+- a full LeaderAndIsr names the partitions and topics that are unknown, and logstores keep their replicas of them
+  instead of treating these as strays (KIP-516); an UpdateMetadata names them too, for what else depends on a topic;
+- no leader is elected for them, and no chunk is removed as one that no topic claims;
 - a logstore that may have lost records stays under suspicion (correctness rule 15): its partitions have not all been
   looked through;
-- where the value is one that the whole cluster rests on, no controller is elected at all.
+- if the value is one that the whole cluster depends on, no controller is elected at all.
 
-What is known goes on. When the key has a value that can be read again, or is deleted, everybody is told everything.
+Everything else continues. When the key's value can be read again, or is deleted, every member is sent the full state.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from services.controller.core.image import ControllerImage
 
 
 def unknown_partitions(image: ControllerImage) -> Iterator[UnknownPartitions]:
-    """In ranges, of the topics whose own record can be read."""
+    """Return ranges of partitions, of the topics whose own record can be read."""
     for topic in image.topics.values():
         for numbers in image.unknown_ranges(topic):
             yield UnknownPartitions(topic.topic_id, numbers.start, len(numbers))
 
 
 def unknown_topics(image: ControllerImage) -> list[str]:
-    """By name: of a record that no one can read the key is all that there is."""
+    """Return topics by name: of a record that can't be read, only the key is known."""
     return [key.removeprefix(image.keys.topics) for key in image.unreadable if key.startswith(image.keys.topics)]
 
 
 def unknown_broker_configs(image: ControllerImage) -> list[int]:
-    """The brokers, ALL_BROKERS among them, whose configs given at run time are unknown."""
+    """Return the brokers, including ALL_BROKERS, whose dynamic configs are unknown."""
     directory = image.keys.broker_configs_directory
     brokers = [key.removeprefix(directory) for key in image.unreadable if key.startswith(directory)]
     return [
@@ -43,24 +43,24 @@ def unknown_broker_configs(image: ControllerImage) -> list[int]:
 
 
 def knows_all_partitions(image: ControllerImage) -> bool:
-    """Every replica that there may be is one of the image's."""
+    """Whether the image has every replica that may exist."""
     return knows_all_claims(image) and next(unknown_partitions(image), None) is None
 
 
 def knows_all_claims(image: ControllerImage) -> bool:
-    """Whose the chunks are: of a topic, of a deletion, or of nobody."""
+    """Whether it is known of every chunk if a topic or a deletion claims it."""
     keys = image.keys
     return not any(key.startswith((keys.topics, keys.deletions)) for key in image.unreadable)
 
 
 def unreadable_chunks(image: ControllerImage, topic_id: bytes) -> list[str]:
-    """Keys of a topic's chunks: which logstores have replicas by them is unknown."""
+    """Return the keys of a topic's unreadable chunks: it is unknown which logstores have replicas by them."""
     directory = f"{image.keys.partitions}{topic_id.hex()}/"
     return [key for key in image.unreadable if key.startswith(directory)]
 
 
 def unreadable_foundation(image: ControllerImage) -> str:
-    """A key whose value a controller would continue, and can't; empty where all can be read."""
+    """Return a key whose value a controller would have to continue but can't read; empty if all can be read."""
     keys = image.keys
     foundation = (keys.version, keys.cluster, keys.controller_epoch)
     return next((key for key in foundation if key in image.unreadable), "")

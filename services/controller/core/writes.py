@@ -1,4 +1,4 @@
-"""Records on their way into etcd, and how many fit into one Txn."""
+"""Writes to etcd, and how many fit into one Txn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put(key: str, record: Record) -> Write:
 
 
 def pack(writes: Iterable[Write]) -> list[list[Write]]:
-    """The writes in order, cut into Txns that etcd takes. A reader may see them broken off between any two."""
+    """Cut the writes, in order, into Txns that etcd accepts. A reader may see them interrupted between any two."""
     txns: list[list[Write]] = []
     byte_count = 0
     for write in writes:
@@ -40,9 +40,9 @@ def pack(writes: Iterable[Write]) -> list[list[Write]]:
 
 
 Step: TypeAlias = Callable[[], list[Write]]
-"""One Txn of several, made when its turn has come: what it changes may have changed since it was decided."""
+"""Creates one Txn of several at its turn: what it changes may have changed since the decision."""
 
 
 def written(writes: list[Write]) -> Step:
-    """A Txn that is the same whenever its turn comes: of keys that nobody else writes meanwhile."""
+    """A Txn that does not depend on its turn, because its keys are written by no one else meanwhile."""
     return lambda: writes

@@ -20,21 +20,22 @@ _ELECTIONS = ElectionSettings()
 
 
 class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
-    """By Kafka's keys: `controller_id` is `controller.id`.
+    """Named after Kafka's keys: `controller_id` is `controller.id`.
 
-    The default of a key that topics follow is declared in `TOPIC_KEYS`, of one that the core acts on in the core.
+    The default of a key that topics inherit is declared in `TOPIC_KEYS`, of one that the core uses in the core.
     """
 
     controller_id: str = "controller-0"
-    # Membership, Operations and health are all served there: "host:port".
+    # Membership, Operations and health are all served at this address: "host:port".
     listeners: str = "0.0.0.0:9090"
-    # What members and operators are told; empty: the listener.
+    # The address advertised to members and operators; empty: the listener.
     advertised_listeners: str = ""
-    # Seconds are etcd's grain.
+    # etcd's leases have a granularity of seconds.
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=2000, le=600_000)] = 6000
     default_replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1
     num_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
-    # Of __consumer_offsets, made when the first group comes; on fewer logstores it has as many replicas as there are.
+    # For __consumer_offsets, created when the first group appears; with fewer logstores it has as many replicas as
+    # there are.
     offsets_topic_num_partitions: Annotated[int, msgspec.Meta(ge=1)] = _OFFSETS.partitions
     offsets_topic_replication_factor: Annotated[int, msgspec.Meta(ge=1, le=2**15 - 1)] = _OFFSETS.replication_factor
     offsets_topic_segment_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024, le=2**31 - 1)] = _OFFSETS.segment_bytes
@@ -48,7 +49,7 @@ class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     leader_imbalance_per_broker_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = (
         _ELECTIONS.leader_imbalance_per_broker_percentage
     )
-    # Where the controller is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    # The address of the metrics endpoint, "host:port"; empty: none, port 0 takes any.
     metrics_listeners: str = ""
     # The collector of traces, "host:port" of its gRPC listener; empty: none.
     traces_otlp_endpoint: str = ""

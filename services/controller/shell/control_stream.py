@@ -20,7 +20,7 @@ _log = get_logger("control")
 
 
 class ControlStream:
-    """Reports on the event loop: up, every answer, down; and gone, when nobody listens at its addresses any more."""
+    """Reports on the event loop: up, every answer, down; and gone, if no process listens at its addresses any more."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ControlStream:
         self._probing = asyncio.get_running_loop().create_task(self._probe())
 
     async def _probe(self) -> None:
-        """A crashed process refuses at once; one that does not refuse is left to its lease."""
+        """A crashed process refuses connections at once; one that does not refuse is left to its lease."""
         for _ in range(_PROBES):
             if all([await refuses_connections(address) for address in self._addresses]):
                 self._on_gone()

@@ -1,4 +1,4 @@
-"""Driver: feeds the core with what happens, and does what it wants done."""
+"""The driver: passes events to the core, and carries out its effects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from services.controller.shell.packing import Packer, is_large
 
 _log = get_logger("controller")
 
-# Longer than etcd takes to elect a leader of its own: that begins every lease anew, also those of the dead.
+# Longer than etcd takes to elect its own leader: that restarts every lease, also those of dead members.
 _REVOKE_MS_MAX = 20_000
 
 
@@ -67,13 +67,13 @@ class Driver:
         self._keys = keys
         self._on_ready_changed = on_ready_changed
         self._ready = False
-        # Keys in etcd that no one can read, as far as the log has them.
+        # Keys in etcd that can't be read and that are already logged.
         self._reported: set[str] = set()
         self._packer = Packer()
         self._streams: dict[tuple[int, int], ControlStream] = {}
         self._subscribers: dict[int, ServerStream] = {}
         self._answers: dict[int, asyncio.Future[MembershipResponse | OperatorResponse]] = {}
-        # Done, and another one then, when there are events to tell or another controller is to tell them.
+        # Done, and then replaced, when there are events to send or another controller is to send them.
         self.changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watched = self._what_watchers_see()
         self._last_id = 0
@@ -83,19 +83,17 @@ class Driver:
         self.measured: list[Measured] = [Measures(core), self._meter]
 
     async def follow_etcd(self) -> None:
-        """Feed the watch to the core, for ever."""
+        """Feed the watch to the core, forever."""
         async with aclosing(self._etcd.watch(self._keys.prefix)) as changes:
             async for change in changes:
                 self._do(self.core.on_image(change, monotonic_ms()))
                 self._report_unreadable()
 
     def _report_unreadable(self) -> None:
-        """Each key once, until it can be read again."""
+        """Log each key once, until it can be read again."""
         unreadable = self.core.image.unreadable
         for key in unreadable.keys() - self._reported:
-            _log.error(
-                "a key in etcd is unreadable; what it stands for is left as it is", key=key, reason=unreadable[key]
-            )
+            _log.error("a key in etcd is unreadable; it is not acted on", key=key, reason=unreadable[key])
         self._reported = set(unreadable)
 
     def on_lease(self, lease: Lease) -> None:
@@ -117,7 +115,7 @@ class Driver:
             self._meter.answered(request, since_us)
 
     def subscribe(self, stream: ServerStream, role: Role, pod_id: str) -> int:
-        """The id of the subscription, for the two calls below."""
+        """Return the id of the subscription, for `confirm` and `unsubscribe`."""
         subscriber_id = self._next_id()
         self._subscribers[subscriber_id] = stream
         self._do(self.core.on_subscribed(subscriber_id, role, pod_id, monotonic_ms()))
@@ -157,7 +155,7 @@ class Driver:
         now_ms = monotonic_ms()
         due_ms = self.core.due_ms(now_ms)
         if due_ms is not None:
-            # At least a millisecond, so that a clock which rounds down never makes this spin.
+            # At least a millisecond, so that a clock which rounds down never causes a busy loop.
             wait_ms = max(1, due_ms - now_ms)
             self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._tick)
 
@@ -225,7 +223,7 @@ class Driver:
         try:
             await self._etcd.revoke(lease, _REVOKE_MS_MAX)
         except (EtcdUnavailable, EtcdRefused) as error:
-            _log.warning("a lease could not be revoked; it ends by itself", reason=str(error))
+            _log.warning("a lease could not be revoked; it expires", reason=str(error))
 
     def _connect(self, effect: ConnectControl) -> None:
         node_id, broker_epoch, core = effect.node_id, effect.broker_epoch, self.core

@@ -1,4 +1,4 @@
-"""The Membership service: what gateways, purgatory pods and logstores ask of the active controller."""
+"""The Membership service: requests of gateways, purgatory pods and logstores to the active controller."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
 
 
 def add_membership(server: grpc.aio.Server, driver: Driver, traces: TraceExporter | None = None) -> None:
-    """Serve it. (The generated registration would take Subscribe away from the shared stream machinery.)"""
+    """Register the service. (The generated registration would bypass the shared stream machinery for Subscribe.)"""
     register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver))
     handlers = {
         "CreateTopics": _unary(driver, traces, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
@@ -71,7 +71,7 @@ def _unary(
     message_type: type[Message],
     answer_type: type[Message],
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """A method that puts its request to the core and answers what the core responds."""
+    """A method that passes its request to the core and returns the core's answer."""
 
     async def serve(message: Message, context: Context) -> Message:
         began_us = monotonic_us()
@@ -116,13 +116,13 @@ class _Subscription:
 
 
 async def abort_not_active(context: Context, driver: Driver, outcome: NotActive) -> NoReturn:
-    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: nobody knows what became of it."""
+    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: the outcome is unknown."""
     election = driver.core.image.election
     active = election.record.address if election is not None else ""
     if active:
         context.set_trailing_metadata((("barnabas-controller", active),))
     if outcome.untouched:
-        where = f"the active one is at {active}" if active else "none is active at the moment"
+        where = f"the active one is at {active}" if active else "none is active at present"
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"this controller is not active; {where}")
     await context.abort(grpc.StatusCode.ABORTED, "this controller was replaced; the request may have been carried out")
     raise AssertionError("abort raises")

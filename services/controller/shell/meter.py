@@ -1,4 +1,4 @@
-"""DriverMeter: how long requests to the controller take, and its own commands to logstores."""
+"""DriverMeter: durations of requests to the controller, and of its commands to logstores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.metrics.histogram import Histogram
 from barnabas.runtime.clock import monotonic_us
 
 _SENT_MAX: Final = 1_000
-"""Commands of which is remembered when they were sent; answers come in order, so the oldest are the next."""
+"""How many outstanding commands are timed; answers come in order, so the oldest are answered next."""
 
 
 class DriverMeter:
@@ -30,7 +30,7 @@ class DriverMeter:
         self._control: dict[int, Histogram] = {}
         self._lost: dict[int, int] = {}
         self._sent: dict[int, deque[tuple[int, int]]] = {}
-        """By node: sequence and time of commands that are not answered."""
+        """By node: sequence and send time of commands that are not answered."""
 
     def answered(self, request: object, since_us: int) -> None:
         name = type(request).__name__.removesuffix("Request")
@@ -47,7 +47,7 @@ class DriverMeter:
                 self._control.setdefault(node_id, Histogram()).add(monotonic_us() - sent_us)
 
     def stream_lost(self, node_id: int) -> None:
-        """Its commands will not be answered, and their numbers begin anew."""
+        """Its commands will not be answered, and their numbers start over."""
         self._lost[node_id] = self._lost.get(node_id, 0) + 1
         self._sent.pop(node_id, None)
 

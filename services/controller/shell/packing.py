@@ -1,5 +1,5 @@
-"""What is told, as protobuf. An UpdateMetadata goes to every logstore, gateway and purgatory pod, and is packed once:
-of ten thousand partitions that takes as long as all elections.
+"""Pack messages into protobuf. An UpdateMetadata goes to every logstore, gateway and purgatory pod, and is packed once:
+for ten thousand partitions that takes as long as all elections.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_TOPICS: Final = LeaderAndIsr(full=False, topics=[])
 
 
 class Packer:
-    """Remembers the update that it packed last: the same object is the same bytes."""
+    """Caches the update that it packed last: the same object gives the same bytes."""
 
     def __init__(self) -> None:
         self._update: UpdateMetadata | None = None
@@ -45,7 +45,7 @@ class Packer:
     async def _pack_large(self, update: UpdateMetadata) -> bytes:
         if self._packing is None or self._packing[0] is not update:
             self._packing = update, asyncio.get_running_loop().create_task(_packed_over_turns(update))
-        # A stream that ends must not take it from the others.
+        # A stream that ends must not cancel the packing for the others.
         return await asyncio.shield(self._packing[1])
 
     def control_request(self, request: ControlRequest) -> bytes:

@@ -23,8 +23,8 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
         carry out processor.take_outputs(), then processor.turn_over()
 
 Nothing is called back: all effects are in the `Outputs` of the turn. `now_ms` is monotonic and never goes back.
-Connection ids are the host's, and never used twice. Logstores and pods exist from their first `up`; credit comes with
-the first message of a stream. A message whose meaning is broken raises MalformedMessage: the host closes that stream.
+Connection ids are chosen by the host and never reused. Logstores and pods exist from their first `up`; credit comes
+with the first message of a stream. A semantically invalid message raises MalformedMessage: the host closes that stream.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ from services.gateway.core.timing.request_metrics import RequestMetrics, note_ti
 
 
 class GatewayCore:
-    """The composition root of the core, and its one way in: the methods are for the host.
+    """The composition root of the core and its only entry: the methods are for the host.
 
-    Each part is given what it needs when it is made. The attributes are for tests and for the host's metrics.
+    Each part gets what it needs in its constructor. The attributes are for tests and for the host's metrics.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class GatewayCore:
         read_us: Callable[[], int],
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        """`new_session_id` gives random numbers from 1 to 2^31 − 1, for fetch sessions.
+        """`new_session_id` returns random numbers from 1 to 2^31 − 1, for fetch sessions.
 
-        `read_us` is the time in µs, monotonic, and decides nothing: it is what requests are timed by. `random_bytes`
-        gives so many, for the ids of traces.
+        `read_us` returns the time in µs, monotonic, and decides nothing: requests are timed by it. `random_bytes`
+        returns that many, for the ids of traces.
         """
         self.config = config
         self.clock = Clock()
@@ -110,7 +110,7 @@ class GatewayCore:
             new_session_id,
         )
         self.metrics = RequestMetrics(config, self.log_lines, served_versions(), read_us, random_bytes)
-        # What requests are put to.
+        # The backends that requests use.
         clock, turn = self.clock, self.turn
         self.logstores = Logstores()
         self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores)
@@ -124,7 +124,7 @@ class GatewayCore:
         self.producer_ids = ProducerIds(config.gateway_id, self.controller)
         self.coordinators = CoordinatorClient(self.logstores)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
-        # Where they come from, and where their answers go.
+        # The connections that requests come from and responses go to.
         self.connections = Connections(
             config, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics, turn
         )
@@ -137,10 +137,10 @@ class GatewayCore:
         )
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
         self.measured: list[Measured] = [self.request_meter, LogstoresMeter(self.logstores, self.reads)]
-        """What has something to report; the host asks them at a scrape."""
+        """The meters; the host reads them at a scrape."""
 
     def _create_handlers(self) -> dict[int, Handler]:
-        """Return a handler for each API key that is served, with what it needs."""
+        """Return a handler for each supported API key, with what it needs."""
         environment = RequestEnvironment(self.config, self.clock, self.cluster, self.deadlines, self.responder)
         controller, logstore_admin = self.controller, self.logstore_admin
         coordinators, group_routing, purgatory = self.coordinators, self.group_routing, self.purgatory
@@ -174,21 +174,21 @@ class GatewayCore:
             self.dispatcher.bytes_received(connection, data)
 
     def unsent_bytes(self, connection_id: int, unsent_bytes: int, now_ms: int) -> None:
-        """How much of what was written to a connection the client has not taken; only changes need to be told."""
+        """How many bytes written to a connection the client has not read; only changes need to be reported."""
         self.clock.now_ms = now_ms
         connection = self.connections.find_connection(connection_id)
         if connection is not None:
             self.connections.unsent_bytes(connection, unsent_bytes)
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
-        """The client is gone, or the socket broke."""
+        """The client has closed the connection, or the socket failed."""
         self.clock.now_ms = now_ms
         connection = self.connections.find_connection(connection_id)
         if connection is not None:
             self.connections.forget_connection(connection)
 
     def drain(self, now_ms: int) -> None:
-        """Start no further request; each connection closes when its answers are out. Over when `is_drained`."""
+        """Start no further request; each connection closes when its responses are sent. Complete when `is_drained`."""
         self.clock.now_ms = now_ms
         self.connections.drain_all()
 
@@ -290,7 +290,7 @@ class GatewayCore:
         self.logstore_admin.call_answered(call_id, answer)
 
     def converted(self, conversion: Conversion, elapsed_ms: float, now_ms: int) -> None:
-        """It has run, in `elapsed_ms`."""
+        """The conversion has run, in `elapsed_ms`."""
         self.clock.now_ms = now_ms
         conversion.ended(elapsed_ms)
 
@@ -305,7 +305,7 @@ class GatewayCore:
             self.connections.close_stalled_senders()
 
     def next_deadline_ms(self) -> int | None:
-        """When `expire` has to be called at the latest, or None."""
+        """Return when `expire` has to be called at the latest, or None."""
         has_work = self.connections.has_more() or self.appends.has_more() or self.cluster.has_new_leaders
         has_work = has_work or self.responder.steps.has_work()
         if has_work or self.turn.outputs.logs:
@@ -320,10 +320,10 @@ class GatewayCore:
         return min((each for each in deadlines_ms if each is not None), default=None)
 
     def take_outputs(self) -> Outputs:
-        """All effects since the last call; requests that waited for something that is now over start here."""
+        """Return all effects since the last call; requests that waited for something that has happened start here."""
         if self.cluster.has_new_leaders:
             self.cluster.has_new_leaders = False
-            # Routers only collect what logstores say of leaders: what waits is routed here, outside of their loops.
+            # Routers only collect the leaders that logstores name: what waits is routed here, outside of their loops.
             self.appends.routes_changed()
         self.appends.send_freed()
         if self.reads.waiting:
@@ -344,6 +344,6 @@ class GatewayCore:
         return outputs
 
     def turn_over(self) -> None:
-        """The outputs have been carried out: what sockets have not taken of them, `unsent_bytes` has said."""
+        """The outputs have been carried out: `unsent_bytes` has reported what sockets have not accepted of them."""
         if self.metrics.sending:
             self.metrics.turn_over()

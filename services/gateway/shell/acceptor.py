@@ -1,4 +1,6 @@
-"""The acceptor: listens on the bootstrap ports and the brokers' ports, and hands what it accepts to the processors."""
+"""The acceptor: listens on the bootstrap ports and the brokers' ports, and passes accepted connections to the
+processors.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ _log = get_logger("gateway.acceptor")
 
 _ACCEPTS_PER_WAKEUP = 64
 _ACCEPT_PAUSE_S = 0.1
-"""After accept failed for want of descriptors or memory."""
+"""Delay after accept failed because descriptors or memory ran out."""
 
 
 class Acceptor:
-    """Its sockets are bound at once, so that clients wait in the backlog rather than being refused, and are read once
-    `start` says that there is somebody to serve them."""
+    """Its sockets are bound at once, so that clients wait in the backlog rather than being refused; it accepts once
+    `start` says that a processor can serve them."""
 
     def __init__(self, properties: GatewayProperties) -> None:
         """Raises OSError that names the address when a bootstrap port can't be bound."""
@@ -50,7 +52,9 @@ class Acceptor:
         self._read()
 
     def add_brokers(self, node_ids: Iterable[int]) -> None:
-        """Listen on the ports of these brokers too. One that can't be bound is said, and tried again the next time."""
+        """Listen on the ports of these brokers too. A port that can't be bound is logged, and tried again the next
+        time.
+        """
         if self._policy is AddressPolicy.SHARED:
             return
         for name, bootstrap_port in self.bound_ports.items():
@@ -68,7 +72,7 @@ class Acceptor:
                     self._loop.add_reader(bound, self._accept, name, bound)
 
     def limit(self, connections_max: int, connections_per_ip_max: int) -> None:
-        """Other limits from now on."""
+        """Change the limits."""
         self._quota.limit(connections_max, connections_per_ip_max)
         if not self._quota.is_full():
             self._read()
@@ -80,7 +84,7 @@ class Acceptor:
             self._read()
 
     def stop(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
         self._processors = None
         self._pause()
         for bound in self._sockets.values():
@@ -139,7 +143,7 @@ class Acceptor:
 
 
 def _listen(host: str, port: int, backlog: int) -> socket.socket:
-    """A listening socket, not blocking. Raises OSError that names the address."""
+    """Return a non-blocking listening socket. Raises OSError that names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:

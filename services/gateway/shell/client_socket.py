@@ -1,7 +1,7 @@
 """One accepted socket on a processor's loop: reads when it may, writes buffers without joining them.
 
 Not an asyncio transport: in CPython 3.11 `writelines` joins its buffers, which copies every fetched byte once more, and
-here it has to be known how many bytes the client has not taken.
+the processor has to know how many bytes the client has not read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RECEIVE_BYTES_MIN: Final = 64 << 10
 _RECEIVE_BYTES_MAX: Final = 1 << 20
 _LINGER_S: Final = 5.0
 _BUFFERS_PER_CALL: Final = 512
-"""Below IOV_MAX."""
+"""Fewer than IOV_MAX."""
 
 
 class SocketOwner(Protocol):
@@ -27,7 +27,7 @@ class SocketOwner(Protocol):
     def unsent_changed(self, connection_id: int, unsent_bytes: int) -> None: ...
 
     def socket_lost(self, connection_id: int) -> None:
-        """The client closed it, or it broke; called once, and not after `close`."""
+        """The client closed it, or it failed; called once, and not after `close`."""
 
 
 class ClientSocket:
@@ -69,7 +69,7 @@ class ClientSocket:
             self._loop.remove_reader(self._socket)
 
     def write(self, buffers: list[Buffer]) -> None:
-        """Send in order; what the socket does not take now goes out as the client reads."""
+        """Send in order; what the socket does not accept now is sent as the client reads."""
         if self._is_gone:
             return
         if self._unsent:
@@ -83,7 +83,7 @@ class ClientSocket:
             self._loop.add_writer(self._socket, self._writable)
 
     def close(self) -> None:
-        """Close it once everything written has been sent, or after a while in which the client did not take it."""
+        """Close it once everything written has been sent, or after a while in which the client did not read it."""
         self.pause()
         self._is_closing = True
         if not self._unsent:
@@ -114,7 +114,7 @@ class ClientSocket:
         self._owner.bytes_received(self._connection_id, data)
 
     def _try_send(self, buffers: list[Buffer]) -> int:
-        """How many bytes the socket took; -1 when it is broken."""
+        """Return how many bytes the socket accepted; -1 if it has failed."""
         try:
             if len(buffers) == 1:
                 return self._socket.send(buffers[0])

@@ -1,4 +1,4 @@
-"""What a gateway is configured with: Kafka's keys where Kafka has one."""
+"""The configuration of a gateway, with Kafka's keys if Kafka has one."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ _CORE = GatewayConfig(gateway_id="", listeners=())
 class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are bytes, times are ms.
 
-    The default of a key that the core acts on is declared in `GatewayConfig`.
+    The default of a key that the core uses is declared in `GatewayConfig`.
     """
 
     gateway_id: str = "gateway-0"
     # "NAME://host:port", comma separated; the port is the bootstrap port of that listener.
     listeners: list[str] = msgspec.field(default_factory=lambda: ["PLAINTEXT://127.0.0.1:9092"])
-    # "NAME:PROTOCOL", comma separated: needed for names that are no protocol. PLAINTEXT is all there is yet.
+    # "NAME:PROTOCOL", comma separated: needed for names that are not protocols. Only PLAINTEXT is supported yet.
     listener_security_protocol_map: list[str] = msgspec.field(default_factory=list)
-    # What clients are told, per name; the listener itself where it names no address.
+    # The advertised address per name; the listener's own if a name has none.
     advertised_listeners: list[str] = msgspec.field(default_factory=list)
     advertised_address_policy: Literal["per-broker-port", "shared"] = "per-broker-port"
     # Health, "host:port"; port 0 takes any.
     ops_listeners: str = "127.0.0.1:0"
-    # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    # The address of the metrics endpoint, "host:port"; empty: none, port 0 takes any.
     metrics_listeners: str = ""
     metrics_enable: bool = _CORE.metrics_enable
-    # A timed request that takes as long is logged; -1: none.
+    # A timed request that takes this long is logged; -1: none.
     request_log_slow_ms: OptionalCount = _CORE.request_log_slow_ms
-    # The collector of traces, "host:port" of its gRPC listener, and the part of requests that is traced.
+    # The collector of traces, "host:port" of its gRPC listener, and the share of requests that is traced.
     traces_otlp_endpoint: str = ""
     traces_sample_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
-    # Processors, each a process; read again at SIGHUP.
+    # The number of processors, each a process; read again at SIGHUP.
     num_network_threads: Annotated[int, bounds("num.network.threads")] = 3
     socket_request_max_bytes: Int32 = _CORE.socket_request_bytes_max
     socket_listen_backlog_size: Count = 511
     # Request bytes that a processor holds at once.
     queued_max_request_bytes: Count = _CORE.queued_request_bytes_max
-    # Answers to fetches that a processor has under way or that clients have not taken.
+    # Fetch responses that a processor has in progress or that clients have not read.
     queued_max_response_bytes: Count = _CORE.fetch_memory_bytes
     fetch_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=0x7FFF_FFFF)] = _CORE.fetch_bytes_max
     # Incremental fetch sessions of this gateway, shared out evenly among its processors; 0: none.
@@ -65,19 +65,19 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         _CORE.fetch_session_slots
     )
     min_incremental_fetch_session_eviction_ms: Count = _CORE.fetch_session_eviction_ms
-    # Old message formats (magic 0 and 1): Kafka 3's key for Fetch v0 to v3, one of our own for Produce v0 to v2.
+    # Old message formats (magic 0 and 1): Kafka 3's key for Fetch v0 to v3, a key of Barnabas for Produce v0 to v2.
     log_message_downconversion_enable: bool = _CORE.fetch_down_conversion
     produce_message_upconversion_enable: bool = _CORE.produce_up_conversion
-    # Partitions in one answer to DescribeTopicPartitions.
+    # Partitions in one DescribeTopicPartitions response.
     max_request_partition_size_limit: Int32 = _CORE.request_partitions_max
     connections_max_idle_ms: Count = _CORE.connection_idle_ms_max
     max_connections: Annotated[int, bounds("max.connections")] = _UNSET
     max_connections_per_ip: Annotated[int, bounds("max.connections.per.ip")] = _UNSET
     auto_create_topics_enable: bool = _CORE.auto_create_topics
-    # Of topics that Metadata creates; -1 leaves it to the controller.
+    # For topics that Metadata creates; -1 leaves it to the controller.
     num_partitions: OptionalCount = _CORE.num_partitions
     default_replication_factor: OptionalCount = _CORE.default_replication_factor
-    # A controller that is silent for so long makes the gateway unready.
+    # A controller that is silent for this long makes the gateway unready.
     controller_silence_max_ms: Count = 15_000
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
@@ -114,7 +114,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         return [_parse_listener("listeners", text) for text in self.listeners]
 
     def core_config(self, bound_ports: dict[str, int], settings: Mapping[str, Setting] | None = None) -> GatewayConfig:
-        """The core's part, once the listeners are bound; `settings` by key, to describe brokers by."""
+        """Return the core's part, once the listeners are bound; `settings` by key, to describe brokers by."""
         advertised = self._advertised()
         listeners = []
         for name, host, _ in self.bound_listeners():
@@ -146,7 +146,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
 
 
 def _parse_protocol_map(texts: list[str]) -> dict[str, str]:
-    """By name, the four protocols' own names included; an entry goes before these."""
+    """By name, the four protocols' own names included; an entry overrides these."""
     protocols = {protocol: protocol for protocol in _SECURITY_PROTOCOLS}
     for text in texts:
         name, _, protocol = text.partition(":")
@@ -158,7 +158,7 @@ def _parse_protocol_map(texts: list[str]) -> dict[str, str]:
 
 
 def _check_protocol(name: str, protocol: str | None) -> None:
-    """Clear text where somebody asked for encryption would be worse than no listener."""
+    """Clear text when encryption was configured would be worse than no listener."""
     if protocol is None:
         raise ValueError(f"listener.security.protocol.map is needed for {name}: {name}:PLAINTEXT")
     if protocol != "PLAINTEXT":

@@ -1,7 +1,7 @@
-"""Runs the core's conversions of old message formats on one thread, made when the first one comes.
+"""Run the core's conversions of old message formats on one thread, started with the first one.
 
-Python's threads share the interpreter: the thread keeps the loop from standing still for as long as a conversion takes,
-not from getting slower meanwhile.
+Python's threads share the interpreter: the thread keeps the loop from stopping for as long as a conversion takes, not
+from getting slower meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from barnabas.runtime.compression import CODECS
 from services.gateway.core.model.outputs import Conversion
 
-# How long the thread may keep the interpreter before the loop gets it; Python's own 5 ms would be each request's too.
+# How long the thread may hold the interpreter before the loop gets it; Python's own 5 ms would delay each request.
 SWITCH_INTERVAL_S: Final = 0.0005
 
 
@@ -39,7 +39,7 @@ class ConversionWorker:
         self._queue.put(conversion)
 
     def stop(self) -> None:
-        """End the thread after what it has begun; what waits is not converted any more."""
+        """End the thread after the conversion in progress; those that wait are not converted."""
         if self._thread is None:
             return
         while not self._queue.empty():

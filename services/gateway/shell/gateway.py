@@ -1,4 +1,4 @@
-"""The gateway's main process: acceptor, processors, place in the cluster, health."""
+"""The gateway's main process: acceptor, processors, membership, health."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Gateway:
         self._is_accepting = False
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Until `stopping`; then drain. Raises IdentityTaken, OSError (the ops listener)."""
+        """Run until `stopping`; then drain. Raises IdentityTaken, OSError (the ops listener)."""
         properties = self._properties
         server, ops_port = create_server(properties.ops_listeners)
         health = await add_health(server, serving=False)
@@ -122,12 +122,12 @@ class Gateway:
         yield Sample(CONTROLLER_SILENCE, (), monotonic_ms() - self._membership.last_heard_ms)
 
     def reload(self, properties: GatewayProperties) -> None:
-        """`num.network.threads` and the limits of connections may be other ones from now on."""
+        """Apply changes of `num.network.threads` and the limits of connections."""
         self._properties = properties
         self._follow_dynamic_configs()
 
     def _follow_dynamic_configs(self) -> None:
-        """What the cluster says of all gateways goes before what this one was started with."""
+        """Dynamic configs for all gateways override the static ones of this gateway."""
         given = self._image.broker_configs.get(ALL_BROKERS, {})
         properties = self._properties
         self._acceptor.limit(
@@ -150,7 +150,7 @@ class Gateway:
         return GatewayRegistration(self._properties.gateway_id, incarnation, addresses, ops_address, metrics_address)
 
     def _updated(self, update: UpdateMetadata, message: Message) -> None:
-        """Brokers' ports are open before any client is told of them."""
+        """Brokers' ports are open before they are advertised to any client."""
         if self._image.apply(update):
             self._acceptor.add_brokers(self._image.brokers)
             self._follow_dynamic_configs()

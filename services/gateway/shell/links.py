@@ -1,4 +1,4 @@
-"""The streams of one processor: three to every logstore of the image, and calls; one to every purgatory pod."""
+"""The streams of one processor: three to every logstore of the image, plus calls, and one to every purgatory pod."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = get_logger("gateway.links")
 
 
 class LinkOwner(LogstoreOwner, Protocol):
-    """Who is told what the streams bring. Between an up and its down all messages come from one stream."""
+    """Receives what the streams deliver. Between an up and its down all messages come from one stream."""
 
     def purgatory_up(self, pod_id: str) -> None: ...
 
@@ -37,7 +37,7 @@ class LinkOwner(LogstoreOwner, Protocol):
 
 
 class Links:
-    """Keeps the streams that the image asks for."""
+    """Keeps open the streams that the image requires."""
 
     def __init__(self, peer: str, owner: LinkOwner) -> None:
         """`peer` names this processor in the logs of others: "gateway-0/2"."""
@@ -51,7 +51,7 @@ class Links:
         self._changed = asyncio.Event()
 
     def follow(self, image: ClusterImage) -> None:
-        """From now on these logstores and pods; `run` closes the streams to all others."""
+        """Keep streams to these logstores and pods from now on; `run` closes the streams to all others."""
         self._cluster_id = image.cluster_id
         self._brokers = dict(image.brokers)
         self._pods = {pod.pod_id: pod for pod in image.purgatories}
@@ -105,7 +105,7 @@ class Links:
             await self._close_unwanted()
 
     async def _close_unwanted(self) -> None:
-        """The old stream's end is told before a new one's beginning."""
+        """The end of the old stream is reported before the beginning of a new one."""
         for node_id, streams in list(self._logstores.items()):
             if self._brokers.get(node_id) != streams.broker:
                 await streams.close()

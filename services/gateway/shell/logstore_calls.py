@@ -1,4 +1,4 @@
-"""Unary calls to the logstores: Kafka's administrative APIs, beside the streams that carry records."""
+"""Unary calls to the logstores for Kafka's administrative APIs, beside the streams that carry records."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Administration"]
 _log = get_logger("gateway.calls")
 
 Answered: TypeAlias = Callable[[int, AdministrationResponse | None], None]
-"""Called with call id and the answer, or None where there is none."""
+"""Called with call id and the answer, or None if there is none."""
 
 
 class LogstoreCalls:
-    """The calls under way to one incarnation of a logstore, over a connection of their own, made with the first."""
+    """The calls in flight to one incarnation of a logstore, over their own connection, opened with the first."""
 
     def __init__(self, node_id: int, address: str, answered: Answered) -> None:
         self._node_id = node_id
@@ -42,7 +42,7 @@ class LogstoreCalls:
         task.add_done_callback(lambda _: self._tasks.pop(call.call_id, None))
 
     def cancel(self, call_id: int) -> None:
-        """Nobody waits for it: no answer is reported any more."""
+        """The caller does not wait any more: no answer is reported."""
         task = self._tasks.pop(call_id, None)
         if task is not None:
             task.cancel()
@@ -67,7 +67,7 @@ class LogstoreCalls:
         self._answered(call.call_id, answer)
 
     async def _ask(self, request: AdministrationRequest, timeout_ms: int) -> AdministrationResponse:
-        """Messages and dataclasses have the same names (a test holds it), and requests that of their method."""
+        """Messages and dataclasses have the same names (a test checks it), and requests that of their method."""
         if self._channel is None:
             self._channel = create_channel(self._address)
         request_name = type(request).__name__

@@ -37,7 +37,7 @@ _log = get_logger("gateway.links")
 
 
 class LogstoreOwner(Protocol):
-    """Who is told what logstores bring. Between an up and its down all messages come from one stream."""
+    """Receives what logstores send. Between an up and its down all messages come from one stream."""
 
     def exchange_up(self, node_id: int) -> None: ...
 
@@ -69,7 +69,7 @@ Response = TypeVar("Response", bound=_LogstoreResponse)
 
 
 class _LogstoreStream(Generic[Request, Response]):
-    """One stream to one incarnation of a logstore; another process at its address is not believed."""
+    """One stream to one incarnation of a logstore; another process at its address is rejected."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class _LogstoreStream(Generic[Request, Response]):
         on_response: Callable[[int, Response], None],
         on_down: Callable[[int], None],
     ) -> None:
-        """`make` gives a request with a hello or a heartbeat, and nothing else."""
+        """`make` creates a request with only a hello or a heartbeat."""
         self._broker = broker
         self._path = path
         self._pack: Callable[[Request], bytes] = pack
@@ -93,7 +93,7 @@ class _LogstoreStream(Generic[Request, Response]):
         self._on_down = on_down
         self._is_up = False
         self._is_lost = False
-        """And that has been said."""
+        """Whether it was reported as down since it was last up."""
         self._link = StreamLink(
             broker.data_address,
             path,
@@ -137,7 +137,7 @@ class _LogstoreStream(Generic[Request, Response]):
 
 
 class LogstoreStreams:
-    """All that goes to one incarnation of a logstore."""
+    """All streams and calls to one incarnation of a logstore."""
 
     def __init__(self, broker: Broker, hello: Hello, owner: LogstoreOwner) -> None:
         self.broker = broker

@@ -1,7 +1,7 @@
 """ProcessorHost: the core between its clients' sockets, its streams, its acceptor and the clock.
 
-Whatever arrives is handed to the core as it comes; what goes out is sent once per turn of the event loop, so that
-everything that arrived together leaves together, and nothing waits when the loop is idle.
+Input is passed to the core as it arrives; output is sent once per turn of the event loop, so that everything that
+arrived together leaves together, and nothing waits when the loop is idle.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _log = get_logger("gateway.processor")
 
 
 class ProcessorHost:
-    """Everything of one processor runs on one event loop; nothing here awaits but the reading of large metadata."""
+    """Everything of one processor runs on one event loop; only the reading of large metadata awaits."""
 
     def __init__(self, settings: processor_ipc.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
@@ -87,11 +87,11 @@ class ProcessorHost:
                 self._core.drain(monotonic_ms())
                 self._loop.call_later(processor_ipc.DRAIN_GRACE_MS / 1000, self.drained.set)
             case _:
-                _log.error("an unknown message of the acceptor", kind=kind)
+                _log.error("an unknown message from the acceptor", kind=kind)
         self._schedule_turn()
 
     def _metadata_came(self, payload: bytes) -> None:
-        """Apply one update now, or, where it is large or others wait, after them and over several turns."""
+        """Apply one update now, or, if it is large or others wait, after them and over several turns."""
         if self._reading_metadata is None and len(payload) < LARGE_BYTES:
             self._apply_metadata(processor_ipc.decode_metadata(payload))
             return
@@ -105,7 +105,7 @@ class ProcessorHost:
                 steps = processor_ipc.decode_metadata_in_steps(self._unread_metadata.popleft())
                 self._apply_metadata(await over_turns(steps))
             except Exception:
-                _log.exception("an update of metadata was not applied")
+                _log.exception("a metadata update was not applied")
             self._schedule_turn()
         self._reading_metadata = None
 
@@ -266,7 +266,7 @@ class ProcessorHost:
             self._closed_ids = []
 
     def _set_timer(self, now_ms: int) -> None:
-        """A timer that is early does no harm, so one that is set is only ever replaced by an earlier one."""
+        """An early timer is harmless, so one that is set is only ever replaced by an earlier one."""
         deadline_ms = self._core.next_deadline_ms()
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
@@ -285,7 +285,7 @@ class ProcessorHost:
             self._traces.export([span for timing in traced for span in spans_of(timing)])
 
     def samples(self) -> Iterator[Sample]:
-        """The lines of requests and answers in this processor."""
+        """Return the samples of requests and responses in this processor."""
         connections = self._core.connections
         yield Sample(REQUEST_QUEUE_SIZE, (self._index,), connections.queued_requests())
         yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), connections.queued_responses())
@@ -295,7 +295,7 @@ class ProcessorHost:
         self._acceptor.send(processor_ipc.METRICS, pack(samples))
 
     def close(self) -> None:
-        """Close what is left, without waiting for clients. What has been counted is told before that."""
+        """Close what is left, without waiting for clients, after reporting the metrics."""
         self._tell_metrics()
         self._conversions.stop()
         if self._reading_metadata is not None:
@@ -311,7 +311,7 @@ def _context(trace: Trace | None) -> bytes:
 
 
 def _new_session_id() -> int:
-    """Not to be guessed: who has the number of a fetch session can disturb it."""
+    """A random number that can't be guessed: a client that knows a fetch session's number can disturb it."""
     return secrets.randbelow(0x7FFF_FFFF) + 1
 
 

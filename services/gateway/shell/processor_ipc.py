@@ -1,4 +1,4 @@
-"""What the acceptor and its processors say to each other over their socket pair: a kind and a payload.
+"""Messages between the acceptor and its processors over their socket pair: a kind and a payload.
 
 acceptor → processor    SETTINGS     ProcessorSettings, first of all
                         METADATA     UpdateMetadata as protobuf
@@ -55,7 +55,7 @@ CLOSED: Final = b"closed"
 METRICS: Final = b"metrics"
 
 DRAIN_GRACE_MS: Final = 5_000
-"""How long a processor that drains goes on at most."""
+"""How long a processor may drain at most."""
 
 _CALL_HEAD: Final = struct.Struct("<QB")
 _REVISION: Final = struct.Struct("<q")
@@ -66,7 +66,7 @@ class ProcessorSettings(msgspec.Struct):
     properties: GatewayProperties
     bound_ports: dict[str, int]
     settings: dict[str, Setting] = {}
-    """The properties by key, and which were given: how brokers are described."""
+    """The properties by key, and which were set: for describing brokers."""
 
 
 class Accepted(msgspec.Struct):
@@ -127,7 +127,7 @@ def decode_ids(payload: bytes) -> tuple[int, ...]:
 
 
 def encode_call(call_id: int, request: ControllerRequest, trace: bytes = b"") -> bytes:
-    """`trace`: trace id and span id, or nothing."""
+    """`trace`: trace id and span id, or empty."""
     for number, (kind, proto) in enumerate(_REQUESTS):
         if isinstance(request, kind):
             head = _CALL_HEAD.pack(call_id, number) + bytes((len(trace),)) + trace

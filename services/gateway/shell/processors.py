@@ -1,4 +1,4 @@
-"""The acceptor's processors: started, restarted when they die, handed connections and metadata, drained."""
+"""The acceptor's processors: started, restarted when they die, given connections and metadata, drained."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _log = get_logger("gateway.processors")
 _RESTART_MS_MIN = 50
 _RESTART_MS_MAX = 2_000
 _RESTART_CALM_MS = 10_000
-"""A processor that lived so long is restarted without delay again."""
+"""A processor that has run this long is restarted without delay."""
 _CALLS_MAX = 1_000
-"""Calls to the controller under way, as many as it lets wait."""
+"""Calls to the controller in flight, as many as it lets wait."""
 _STOP_GRACE_MS = processor_ipc.DRAIN_GRACE_MS + 1_000
 
 
@@ -42,7 +42,7 @@ class _Processor:
     def __init__(self, index: int, serial: int, child: ChildProcess, started_s: float) -> None:
         self.index = index
         self.serial = serial
-        """Never given twice, as an index is."""
+        """Never reused, unlike an index."""
         self.child = child
         self.started_s = started_s
         self.applied_revision = -1
@@ -66,7 +66,7 @@ class Processors:
         metrics: PodMetrics,
     ) -> None:
         """`on_applied(revision)`: every processor answers by it; `on_closed(listener, address)`: a connection is
-        gone."""
+        closed."""
         self._properties = properties
         self._settings = settings
         self._bound_ports = bound_ports
@@ -87,7 +87,7 @@ class Processors:
         self._calls: set[asyncio.Task[None]] = set()
 
     def resize(self, count: int) -> None:
-        """Have so many; the ones with the highest indexes drain."""
+        """Change the number of processors; the ones with the highest indexes drain."""
         self._wanted = count
         for index in range(count):
             if index not in self._by_index:
@@ -148,22 +148,24 @@ class Processors:
     # --- connections -------------------------------------------------------------------------------------------------
 
     def _live(self) -> list[_Processor]:
-        """In the order of their indexes, without those that are silent: stopped ones would keep what they are given."""
+        """Return them by index, without those that are silent: a stopped process would keep the connections it is
+        given.
+        """
         return [self._by_index[index] for index in sorted(self._by_index) if not self._by_index[index].child.is_silent]
 
     def has_live(self) -> bool:
         return bool(self._live())
 
     def _serving(self) -> list[_Processor]:
-        """The live ones, and of these, as long as there are any, those that know the cluster: a client of one that has
-        just been started anew would wait until that has begun to run."""
+        """Return the live ones, or those of them that know the cluster, if there are any: a client of a processor that
+        has just been restarted would wait until that is ready."""
         live = self._live()
         return [processor for processor in live if processor.applied_revision >= 0] or live
 
     def hand_over(
         self, accepted: socket.socket, listener: str, address: str, peer: str, node_id: int = ANY_NODE
     ) -> None:
-        """Give an accepted socket to the next live processor, of which there is one; `accepted` is closed here."""
+        """Pass an accepted socket to the next live processor, of which there must be one; `accepted` is closed here."""
         serving = self._serving()
         processor = serving[self._next % len(serving)]
         self._next += 1
@@ -182,8 +184,8 @@ class Processors:
             processor.child.messages.send(processor_ipc.METADATA, payload)
 
     def applied_revision(self) -> int:
-        """What every live processor answers by; -1 while one of them knows nothing yet. A silent one answers nobody,
-        and when it comes back what it was sent is there for it, in order."""
+        """Return the revision that every live processor has applied; -1 while one of them has none. A silent processor
+        answers no requests, and gets the updates in order when it continues."""
         return min((processor.applied_revision for processor in self._live()), default=-1)
 
     def _tell_applied(self) -> None:
@@ -208,7 +210,7 @@ class Processors:
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
             case _:
-                _log.error("an unknown message of a processor", kind=kind)
+                _log.error("an unknown message from a processor", kind=kind)
 
     async def _call(self, processor: _Processor, payload: bytes) -> None:
         call_id, request, trace = processor_ipc.decode_call(payload)
@@ -250,7 +252,7 @@ async def _await_exit(child: ChildProcess) -> None:
 
 
 def full_update(image: ClusterImage) -> UpdateMetadata:
-    """The image as one update, for a processor that starts late."""
+    """Return the image as one update, for a processor that starts late."""
     return UpdateMetadata(
         revision=image.revision,
         full=True,

@@ -1,4 +1,4 @@
-"""A traced request as spans: one for all of it, and one for each hop beneath."""
+"""Spans of a traced request: one for the request, and one child for each hop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPAN_ID_BYTES: Final = 8
 
 
 def spans_of(timing: RequestTiming) -> Iterator[Span]:
-    """Of one that is finished."""
+    """Return the spans of a finished trace."""
     trace, pending = timing.trace, timing.pending
     assert trace is not None, "only what is traced has spans"
     header, context = pending.header, pending.connection.context

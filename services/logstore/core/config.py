@@ -1,4 +1,4 @@
-"""What a logstore's core is configured with: Kafka's own keys where Kafka has one, plain values here."""
+"""The configuration of a logstore's core: Kafka's own keys if Kafka has one, plain values here."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from services.logstore.core.replication.replication import ReplicationConfig
 
 @dataclass(slots=True, frozen=True)
 class LogstoreConfig:
-    """`topic_defaults` are settings in topics' own names for topics that don't override them, `settings` all keys.
+    """`topic_defaults` are settings under topics' own names for topics that don't override them, `settings` all keys.
 
     A data step ends after `step_requests_max` requests (each partition of a read counts) or `step_bytes_max` bytes of
-    records, whichever comes first: about 1 ms of work, which is what a control command waits at most.
+    records, whichever comes first: about 1 ms of work, which is how long a control command waits at most.
     """
 
     node_id: int

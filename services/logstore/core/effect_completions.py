@@ -1,5 +1,5 @@
-"""What comes of effects: each outcome goes to the completion that was given with its effect, and what has failed by
-then takes its log directory offline.
+"""Completions of effects: each outcome goes to the completion given with its effect, and a failure takes its log
+directory offline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EffectCompletions:
         outbox: Outbox,
         fail_pending: Callable[[Partition, ErrorCode], None],
     ) -> None:
-        """`fail_pending` answers everything unanswered of a partition at once, with one error."""
+        """`fail_pending` answers every pending request of a partition with one error."""
         self._replicas = replicas
         self._directories = directories
         self._full_disks = full_disks
@@ -55,12 +55,12 @@ class EffectCompletions:
         completion = self._completions.pop(effect)
         completion.failed(error)
         self.act_on_failures()
-        # Not before: going offline its log has counted it among those under way.
+        # Not before: when it goes offline, its log counts it among those in progress.
         for log in completion.logs:
             log.effect_ended(effect)
 
     def act_on_failures(self) -> None:
-        """Take directories offline in which something failed, and with them every partition that they hold."""
+        """Take directories offline in which an effect failed, and with them every partition that they hold."""
         failures = self._replicas.disk_failures
         while failures:
             path, error = failures.pop(0)

@@ -1,7 +1,7 @@
-"""LogstoreCore: everything that a logstore decides, as one actor without I/O, clock or threads.
+"""LogstoreCore: all decisions of a logstore, as one actor without I/O, clock or threads.
 
-The host (the shell's loop, or the simulation) brings what has arrived, lets the core take a step, carries out the
-effects, and sends what the core says. One turn of the host:
+The host (the shell's loop, or the simulation) passes in what has arrived, lets the core take a step, carries out the
+effects, and sends the core's messages. One turn of the host:
 
     for stream_id, message in arrived:
         core.on_exchange(stream_id, message)       # or on_read, on_coordinate, on_watch; decoded messages of streams
@@ -19,19 +19,19 @@ effects, and sends what the core says. One turn of the host:
     outgoing = core.take_outgoing()                # one message per stream; then the streams to close
     if core.has_work: take another turn at once
 
-The cleaner, a process of its own (`storage.compaction.cleaner`), gets the commands in Outgoing.cleaner; what it answers
-comes back by `on_cleaner_report`, its end by `on_cleaner_gone`. A request to the controller
+The cleaner, a separate process (`storage.compaction.cleaner`), gets the commands in Outgoing.cleaner; its reports come
+back by `on_cleaner_report`, its end by `on_cleaner_gone`. A request to the controller
 (`Outgoing.replication.alter_partition`) is answered by `on_alter_partition`; there is one at a time.
 
 Further inputs: `on_registered(broker_epoch)` after each registration, `on_stream_closed(stream_id)` when a stream of
-any kind is gone, `tick(now_ms)` every TICK_MS. What the host promises:
+any kind is closed, `tick(now_ms)` every TICK_MS. The host guarantees:
 
-- Streams have ids of their own, never used twice. A stream exists from its first message on.
+- Stream ids are unique and never reused. A stream exists from its first message on.
 - Effects may be carried out in any order and at any time, but each is reported exactly once, and never after the log
-  directory that it belongs to was handed to anybody else. The buffers of a write stay as they are until then.
+  directory that it belongs to was handed to another process. The buffers of a write stay as they are until then.
 - `on_io_done` is called between steps, never from inside the core. It may lead to further effects.
 - `now_ms` is monotonic, `wall_ms` the wall clock; both only ever come in as arguments.
-- Nothing said (`take_outgoing`) needs anything but the effects reported before it: a message may be sent at once.
+- A message of `take_outgoing` depends only on the effects reported before it, so it may be sent at once.
 
 To stop cleanly: `stopping.begin()`, turns until `is_idle`, the effects of `stopping.take_closing_flushes()` reported,
 `stopping.shut_down()`.
@@ -104,15 +104,15 @@ class LogstoreCore:
         make_member_id: MakeMemberId,
         read_us: Callable[[], int],
     ) -> None:
-        """`loaded` is what `LogDirectory.load` found in all of `directories`, less what was set aside;
-        `make_member_id` gives ids to members of groups, never given before, that begin with what it is given.
-        `read_us` is monotonic, and decides nothing: requests are timed by it.
+        """`loaded` is what `LogDirectory.load` found in all of `directories`, without what was set aside;
+        `make_member_id` returns unique ids for members of groups, with the given prefix. `read_us` is monotonic, and
+        decides nothing: requests are timed by it.
         """
         self._config = config
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         self._outbox = Outbox(self._credits, RequestTimes(read_us))
         self._replicas = Replicas(config.node_id, config.cluster_id, config.metered_topics_max)
-        self.image = self._replicas.image  # to be read only: the cluster as the controller has told it
+        self.image = self._replicas.image  # read only: the cluster as the controller has described it
         self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
         self._directories = Directories(directories, self._replicas)
         self._full_disks = FullDisks(self._replicas, self._directories, self._outbox)
@@ -251,7 +251,7 @@ class LogstoreCore:
 
     def _found_at_start(self, loaded: Sequence[OpenedPartition]) -> None:
         for opened in loaded:
-            assert opened.topic_id is not None, "a partition without its topic id belongs to nobody"
+            assert opened.topic_id is not None, "a partition without its topic id has no owner"
             topic, partition = opened.topic_partition
             replica = Partition(self._config.node_id, topic, opened.topic_id, partition, opened.opened.log)
             replica.high_watermark = max(opened.high_watermark, replica.high_watermark)
@@ -262,7 +262,7 @@ class LogstoreCore:
     # --- the turn ----------------------------------------------------------------------------------------------------
 
     def step(self, now_ms: int, wall_ms: int) -> None:
-        """A bounded piece of the control commands that have come, then one of the data work that has."""
+        """Process a bounded piece of the control commands that have arrived, then one of the data requests."""
         self._wall_ms = wall_ms
         self._replication.begin_turn(now_ms, wall_ms)
         self._control.step(now_ms)
@@ -275,7 +275,7 @@ class LogstoreCore:
 
     @property
     def partitions(self) -> list[Partition]:
-        """What is hosted here, led or not; to look at."""
+        """The partitions hosted here, led or not; read only."""
         return list(self._replicas.by_key.values())
 
     @property
@@ -284,18 +284,18 @@ class LogstoreCore:
 
     @property
     def has_work(self) -> bool:
-        """Requests wait that the last step did not get to."""
+        """Whether requests wait that the last step did not process."""
         has_data = len(self._data_inbox) > 0 or self._replication.has_work
         has_calls = self._coordination.has_work
         return has_data or has_calls or self._control.has_work or self._administration.has_work
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When a step has something to do that must not wait for the next tick."""
+        """Return when a step has something to do that must not wait for the next tick."""
         return self._coordination.next_deadline_ms
 
     def take_effects(self) -> list[StorageEffect]:
-        """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
+        """Return the effects for the disks. Call again after `on_io_done`: one effect may lead to another."""
         self._coordination.settle()
         self._moves.go_on()
         self._appends.take_writes()
@@ -305,7 +305,7 @@ class LogstoreCore:
         return effects
 
     def take_outgoing(self) -> Outgoing:
-        """Everything to be said by now, one message per stream (bulk reads: one per MiB)."""
+        """Return everything to be sent by now, one message per stream (bulk reads: one per MiB)."""
         self._watches.publish()
         self._coordination.publish()
         outgoing = self._outbox.take_outgoing()
@@ -343,7 +343,7 @@ class LogstoreCore:
         self._completions.act_on_failures()
 
     def on_leader_lost(self, leader_id: int) -> None:
-        """That stream is gone. It is made anew without being asked for."""
+        """That stream is lost. It is opened again without being requested again."""
         self._replication.following.disconnected(leader_id)
 
     def on_alter_partition(self, response: AlterPartitionResponse | None) -> None:
@@ -351,15 +351,15 @@ class LogstoreCore:
         self._replication.on_alter_partition(response)
 
     def on_control(self, session_id: int, request: ControlRequest) -> None:
-        """A command of the controller; it is carried out at the begin of the next step."""
+        """A command of the controller; it is carried out at the beginning of the next step."""
         self._control.put(session_id, request)
 
     def on_registered(self, broker_epoch: int) -> None:
-        """This logstore is known to the cluster under a new epoch: commands meant for an older one are refused."""
+        """This logstore is registered under a new epoch: commands meant for an older one are refused."""
         self._replicas.broker_epoch = broker_epoch
 
     def on_stream_closed(self, stream_id: int) -> None:
-        """A stream is gone. What it asked for and is not begun is dropped; what is appended stays appended."""
+        """A stream is closed. Its requests that have not begun are dropped; what is appended stays appended."""
         self._data_inbox.on_stream_closed(stream_id)
         self._coordination.on_stream_closed(stream_id)
         self._replication.on_stream_closed(stream_id)
@@ -373,22 +373,22 @@ class LogstoreCore:
         self._administration.on_cancelled(call_id)
 
     def on_cleaner_report(self, report: CleanerReport) -> None:
-        """What the cleaner says of the order that it has (`Outgoing.cleaner`)."""
+        """The cleaner's report on its order (`Outgoing.cleaner`)."""
         self._cleaning.on_report(report)
         self._completions.act_on_failures()
 
     def on_cleaner_gone(self) -> None:
-        """The cleaner has ended, with its order if it had one. The next command is for another one."""
+        """The cleaner has ended, with its order if it had one. The next command is for a new one."""
         self._cleaning.on_cleaner_gone()
         self._completions.act_on_failures()
 
     @property
     def uncleanable_partitions(self) -> dict[PartitionKey, str]:
-        """Partitions that are not compacted any more until the next start, and why."""
+        """Partitions that are not compacted until the next start, and why."""
         return dict(self._cleaning.uncleanable)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by the clock; the wall clock is the last step's."""
+        """Do what is due by the clock; the wall clock time is that of the last step."""
         self._replication.begin_turn(now_ms, self._wall_ms)
         self._replication.tick()
         self._housekeeping.tick(now_ms, self._wall_ms)
@@ -402,7 +402,7 @@ class LogstoreCore:
     # --- disks -------------------------------------------------------------------------------------------------------
 
     def on_io_done(self, effect: StorageEffect, outcome: EffectResult | DiskError) -> None:
-        """An effect has been carried out, and that is its result; or why it failed."""
+        """An effect has been carried out, with its result, or the reason why it failed."""
         self.stopping.effects_in_flight -= 1
         self._control.on_io_done()
         if isinstance(outcome, DiskError):
@@ -411,7 +411,7 @@ class LogstoreCore:
             self._completions.on_done(effect, outcome)
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
-        """Answer everything unanswered of a partition at once."""
+        """Answer every pending request of a partition at once."""
         self._replication.leading.fail_pending(partition, error)
         self._appends.fail_pending(partition, error)
         self._cleaning.abort(partition)
@@ -448,5 +448,5 @@ class LogstoreCore:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits to be done, and nothing is under way."""
+        """Whether nothing waits to be done, and nothing is in progress."""
         return self.stopping.is_idle

@@ -1,4 +1,6 @@
-"""A clean stop: nothing new is begun, everything that is under way ends, all is durable, and the disks say so."""
+"""A clean stop: nothing new is begun, everything in progress ends, everything is made durable, and markers are
+written.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from services.logstore.core.storage.effects import StorageEffect
 
 
 class Stopping:
-    """`effects_in_flight`: what the disks have been given and not reported yet, counted by who gives it to them."""
+    """`effects_in_flight`: effects given to the disks and not reported yet, counted by their host."""
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class Stopping:
         self.effects_in_flight = 0
 
     def begin(self) -> None:
-        """Refuse appends that come from now on (they are certainly not written); finish everything else."""
+        """Refuse appends that arrive from now on (they are certainly not written); finish everything else."""
         self.is_begun = True
         self._data_inbox.refuses_appends = True
         self._coordination.stop()
@@ -55,13 +57,13 @@ class Stopping:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits to be done, and nothing is under way."""
+        """Whether nothing waits to be done, and nothing is in progress."""
         is_working = len(self._data_inbox) > 0 or self._coordination.has_work or self._administration.has_work
         is_idle = self._control.is_idle and self._cleaning.is_idle and self._moves.is_idle
         return is_idle and not is_working and not self.effects_in_flight
 
     def take_closing_flushes(self) -> list[StorageEffect]:
-        """The last effects, while idle: everything that is not durable yet."""
+        """Return the last effects, while idle: everything that is not durable yet."""
         assert self.is_begun
         assert self.is_idle
         closing = self._directories.closing_flushes()
@@ -71,9 +73,9 @@ class Stopping:
         return [each.effect for each in closing]
 
     def shut_down(self) -> list[str]:
-        """The last checkpoints and the clean-shutdown markers, by direct calls of the disks.
+        """Write the last checkpoints and the clean-shutdown markers, by direct calls of the disks.
 
-        Returns the directories that had to stay without a marker: they are recovered at the next start.
+        Return the directories that had to stay without a marker: they are recovered at the next start.
         """
         assert self.is_begun
         assert self.is_idle

@@ -1,4 +1,4 @@
-"""The Administration service on the data listener: unary calls, each handed to the core and answered when it has."""
+"""The Administration service on the data listener: unary calls, each passed to the core and answered by it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Context = grpc.aio.ServicerContext[Message, Message]
 
 
 class AdministrationListener:
-    """Calls by ids of their own. Until `serve` they are refused: the logs are being loaded."""
+    """Calls by their own ids. Until `serve` they are refused: the logs are being loaded."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._loop: LogstoreLoop | None = None
@@ -33,18 +33,18 @@ class AdministrationListener:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(ADMINISTRATION_SERVICE, handlers),))
 
     def serve(self, loop: LogstoreLoop) -> None:
-        """Take calls from now on."""
+        """Accept calls from now on."""
         self._loop = loop
 
     def send(self, outgoing: Outgoing) -> None:
-        """One turn's answers; whose caller is gone meanwhile is not told."""
+        """Send one turn's answers; a caller that has gone gets none."""
         for call_id, response in outgoing.administration:
             answered = self._calls.get(call_id)
             if answered is not None and not answered.done():
                 answered.set_result(response)
 
     def _handler(self, request_name: str, response_name: str) -> grpc.RpcMethodHandler[Any, Any]:
-        """Messages and dataclasses have the same names (a test holds it)."""
+        """Messages and dataclasses have the same names (a test checks it)."""
         request_message: type[Message] = getattr(pb, request_name)
         response_message: type[Message] = getattr(pb, response_name)
         request_type: type[AdministrationRequest] = getattr(contract, request_name)
@@ -65,7 +65,7 @@ class AdministrationListener:
         self._calls_taken += 1
         call_id = self._calls_taken
         if not loop.core.on_administration(call_id, request):
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "not taken: stopping, or too many calls")
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "refused: stopping, or too many calls")
         answered: asyncio.Future[AdministrationResponse] = asyncio.get_running_loop().create_future()
         self._calls[call_id] = answered
         loop.wake()

@@ -1,7 +1,7 @@
 """The cleaner's process, as the data process sees it: commands out, reports in.
 
-It is started with the first order, as most logstores never compact anything, and anew with the next order after it has
-died: the core waits `log.cleaner.backoff.ms` before that.
+It is started with the first order, since most logstores never compact anything, and again with the next order after it
+has died: the core waits `log.cleaner.backoff.ms` before that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = get_logger("logstore.cleaner")
 
 
 class CleanerProcess:
-    """`on_report` gets what the cleaner says, `on_gone` is called when it has ended."""
+    """`on_report` gets the cleaner's reports, `on_gone` is called when it has ended."""
 
     def __init__(
         self, settings: CleanerSettings, on_report: Callable[[CleanerReport], None], on_gone: Callable[[], None]
@@ -48,7 +48,7 @@ class CleanerProcess:
         self._ended_decoder = msgspec.msgpack.Decoder(PassEnded)
 
     def send(self, command: CleanerCommand) -> None:
-        """An order starts the process where there is none; a cancellation then has nothing to cancel."""
+        """An order starts the process if there is none; a cancellation then has nothing to cancel."""
         match command:
             case CleanOrder():
                 if self._child is None and not self._spawn():
@@ -62,7 +62,7 @@ class CleanerProcess:
                 assert_never(command)
 
     async def stop(self) -> None:
-        """End it, whatever it is at."""
+        """End it, whatever it is doing."""
         self._is_stopping = True
         if self._child is not None:
             await self._child.stop(STOP_GRACE_MS)
@@ -86,12 +86,12 @@ class CleanerProcess:
     def _on_exit(self, exit_code: int) -> None:
         self._child = None
         if not self._is_stopping:
-            _log.error("the cleaner died, the next order starts it anew", exit_code=exit_code)
+            _log.error("the cleaner died, the next order starts it again", exit_code=exit_code)
         self._on_gone()
 
 
 def log_pass(report: PassReport) -> None:
-    """One line for each pass, with what Kafka's cleaner tells of it; bytes in MiB."""
+    """Log one line for each pass, with the figures of Kafka's cleaner; bytes in MiB."""
     ended, did = report.ended, report.ended.statistics
     where = {"topic": report.topic, "partition": report.partition}
     match ended.outcome:
@@ -115,7 +115,7 @@ def log_pass(report: PassReport) -> None:
         case PassOutcome.ABORTED:
             _log.info("cleaning aborted", **where, reason=ended.reason)
         case PassOutcome.UNCLEANABLE | PassOutcome.DISK_ERROR:
-            pass  # Told below, and as the loss of a log directory.
+            pass  # logged below, and as the loss of a log directory
         case _:
             assert_never(ended.outcome)
     if report.uncleanable:

@@ -1,4 +1,4 @@
-"""What a logstore is configured with, by Kafka's keys."""
+"""The configuration of a logstore, by Kafka's keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from services.logstore.shell.topic_defaults import TopicDefaultsConfig
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
 GROUP_HOLD_MS = 100
-"""Most syncs, and joins of a rebalance that all have heard of, are answered within it, and need no waiting room."""
+"""Most syncs, and joins of a rebalance that all members have noticed, are answered within it, without purgatory."""
 
 _CORE = LogstoreConfig(node_id=0, cluster_id="")
 _REPLICATION = _CORE.replication
@@ -33,22 +33,22 @@ _GROUPS = _CORE.groups
 
 
 class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=True):
-    """Field `a_b` is the key `a.b`. The keys that topics follow are in `TopicDefaultsConfig`.
+    """Field `a_b` is the key `a.b`. The keys that topics inherit are in `TopicDefaultsConfig`.
 
-    The default of a key that the core acts on is declared in `LogstoreConfig`, of any other key here.
+    The default of a key that the core uses is declared in `LogstoreConfig`, of any other key here.
     """
 
-    # One is needed; where both are set they are the same, as in Kafka.
+    # One is required; if both are set they must be equal, as in Kafka.
     node_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = -1
     broker_id: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
-    # At least one, by either key; log.dirs counts where both are set, as in Kafka.
+    # At least one, by either key; log.dirs takes precedence if both are set, as in Kafka.
     log_dirs: list[str] = msgspec.field(default_factory=list)
     log_dir: str = ""
-    # Where gateways and purgatory pods open their streams, "host:port"; port 0 takes any.
+    # The address on which gateways and purgatory pods open their streams, "host:port"; port 0 takes any.
     listeners: str = "127.0.0.1:9300"
-    # Where the controller opens its stream; when empty the next port after that of `listeners`.
+    # The address on which the controller opens its stream; if empty, the port after that of `listeners`.
     control_listeners: str = ""
-    # The address that others are told; the listener itself when empty. Its host goes for the control listener too.
+    # The advertised address; the listener itself if empty. Its host also applies to the control listener.
     advertised_listeners: str = ""
     broker_rack: str = ""
 
@@ -58,14 +58,14 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
 
     num_recovery_threads_per_data_dir: Annotated[int, msgspec.Meta(ge=1, le=128)] = 2
 
-    # A topic's own may be any number, as in Kafka.
+    # A topic's own value may be any number, as in Kafka.
     log_retention_bytes: Annotated[int, msgspec.Meta(ge=-1)] = default_for_topics("log.retention.bytes")
     log_retention_check_interval_ms: Count = _CORE.retention_check_interval_ms
     log_flush_offset_checkpoint_interval_ms: Milliseconds = _CORE.recovery_point_checkpoint_interval_ms
     log_flush_start_offset_checkpoint_interval_ms: Milliseconds = _CORE.log_start_checkpoint_interval_ms
 
     log_cleaner_enable: bool = _CORE.cleaner_is_enabled
-    # There is one cleaner, a process of its own; other numbers are taken, and change nothing.
+    # There is one cleaner, a separate process; other numbers are accepted without effect.
     log_cleaner_threads: Count = 1
     log_cleaner_backoff_ms: Milliseconds = _CORE.cleaner_backoff_ms
     log_cleaner_io_max_bytes_per_second: Annotated[float, msgspec.Meta(gt=0)] = 1.7976931348623157e308
@@ -81,9 +81,9 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
     replica_fetch_wait_max_ms: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = _REPLICATION.limits.wait_ms_max
     replica_fetch_backoff_ms: Milliseconds = _REPLICATION.limits.backoff_ms
 
-    # By Kafka's names, of which nothing is loaded; unset: consumers read at leaders only.
+    # By the names of Kafka's classes, none of which is loaded; unset: consumers read only from leaders.
     replica_selector_class: ReplicaSelectorClass | None = None
-    # Rates in bytes per second, all of them without bounds until somebody sets one.
+    # Rates in bytes per second, all unlimited unless set.
     leader_replication_throttled_rate: Annotated[int, bounds("leader.replication.throttled.rate")] = 2**63 - 1
     follower_replication_throttled_rate: Annotated[int, bounds("follower.replication.throttled.rate")] = 2**63 - 1
     replication_quota_window_num: Count = _REPLICATION.quota_windows.count
@@ -105,7 +105,7 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
     offsets_retention_check_interval_ms: Count = _GROUPS.offsets_retention_check_interval_ms
     offset_metadata_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = _GROUPS.offset_metadata_max_bytes
 
-    # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    # The address of the metrics endpoint, "host:port"; empty: none, port 0 takes any.
     metrics_listeners: str = ""
     metrics_topics_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = _CORE.metered_topics_max
 
@@ -130,13 +130,13 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
         if self.advertised_listeners:
             _split("advertised.listeners", self.advertised_listeners)
         elif host in ("0.0.0.0", "[::]"):
-            raise ValueError(f"advertised.listeners is needed: nobody can connect to {host}")
+            raise ValueError(f"advertised.listeners is needed: no client can connect to {host}")
         self.log_dirs = self.log_dirs or [path.strip() for path in self.log_dir.split(",") if path.strip()]
         if not self.log_dirs:
             raise ValueError("log.dirs is not set and has no default")
         self.log_dirs = [os.path.abspath(path) for path in self.log_dirs]
         if len(set(self.log_dirs)) < len(self.log_dirs):
-            raise ValueError(f"log.dirs={','.join(self.log_dirs)}: a path is there twice")
+            raise ValueError(f"log.dirs={','.join(self.log_dirs)}: a path is listed twice")
         if self.replica_fetch_wait_max_ms >= self.replica_lag_time_max_ms:
             raise ValueError(
                 f"replica.fetch.wait.max.ms={self.replica_fetch_wait_max_ms}: followers of idle partitions would fall "
@@ -154,7 +154,7 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
             raise ValueError(defaults)
 
     def topic_defaults(self) -> dict[str, str]:
-        """The settings that topics get unless they have their own, by topics' names for them."""
+        """Return the settings that topics have unless they override them, by topics' names."""
         texts = {key: setting.value for key, setting in settings_of(self, BROKER_KEYS).items()}
         return topic_defaults({key: text for key, text in texts.items() if text is not None})
 
@@ -192,11 +192,11 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
         return ReplicaSelector(self.replica_selector_class or ReplicaSelector.LEADER.value)
 
     def data_address(self, bound_port: int) -> str:
-        """What gateways and purgatory pods connect to, once the listener is bound."""
+        """Return the address that gateways and purgatory pods connect to, once the listener is bound."""
         return self.advertised_listeners or f"{self.listeners.rpartition(':')[0]}:{bound_port}"
 
     def control_address(self, bound_port: int) -> str:
-        """What the controller connects to."""
+        """Return the address that the controller connects to."""
         told = self.advertised_listeners or self.control_listeners
         return f"{told.rpartition(':')[0]}:{bound_port}"
 

@@ -1,4 +1,4 @@
-"""The control listener's process, as the data process sees it: commands in, answers out, started anew when it dies."""
+"""The control listener's process, as the data process sees it: commands in, answers out, restarted when it dies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = get_logger("logstore.control_process")
 
 
 class ControlProcess:
-    """`on_command(session_id, request)` gets what controllers say; `answer` sends the core's answers back."""
+    """`on_command(session_id, request)` gets controllers' commands; `answer` sends the core's answers back."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class ControlProcess:
         metrics_socket: socket.socket | None,
         on_scraped: Callable[[], None],
     ) -> None:
-        """`on_scraped`: the pod's metrics are asked for there (the data process has better to do); `tell_metrics` then.
+        """`on_scraped`: the pod's metrics were requested there (so that the data process does not serve them);
+        `tell_metrics` answers.
 
         `metrics_socket` is bound here, so that it outlives a process that dies.
         """
@@ -56,7 +57,7 @@ class ControlProcess:
         self._on_scraped = on_scraped
         self._loop = asyncio.get_running_loop()
         self._child: ChildProcess | None = None
-        # Sessions of one child after the other: an answer to a session of a dead child must not reach another's.
+        # Sessions across restarts of the child: an answer to a session of a dead child must not reach another's.
         self._generation = 0
         self._restart_ms = RESTART_MS_MIN
         self._may_listen = False
@@ -78,13 +79,13 @@ class ControlProcess:
         return await self.listening
 
     def answer(self, session_id: int, response: ControlResponse) -> None:
-        """Answer a command; the stream it came on may be gone by now."""
+        """Answer a command; its stream may be closed by now."""
         generation, child_session = session_id >> 32, session_id & 0xFFFF_FFFF
         if self._child is not None and generation == self._generation:
             self._child.messages.send(ANSWER, SESSION.pack(child_session) + self._encode(response))
 
     def take_commands(self) -> None:
-        """Hand over what has come by now, without waiting for the event loop to find it."""
+        """Process what has arrived by now, without waiting for the event loop to find it."""
         if self._child is not None:
             self._child.messages.read_arrived()
 
@@ -93,7 +94,7 @@ class ControlProcess:
             self._child.messages.send(METRICS, snapshot)
 
     def set_serving(self, serving: bool) -> None:
-        """What the listener's health says, now and after restarts."""
+        """Set the health of the listener, now and after restarts."""
         self._is_serving = serving
         if self._child is not None:
             self._child.messages.send(SERVING, b"1" if serving else b"0")
@@ -117,7 +118,7 @@ class ControlProcess:
     def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
         if kind == LISTENING:
             port = int(payload)
-            # Once chosen the port stays: it is what the controller has been told.
+            # Once chosen the port stays: the controller knows it.
             self._address = f"{self._address.rpartition(':')[0]}:{port}"
             self._restart_ms = RESTART_MS_MIN
             self.set_serving(self._is_serving)
@@ -139,6 +140,6 @@ class ControlProcess:
         if not self.listening.done():
             self.listening.set_exception(OSError(f"the control listener ended with {exit_code} at {self._address}"))
             return
-        _log.error("control listener died, starting it anew", exit_code=exit_code, wait_ms=self._restart_ms)
+        _log.error("control listener died, restarting it", exit_code=exit_code, wait_ms=self._restart_ms)
         self._loop.call_later(self._restart_ms / 1000, self._spawn)
         self._restart_ms = min(2 * self._restart_ms, RESTART_MS_MAX)

@@ -1,5 +1,5 @@
-"""What this logstore asks of the controller: who is in sync (AlterPartition), one request at a time; and, before it
-stops, other leaders for what it leads.
+"""Requests of this logstore to the controller: AlterPartition, one at a time; and, before it stops,
+ControlledShutdown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from services.logstore.shell.loop import LogstoreLoop
 
 _log = get_logger("logstore")
 
-# Without a controller nobody can lead in our place, and a pod has to stop all the same.
+# Without a controller no other logstore can be elected, and a pod still has to stop.
 HAND_OVER_MS_MAX: Final = 5_000
 
 
@@ -27,24 +27,24 @@ class ControllerRequests:
         self._asked = asyncio.Event()
 
     def alter_partition(self, request: AlterPartitionRequest) -> None:
-        """The core has at most one under way."""
+        """The core has at most one in progress."""
         self._request = request
         self._asked.set()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Send requests until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._membership.follow())
             tasks.create_task(self._ask())
 
     async def hand_over(self, node_id: int, broker_epoch: int) -> None:
-        """Have others lead what they can, while this logstore serves on."""
+        """Have other leaders elected where possible, while this logstore keeps serving."""
         request = ControlledShutdownRequest(node_id, broker_epoch)
         try:
             async with asyncio.timeout(HAND_OVER_MS_MAX / 1000):
                 answer = await self._membership.controlled_shutdown(request)
         except TimeoutError:
-            _log.warning("stops without having handed over", reason="no controller has answered")
+            _log.warning("stopping without a handover of leadership", reason="no controller answered")
             return
         error = ErrorCode(answer.error_code)
         _log.info("leadership handed over", led_still=answer.remaining, error=error.name if error else None)
@@ -61,5 +61,5 @@ class ControllerRequests:
 
 
 def _known(answer: AlterPartitionResponse) -> AlterPartitionResponse | None:
-    """None where nobody knows what has become of it."""
+    """Return None if the outcome is unknown."""
     return None if answer.error_code == ErrorCode.REQUEST_TIMED_OUT else answer

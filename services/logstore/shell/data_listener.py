@@ -44,7 +44,7 @@ M = TypeVar("M")
 
 
 class DataListener:
-    """Streams of all five kinds, by ids of their own. Until `serve` they are refused: the logs are being loaded."""
+    """Streams of all five kinds, by their own ids. Until `serve` they are refused: the logs are being loaded."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._loop: LogstoreLoop | None = None
@@ -57,11 +57,11 @@ class DataListener:
         register_stream(server, REPLICATION_SERVICE, "Replicate", self._open_replicate)
 
     def serve(self, loop: LogstoreLoop) -> None:
-        """Take streams from now on."""
+        """Accept streams from now on."""
         self._loop = loop
 
     def send(self, outgoing: Outgoing) -> None:
-        """One turn's messages; streams to be ended are ended after theirs."""
+        """Send one turn's messages, then close the streams that are to be closed."""
         streams = self._streams
         for stream_id, exchanged in outgoing.exchanges:
             streams[stream_id].send(pack_exchange_response(exchanged))
@@ -106,7 +106,7 @@ class DataListener:
         return _Stream(self, self._loop, stream, scan_replicate_request, core.on_replicate, _replicate_heartbeat)
 
     def add(self, stream: ServerStream) -> int:
-        """A new stream's id."""
+        """Return a new stream's id."""
         self._streams_opened += 1
         self._streams[self._streams_opened] = stream
         return self._streams_opened
@@ -116,7 +116,7 @@ class DataListener:
 
 
 class _Stream(Generic[M]):
-    """One stream: each message is scanned, handed to the core, and asks for a turn."""
+    """One stream: each message is decoded, passed to the core, and requests a turn."""
 
     __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "_stream_id")
 

@@ -1,4 +1,4 @@
-"""What the data process tells when its pod is scraped: in slices, between turns, so that no request waits long."""
+"""Metrics of the data process, collected at a scrape: in slices, between turns, so that no request waits long."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.observability.partition_metrics_scan import PartitionMetricsScan
 
 PARTITIONS_PER_SLICE: Final = 200
-"""Well under a millisecond; a logstore with 10,000 replicas takes 50 slices."""
+"""Replicas per slice, well under a millisecond; a logstore with 10,000 replicas takes 50 slices."""
 
 
 class Disks:
-    """The room on the disks of log directories. A disk that does not answer keeps a thread waiting, and no scrape: what
-    it said last is told.
+    """Free space on the disks of log directories. A disk that does not respond blocks a thread, and no scrape: its last
+    values are reported.
     """
 
     def __init__(self, log_dirs: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ class Disks:
 
 
 class DataMetrics:
-    """`tell` gets a snapshot for each time that `asked` is called, if not one for several."""
+    """`tell` gets a snapshot for each call of `asked`, or one for several."""
 
     def __init__(self, log_dirs: Sequence[str], tell: Callable[[bytes], None]) -> None:
         self._tell = tell
@@ -73,7 +73,7 @@ class DataMetrics:
         self._measured += measured
 
     def serve(self, core: LogstoreCore) -> None:
-        """The logs are loaded. Until then what the process costs is all that there is to tell."""
+        """The logs are loaded. Until then only the metrics of the process are reported."""
         self._core = core
 
     def asked(self) -> None:

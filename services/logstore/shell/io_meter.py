@@ -1,4 +1,4 @@
-"""IoMeter: how long effects on the disks take, told apart by who carries them out."""
+"""IoMeter: durations of effects on the disks, by the thread that carries them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABELS: Final[dict[type[StorageEffect], str]] = {ValidateBatchEffect: "openbatc
 
 
 class IoMeter:
-    """Of one thread, which alone adds to it; whoever reads may miss what is being added."""
+    """The durations of one thread, which is the only writer; readers may miss what is being added."""
 
     def __init__(self, by: str) -> None:
         self._by = by

@@ -1,4 +1,4 @@
-"""Carries out the core's effects: small ones in place, the others on `num.io.threads` threads that do byte I/O only.
+"""Carry out the core's effects: small ones in place, the others on `num.io.threads` threads that only do byte I/O.
 
 A hop to a thread and back costs more than a small write does. Measured on two shared cores, writes into the page cache:
 
@@ -8,14 +8,14 @@ A hop to a thread and back costs more than a small write does. Measured on two s
 | 64 KiB | 14 µs | 60–80 µs | 1 ms |
 | 256 KiB | 60–80 µs | 75–115 µs | 1 ms (p99 6–10 ms); with the default switch interval 4–20 ms (p99 over 100 ms) |
 
-So what fits IN_PLACE_BYTES_MAX per turn is done in place, when it can't block: writes without a flush, and reads that
-the page cache answers at once (RWF_NOWAIT). A write can still block, when the kernel throttles whoever dirties pages
-faster than the disk takes them: after one that was slow, workers do all writes for a while, so that the loop stops at
-most once per such while. Slow is one that has waited for something; on a busy machine many more take long because the
-core was given to somebody else, of which workers would only make more. The last column is why the switch interval is
-shorter than the default here.
+So what fits IN_PLACE_BYTES_MAX per turn is done in place, if it can't block: writes without a flush, and reads that the
+page cache answers at once (RWF_NOWAIT). A write can still block, when the kernel throttles processes that dirty pages
+faster than the disk accepts them: after a slow one, workers do all writes for a while, so that the loop stops at most
+once per such period. A write is slow if it has waited for something; on a busy machine many more take long because
+another thread got the core, and more threads would only make that worse. The last column is the reason why the switch
+interval is shorter than the default here.
 
-One write per log is under way at most (the core sees to that), so the order of workers does not matter.
+The core has at most one write per log in progress, so the order of workers does not matter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from services.logstore.shell.open_files import PosixFile
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
 SLOW_WRITE_NS: Final = 2_000_000
 AFTER_SLOW_WRITE_NS: Final = 1_000_000_000
-# How long a worker that has its bytes asks for the interpreter lock before the loop has to let go of it.
+# How long a worker that has its bytes waits for the interpreter lock before the loop has to release it.
 SWITCH_INTERVAL_S: Final = 0.0005
 
 _log = get_logger("io")
@@ -56,7 +56,7 @@ Completion = tuple[StorageEffect, Outcome]
 
 
 class IoWorkers:
-    """Made and used on the event loop; the threads touch nothing but the two queues."""
+    """Created and used on the event loop; the threads access only the two queues."""
 
     def __init__(self, disk: Disk, threads: int) -> None:
         self._disk = disk
@@ -78,7 +78,7 @@ class IoWorkers:
         ]
 
     def start(self, on_done: Callable[[Sequence[Completion]], None]) -> None:
-        """`on_done` is called on the event loop with all effects that have been finished since it was called last."""
+        """`on_done` is called on the event loop with all effects that have been finished since the last call."""
         self._on_done = on_done
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         for thread in self._threads:
@@ -92,12 +92,14 @@ class IoWorkers:
             thread.join()
 
     def begin_turn(self) -> None:
-        """A new turn of the loop has as much time for effects in place as any other."""
+        """Begin a turn of the loop, with a full budget for effects in place."""
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
         self._switches = _voluntary_switches()
 
     def run_in_place(self, effect: StorageEffect) -> Outcome | None:
-        """The outcome of an effect that is quicker done than handed over; None when it is not, and nothing was done."""
+        """Return the outcome of an effect that is faster done than handed over; None if it is not, and nothing was
+        done.
+        """
         match effect:
             case WriteEffect(flush=None) if effect.byte_count <= self._in_place_bytes_left:
                 began_ns = perf_counter_ns()
@@ -117,7 +119,7 @@ class IoWorkers:
                 return None
 
     def submit(self, effect: StorageEffect) -> None:
-        """Hand an effect to the workers; it comes back by `on_done`."""
+        """Pass an effect to the workers; it comes back by `on_done`."""
         self._submitted += 1
         self._queue.put(effect)
 
@@ -128,7 +130,7 @@ class IoWorkers:
         yield from self._idle.samples()
 
     def _idle_ns(self) -> int:
-        """Of one worker, on average; what is being done counts once it is done."""
+        """Return the average idle time of one worker; an effect in progress counts once it is done."""
         busy_ns = sum(meter.busy_ns for meter in self._meters)
         return monotonic_ns() - busy_ns // max(1, len(self._meters))
 
@@ -138,8 +140,8 @@ class IoWorkers:
             outcome = _run(self._disk, effect)
             meter.add(effect, perf_counter_ns() - began_ns)
             self._done.append((effect, outcome))
-            # One hop to the loop for all that is done by the time it gets to it. The loop clears the flag before it
-            # empties the queue, so nothing that is put there while the flag is set can be missed.
+            # One wake-up of the loop for all that is done by the time it runs. The loop clears the flag before it
+            # empties the queue, so nothing that is added while the flag is set can be missed.
             if not self._is_delivery_due:
                 self._is_delivery_due = True
                 self._loop.call_soon_threadsafe(self._deliver)
@@ -155,7 +157,7 @@ class IoWorkers:
 
 
 def _voluntary_switches() -> int:
-    """How often this thread has waited for something; not, how often others were given its core."""
+    """Return how often this thread has waited for something; not how often others were given its core."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
@@ -167,13 +169,13 @@ def _run(disk: Disk, effect: StorageEffect) -> Outcome:
     except OSError as error:
         return DiskError(DiskErrorKind.IO, type(effect).__name__, str(error))
     except Exception as fault:
-        # A worker that ended by it would leave a partition waiting for ever, under a lease that is alive.
-        _log.exception("a fault in the work on a log", effect=type(effect).__name__)
+        # A worker that ended because of it would leave a partition waiting forever, under a lease that is alive.
+        _log.exception("an internal error in the work on a log", effect=type(effect).__name__)
         return failed_by_fault(effect, fault)
 
 
 def _read_cached(effect: ReadEffect) -> Outcome | None:
-    """The bytes when all of them are in the page cache."""
+    """Return the bytes if all of them are in the page cache."""
     file = effect.file
     if not isinstance(file, PosixFile):
         return None

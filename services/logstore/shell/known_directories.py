@@ -1,8 +1,8 @@
-"""What log directories this logstore has had: one that is in `log.dirs` no more is missed, not forgotten.
+"""The log directories that this logstore has had: one that is not in `log.dirs` any more counts as missing.
 
-An operator who leaves a directory out, or whose configuration lost it, still has its partitions there. To make them
-anew, empty, in another one would be lost records and a healthy status; so the directory counts as offline, by the name
-it had. Every directory keeps the list of all of them; to give one up, with what it holds, is to remove its line from
+An operator who leaves a directory out, or whose configuration lost it, still has its partitions there. If they were
+created again, empty, in another one, records would be lost without a warning; so the directory counts as offline, by
+the name it had. Every directory has the list of all of them; to give one up, with its content, remove its line from
 each list.
 """
 
@@ -18,9 +18,9 @@ KNOWN_LOG_DIRS = "known-log-dirs"
 
 
 def note_directories(disk: Disk, directories: Sequence[LogDirectory]) -> list[str]:
-    """Add these to the lists; the paths of those that were there before and are not any more. Raises DiskError.
+    """Add these to the lists; return the paths of earlier ones that are missing now. Raises DiskError.
 
-    A directory that was moved is known by its id, and one that was replaced by its path.
+    A directory that was moved is recognized by its id, and one that was replaced by its path.
     """
     sound = {uuid_to_text(each.identity.directory_id): each for each in directories if each.error is None}
     configured = {each.path for each in directories}
@@ -41,12 +41,12 @@ def note_directories(disk: Disk, directories: Sequence[LogDirectory]) -> list[st
 
 
 def missed(path: str) -> DiskError:
-    """Why partitions of a directory that is not in `log.dirs` can't be served."""
+    """The error for partitions of a directory that is not in `log.dirs`."""
     return DiskError(DiskErrorKind.NOT_FOUND, "log.dirs lacks", path)
 
 
 def read_known_directories(disk: Disk, directory: str) -> dict[str, str]:
-    """Paths by directory id, as one log directory lists them. A line that says nothing is as good as none."""
+    """Return paths by directory id, as one log directory lists them. An invalid line is ignored."""
     path = f"{directory}/{KNOWN_LOG_DIRS}"
     if not disk.exists(path):
         return {}

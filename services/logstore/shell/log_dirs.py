@@ -1,4 +1,4 @@
-"""Taking the log directories into use: locked against a second process, checked for whose they are, loaded."""
+"""Take the log directories into use: lock them against a second process, check their owner, load them."""
 
 from __future__ import annotations
 
@@ -34,38 +34,40 @@ _log = get_logger("logstore.log_dirs")
 
 
 class StartRefused(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
-    """Why this logstore does not start."""
+    """This logstore can't start; the message says why."""
 
 
 @dataclass(slots=True, frozen=True)
 class LoadedDirectories:
-    """All directories, those too that could not be opened and are offline from the start (`LogDirectory.error`)."""
+    """All directories, including those that could not be opened and are offline from the start
+    (`LogDirectory.error`).
+    """
 
     directories: list[LogDirectory]
     partitions: list[OpenedPartition]
 
     @property
     def directory_id(self) -> str:
-        """Names the directories as one: another value after a disk was replaced."""
+        """One id for all directories, which changes when a disk is replaced."""
         sound = [directory for directory in self.directories if directory.error is None]
         return ",".join(sorted(uuid_to_text(directory.identity.directory_id) for directory in sound))
 
 
 def allow_open_files() -> None:
-    """Files with unflushed writes stay open, three per partition: the usual soft limit of 1024 would be a few hundred
-    partitions.
+    """Files with unflushed writes stay open, three per partition: the usual soft limit of 1024 would only allow a few
+    hundred partitions.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class DirectoryLocks:
-    """Keeps every other process out of the directories, as long as this one lives."""
+    """Locks out every other process from the directories, as long as this one lives."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Makes missing directories. Raises StartRefused: another process has one, or all are out of reach.
+        """Creates missing directories. Raises StartRefused: another process uses one, or all are inaccessible.
 
-        What is out of reach, while others are not, is in `failed`, for `load_directories`.
+        A directory that is inaccessible, while others are not, is in `failed`, for `load_directories`.
         """
         self.failed: dict[str, DiskError] = {}
         self._descriptors: list[int] = []
@@ -87,7 +89,7 @@ class DirectoryLocks:
             raise StartRefused("; ".join(reasons))
 
     def close(self) -> None:
-        """Let others have them."""
+        """Release the locks."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
@@ -104,10 +106,10 @@ def load_directories(
     threads: int,
     failed: Mapping[str, DiskError],
 ) -> LoadedDirectories:
-    """Open every partition, recovery included; it may take minutes, `stopping` ends it. Raises StartRefused.
+    """Open every partition, including recovery; it may take minutes, and `stopping` ends it. Raises StartRefused.
 
-    Directories are loaded side by side, each by `threads`. One whose disk fails, or has already (`failed`), is offline;
-    all of them are one too many.
+    Directories are loaded concurrently, each by `threads`. One whose disk fails, or has failed before (`failed`), is
+    offline; if all are, the start is refused.
     """
 
     def load(path: str) -> tuple[LogDirectory, list[OpenedPartition]]:
@@ -141,17 +143,17 @@ def load_directories(
 
 
 def _missed(disk: Disk, directories: Sequence[LogDirectory], cluster_id: str, node_id: int) -> list[LogDirectory]:
-    """The directories that this logstore has had and that log.dirs lacks, as offline ones."""
+    """Return the directories that this logstore has had and that log.dirs lacks, as offline ones."""
     try:
         paths = note_directories(disk, directories)
     except DiskError as error:
-        # A directory without room: it is told of as soon as something is written there.
-        _log.warning("the list of log directories can't be kept", error=str(error))
+        # A directory without free space: that is reported as soon as something is written there.
+        _log.warning("the list of log directories can't be written", error=str(error))
         return []
     found = []
     for path in paths:
         _log.error(
-            "log.dirs lacks a directory that this logstore has had: what lies there is offline until it is back; "
+            "log.dirs lacks a directory that this logstore has had: its partitions are offline until it is back; "
             f"to give it up, remove its line from {KNOWN_LOG_DIRS} in every other one",
             directory=path,
         )
@@ -164,7 +166,7 @@ def _missed(disk: Disk, directories: Sequence[LogDirectory], cluster_id: str, no
 def _without_old_ones(
     disk: Disk, directories: Sequence[LogDirectory], partitions: Sequence[OpenedPartition]
 ) -> list[OpenedPartition]:
-    """What a crash at the end of a move has left in two log directories is deleted in the old one."""
+    """A log that a crash at the end of a move has left in two log directories is deleted in the old one."""
     by_path = {directory.path: directory for directory in directories}
     kept = {each.opened.log.directory: each for each in partitions}
     for path in finish_moves(disk, _ends(kept)):
@@ -201,10 +203,10 @@ def _load(
     begun = 0
 
     def config_of(_topic: str) -> TopicConfig:
-        """Asked once per partition, before it is opened: the place to say how far we are."""
+        """Called once per partition, before it is opened: the place to log progress."""
         nonlocal begun, told_ms
         if stopping.is_set():
-            raise StartRefused("told to stop while the logs were being loaded")
+            raise StartRefused("stopped while the logs were being loaded")
         now_ms = monotonic_ms()
         if now_ms - told_ms >= PROGRESS_MS:
             told_ms = now_ms
@@ -233,7 +235,7 @@ def _load(
 
 
 def _is_ours(directory: LogDirectory, partition: OpenedPartition) -> bool:
-    """Without its topic id nobody can say whose records these are: another topic of that name may exist by now."""
+    """Without its topic id the owner of these records is unknown: another topic of that name may exist by now."""
     if partition.topic_id is not None:
         return True
     topic, number = partition.topic_partition

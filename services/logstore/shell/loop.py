@@ -1,9 +1,9 @@
 """The loop: one core turn per turn of the event loop, with everything that has arrived until then.
 
-Whatever comes in is handed to the core as it comes and asks for a turn. A turn steps the core, carries out the effects
-that are quicker done than handed over, and sends one message per stream with all that is to be said.
+Input is passed to the core as it arrives and requests a turn. A turn steps the core, carries out the effects that are
+faster done than handed over, and sends one message per stream.
 
-Commands of the controller are looked for by each turn itself, not only when the event loop gets to their socket: under
+Commands of the controller are checked for by each turn itself, not only when the event loop gets to their socket: under
 load there are megabytes of data to be received before that, several milliseconds' worth.
 """
 
@@ -23,11 +23,11 @@ _log = get_logger("logstore")
 
 
 class DirectoriesLost(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
-    """No log directory can be used any more (Kafka's rule: there is nothing left to serve)."""
+    """No log directory can be used any more (as in Kafka, the process ends)."""
 
 
 class LogstoreLoop:
-    """Everything here runs on the event loop, and nothing awaits."""
+    """Everything here runs on the event loop and does not await."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class LogstoreLoop:
         send: Callable[[Outgoing], None],
         take_commands: Callable[[], None],
     ) -> None:
-        """`take_commands` hands the core the commands that have come by now."""
+        """`take_commands` passes the commands that have arrived by now to the core."""
         self.core = core
         self._take_commands = take_commands
         self._workers = workers
@@ -50,26 +50,26 @@ class LogstoreLoop:
         self._deadline_ms: int | None = None
         self._idle: asyncio.Future[None] | None = None
         self.failed: asyncio.Future[None] = self._loop.create_future()
-        """Fails when there can be no more turns: every directory is offline, or an invariant is broken."""
+        """Fails if there can be no more turns: every directory is offline, or an invariant is violated."""
 
     def start(self) -> None:
         self._workers.start(self._on_io_done)
         self._tick()
 
     def stop(self) -> None:
-        """No more turns by the clock; nothing may arrive any more."""
+        """No more turns by the clock; no input may arrive any more."""
         for timer in (self._timer, self._deadline):
             if timer is not None:
                 timer.cancel()
 
     def wake(self) -> None:
-        """Something has arrived: take a turn after the present one."""
+        """Input has arrived: take a turn after the present one."""
         if not self._is_turn_due:
             self._is_turn_due = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """A turn that fails is the last one: what the core believes can't be trusted any more."""
+        """A turn that fails is the last one: the core's state can't be trusted any more."""
         self._is_turn_due = False
         if self.failed.done():
             return
@@ -100,10 +100,10 @@ class LogstoreLoop:
                 self.failed.set_exception(DirectoriesLost("every log directory is offline"))
         for path, lack in outgoing.room:
             if lack is None:
-                _log.info("log directory has room again: it takes appends", directory=path)
+                _log.info("log directory has free space again: it accepts appends", directory=path)
             else:
                 _log.error(
-                    "log directory is full: appends are refused until there is room", directory=path, error=str(lack)
+                    "log directory is full: appends are refused until space is free", directory=path, error=str(lack)
                 )
         if core.next_deadline_ms != self._deadline_ms:
             self._wait_for_deadline(now_ms)
@@ -130,7 +130,7 @@ class LogstoreLoop:
                 self.core.on_io_done(effect, outcome)
 
     def _on_io_done(self, completions: Sequence[Completion]) -> None:
-        """Workers have finished something; it counts at the begin of the next turn."""
+        """Workers have finished something; it counts at the beginning of the next turn."""
         self._completions += completions
         self.wake()
 
@@ -140,9 +140,9 @@ class LogstoreLoop:
         self._timer = self._loop.call_later(TICK_MS / 1000, self._tick)
 
     async def idle(self) -> None:
-        """Returns once nothing waits to be done and nothing is under way; the core is stopping, so that comes.
+        """Return once nothing waits to be done and nothing is in progress; the core is stopping, so this happens.
 
-        Raises what `failed` does.
+        Raises the exception of `failed`.
         """
         self._idle = self._loop.create_future()
         self.wake()
@@ -151,7 +151,9 @@ class LogstoreLoop:
             self.failed.result()
 
     async def run_closing_flushes(self) -> None:
-        """Finish what is under way, then carry out the last effects of a clean stop; `stop` comes before."""
+        """Finish what is in progress, then carry out the last effects of a clean stop; `stop` has been called
+        before.
+        """
         await self.idle()
         for effect in self.core.stopping.take_closing_flushes():
             self._workers.submit(effect)

@@ -1,10 +1,10 @@
-"""One logstore from its start to its end.
+"""One logstore process from start to stop.
 
 Start, in this order: directories locked, data listener up (health says NOT_SERVING, streams are refused), control
-process spawned, cluster id learnt from etcd, logs loaded in the background, control listener up, registered, serving.
-Stop: leadership handed over, appends refused, everything begun finished, listeners down, logs flushed, checkpoints and
-clean-shutdown markers written, registration revoked. A signal during the start ends it where it is: nothing has been
-promised to anybody yet.
+process spawned, cluster id read from etcd, logs loaded in the background, control listener up, registered, serving.
+Stop: leadership handed over, appends refused, everything in progress finished, listeners down, logs flushed,
+checkpoints and clean-shutdown markers written, registration revoked. A signal during the start ends it where it is: no
+client depends on it yet.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ CLUSTER_ID_POLL_S: Final = 0.2
 STOP_GRACE_MS: Final = 300
 ERRORS_LOGGED_MAX: Final = 5
 IN_SYNC: Final = "in-sync"
-"""What health says of the replicas: SERVING when every ISR that may have this logstore has it. Who restarts logstores
-one after the other waits for it."""
+"""The health of the replicas: SERVING when every ISR that may contain this logstore does. A rolling restart waits for
+it."""
 SYNC_CHECK_S: Final = 1.0
 _SERVICES: Final = (*LISTENER_SERVICES, ADMINISTRATION_SERVICE)
 
@@ -178,7 +178,7 @@ class LogstoreNode:
                 return record.cluster_id
             if not told:
                 told = True
-                _log.info("waiting for a controller to found the cluster", etcd=self._settings.etcd_endpoints)
+                _log.info("waiting for a controller to create the cluster", etcd=self._settings.etcd_endpoints)
             await asyncio.sleep(CLUSTER_ID_POLL_S)
 
     async def _load(self, cluster_id: str) -> LoadedDirectories:
@@ -284,7 +284,8 @@ class LogstoreNode:
         assert self._loop is not None, "the control listener starts after the core"
         registration = self._registration
         if request.leader_and_isr is not None and registration and request.broker_epoch == registration.epoch:
-            # Nothing is told before the elections that the registration calls for: no ISR relies on what may be lost.
+            # No command is sent before the elections that the registration requires: no ISR relies on records that may
+            # be lost.
             self._may_lack_records = False
         self._loop.core.on_control(session_id, request)
         self._loop.wake()
@@ -308,7 +309,7 @@ class LogstoreNode:
             self._room_changes += 1
             self._log_dirs_changed.set()
         for command in outgoing.cleaner:
-            assert self._cleaner is not None, "it is there before the loop takes a turn"
+            assert self._cleaner is not None, "it is created before the loop takes a turn"
             self._cleaner.send(command)
         for report in outgoing.passes:
             log_pass(report)
@@ -347,7 +348,9 @@ class LogstoreNode:
         self._loop.wake()
 
     async def _report_log_dirs(self, registration: Registration) -> None:
-        """The registration names the directories that are offline or full: the controller asks what lies there."""
+        """The registration names the directories that are offline or full: the controller asks which partitions are
+        there.
+        """
         while True:
             await self._log_dirs_changed.wait()
             self._log_dirs_changed.clear()
@@ -367,7 +370,7 @@ class LogstoreNode:
             await asyncio.sleep(SYNC_CHECK_S)
 
     async def _fail_with_the_loop(self) -> None:
-        """Without a loop nobody is served: the process ends, and its lease with it."""
+        """Without a loop no client is served: the process ends, and its lease with it."""
         assert self._loop is not None
         await asyncio.shield(self._loop.failed)
 
@@ -411,5 +414,5 @@ class LogstoreNode:
 
 
 def _new_member_id(prefix: str) -> str:
-    """As Kafka's coordinator makes them."""
+    """Return a member id as Kafka's coordinator makes them."""
     return f"{prefix}-{uuid.uuid4()}"

@@ -1,10 +1,10 @@
-"""The descriptors that a disk keeps open, and the mappings: the least recently used are let go of first.
+"""The files that a disk keeps open, and the mappings: the least recently used are closed first.
 
-A partition has three files per segment. Ten thousand partitions would hold thirty thousand descriptors for files of
-which most are not touched for hours, so nobody but this holds any: whoever needs a file asks for it by its path.
+A partition has three files per segment. Ten thousand partitions would hold thirty thousand descriptors for files most
+of which are not used for hours, so only this module keeps any open: all others request a file by its path.
 
-A file that has been written since its last flush stays open all the same. The kernel tells of a page that could not be
-written back to those who have the file open; closed and opened again, it may have forgotten ("fsyncgate").
+A file that has been written since its last flush always stays open. The kernel reports a page that could not be written
+back to processes that have the file open; after closing and reopening, the report may be lost ("fsyncgate").
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from itertools import islice
 from barnabas.ports.disk import Buffer, DiskFile
 
 FILES_MAX = 4096
-# Each costs a descriptor more, which Python duplicates for it.
+# Each uses one more descriptor, which Python duplicates for it.
 MAPPINGS_MAX = 512
-# How many files with unflushed writes are passed over in the search for one to close.
+# How many files with unflushed writes are skipped in the search for one to close.
 PASSED_OVER_MAX = 16
-# When the process may open no more files, and all that are open have unflushed writes.
+# For when the process may open no more files, and all open ones have unflushed writes.
 FLUSHED_AT_ONCE = 64
 
 
@@ -52,10 +52,10 @@ class OpenFiles:
         self._lock = threading.Lock()
         self._files: OrderedDict[str, PosixFile] = OrderedDict()
         self._mappings: OrderedDict[str, Buffer] = OrderedDict()
-        # The same files by their directories: a directory that is renamed takes its files along.
+        # The same files by directory: a renamed directory takes its files along.
         self._by_directory: dict[str, dict[str, None]] = {}
         self.names_changed = 0
-        """Counts `forget`: whoever opens a file looks before, as its name may change meanwhile."""
+        """Counts calls of `forget`: compare it before and after opening a file, as its name may change meanwhile."""
 
     def __len__(self) -> int:
         return len(self._files)
@@ -68,9 +68,9 @@ class OpenFiles:
             return file
 
     def keep(self, file: PosixFile, names_changed: int) -> PosixFile:
-        """The file to use: `file`, or the same one that another thread has opened meanwhile.
+        """Return the file to use: `file`, or the same one that another thread has opened meanwhile.
 
-        `names_changed` is what that was before it was opened.
+        `names_changed` is its value from before the file was opened.
         """
         with self._lock:
             if names_changed != self.names_changed:
@@ -92,8 +92,7 @@ class OpenFiles:
             self._files.move_to_end(path)
 
     def close_unused(self, flush: Callable[[PosixFile], None]) -> None:
-        """Let go of everything that may be closed; where nothing may, some files are flushed first. Raises what that
-        does.
+        """Close everything that may be closed; if nothing may, some files are flushed first, which may raise.
 
         Ten thousand partitions that are written to and, as is Kafka's default, never flushed would reach any limit.
         """
@@ -111,7 +110,7 @@ class OpenFiles:
             self._mappings.clear()
 
     def forget(self, path: str) -> None:
-        """Nothing, or something else, has this name from now on: a file's, or a directory's with all its files."""
+        """From now on this name means nothing, or something else: a file's, or a directory's with all its files."""
         with self._lock:
             self.names_changed += 1
             self._drop(path)
@@ -134,7 +133,7 @@ class OpenFiles:
         self.emptying(file)
 
     def emptying(self, file: DiskFile) -> None:
-        """The content of `file` is about to go: no page of it is left that could fail to be written back."""
+        """The content of `file` is about to be removed: no page of it is left that could fail to be written back."""
         if file.path in self._mappings:
             with self._lock:
                 self._mappings.pop(file.path, None)
@@ -153,7 +152,7 @@ class OpenFiles:
             return mapping
 
     def keep_mapping(self, path: str, mapping: Buffer) -> None:
-        """Of a file that stays as it is, until `changing` or `forget` says otherwise."""
+        """Map a file that does not change until `changing` or `forget` is called for it."""
         with self._lock:
             self._mappings[path] = mapping
             if len(self._mappings) > MAPPINGS_MAX:

@@ -1,4 +1,4 @@
-"""The disk of a POSIX system behind `barnabas.ports.disk.Disk`. Safe to call from several IO workers at once."""
+"""The POSIX implementation of `barnabas.ports.disk.Disk`. Safe to call from several IO workers at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind
 from services.logstore.shell.open_files import FILES_MAX, OpenFiles, PosixFile
 from services.logstore.shell.volumes import Volumes
 
-# What one pwritev takes; Linux has had this limit for ever.
+# The limit of one pwritev, which Linux has always had.
 BUFFERS_PER_WRITE_MAX = 1024
 # Below this a copy costs less than a mapping and the descriptor that Python duplicates for one.
 MAPPED_BYTES_MIN = 64 * 1024
@@ -107,7 +107,7 @@ class PosixDisk:
 
     def flush(self, file: DiskFile) -> None:
         descriptor = _descriptor(file)
-        # What is written from here on may miss this flush.
+        # What is written from here on may not be part of this flush.
         self._files.flushing(file)
         with _named("flush", file.path):
             os.fdatasync(descriptor)
@@ -187,7 +187,7 @@ class PosixDisk:
 
 
 def _write_all(descriptor: int, position: int, buffers: Sequence[Buffer]) -> int:
-    """Write every byte, however little a call takes; the position after the last one."""
+    """Write every byte, however little a call writes; return the position after the last one."""
     left = [memoryview(buffer) for buffer in buffers if len(buffer)]
     while left:
         written = os.pwritev(descriptor, left, position)
@@ -203,7 +203,7 @@ def _write_all(descriptor: int, position: int, buffers: Sequence[Buffer]) -> int
 
 
 def _files_limit() -> int:
-    """How many descriptors this process may have."""
+    """Return how many descriptors this process may have."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
@@ -221,5 +221,5 @@ def _named(operation: str, path: str) -> Iterator[None]:
 
 
 def disk_error(error: OSError, operation: str, path: str) -> DiskError:
-    """What the operating system says, in the words of `barnabas.ports.disk`."""
+    """Translate an operating system error into one of `barnabas.ports.disk`."""
     return DiskError(_KINDS.get(error.errno or 0, DiskErrorKind.IO), operation, path)

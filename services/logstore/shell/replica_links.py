@@ -1,4 +1,4 @@
-"""The streams to the leaders of our partitions: one to each, as the core asks for them."""
+"""The streams to the leaders of our partitions: one to each, as the core requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = get_logger("replica.links")
 
 
 class ReplicaLinks:
-    """Between a welcome and the loss that is told, all messages of a leader come from one stream."""
+    """Between a welcome and the reported loss, all messages of a leader come from one stream."""
 
     def __init__(self, loop: LogstoreLoop) -> None:
         self._loop = loop
@@ -37,7 +37,7 @@ class ReplicaLinks:
                 link.stream.send(pack_replicate_request(request))
 
     async def run(self) -> None:
-        """Open and close streams as the core wants them, until cancelled; then close all."""
+        """Open and close streams as the core requests, until cancelled; then close all."""
         try:
             while True:
                 await self._changed.wait()
@@ -52,7 +52,7 @@ class ReplicaLinks:
             await self._close_unwanted()
 
     async def _close_unwanted(self) -> None:
-        """The old stream's end is told before a new one's beginning."""
+        """The end of the old stream is reported before the beginning of a new one."""
         for leader_id, link in list(self._links.items()):
             if link.wanted not in self._wanted:
                 await link.stream.close()
@@ -60,7 +60,7 @@ class ReplicaLinks:
 
 
 class _Link:
-    """The stream to one incarnation of a leader; another process at its address is not believed."""
+    """The stream to one incarnation of a leader; another process at its address is rejected."""
 
     def __init__(self, wanted: LeaderLink, loop: LogstoreLoop) -> None:
         self.wanted = wanted

@@ -1,4 +1,4 @@
-"""What a logstore did for a traced request, as a span beneath the gateway's."""
+"""The span of a logstore's work for a traced request, as a child of the gateway's."""
 
 from __future__ import annotations
 

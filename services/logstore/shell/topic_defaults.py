@@ -1,7 +1,7 @@
-"""The keys of a logstore that topics follow, with the types, bounds and defaults of `TOPIC_KEYS`.
+"""The keys of a logstore that topics inherit, with the types, bounds and defaults of `TOPIC_KEYS`.
 
 They are the fields of a struct that `LogstoreSettings` extends: field `log_segment_bytes` is the key
-`log.segment.bytes`. Of keys that say the same in other units, the first that is set counts.
+`log.segment.bytes`. Of keys that mean the same in other units, the first that is set counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TYPES: Final[dict[ConfigType, Any]] = {
 
 
 def _fields() -> Iterator[tuple[str, Any, Any]]:
-    """Name, type and default of each."""
+    """Return name, type and default of each."""
     for topic_key in TOPIC_KEYS.values():
         for synonym in topic_key.synonyms:
             key = BROKER_KEYS.get(synonym.name)

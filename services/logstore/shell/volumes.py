@@ -1,9 +1,9 @@
-"""Flushing a file system as a whole (syncfs), where the kernel tells of everything that goes wrong with it.
+"""Flush a file system as a whole (syncfs), if the kernel reports all of its errors.
 
-That is a clean stop's way to make thousands of logs durable. Linux has noted per file system that something could not
-be written back since 5.8, and passed on what the file system itself says of its journal since 5.17. Both are told to a
-descriptor once, if it was open when it happened: so each directory's is opened before anything is written there, and
-nobody else here asks with another one. File systems in layers tell of their own errors only, not of those below.
+A clean stop uses this to make thousands of logs durable. Linux has recorded per file system that something could not be
+written back since 5.8, and reported the file system's own journal errors since 5.17. Both are reported once per
+descriptor, if it was open when it happened: so each directory's descriptor is opened before anything is written there,
+and no other is used here. Layered file systems report only their own errors, not those of the layers below.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Volumes:
             self._directories[path] = PosixFile(path, descriptor)
 
     def is_one(self, path: str, directories: Sequence[str]) -> bool:
-        """Whether `flush` of `path` does for these directories. Raises OSError."""
+        """Whether `flush` of `path` covers these directories. Raises OSError."""
         directory = self._directories.get(path)
         if directory is None or _kernel() < _TELLS_OF_ERRORS:
             return False
         if _file_system(directory.descriptor) not in _SOUND_FILE_SYSTEMS:
             return False
         device = os.fstat(directory.descriptor).st_dev
-        # One of them may be a link, or have something mounted on it.
+        # One of them may be a link, or have a file system mounted on it.
         return all(os.stat(each).st_dev == device for each in directories)
 
     def flush(self, path: str) -> None:
-        """Raises OSError, from the first time on for good: the kernel tells of an error only once."""
+        """Raises OSError, from the first time on permanently: the kernel reports an error only once."""
         with self._lock:
             if path in self._errors:
                 raise self._errors[path]
@@ -62,7 +62,7 @@ class Volumes:
 
 
 def _kernel() -> tuple[int, int]:
-    """(6, 1) of 6.1.0-13-amd64; (0, 0) where there is no telling."""
+    """Return (6, 1) for 6.1.0-13-amd64; (0, 0) if it can't be parsed."""
     major, _, rest = os.uname().release.partition(".")
     minor = rest.partition(".")[0].partition("-")[0]
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)

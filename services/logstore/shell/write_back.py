@@ -1,4 +1,4 @@
-"""A head start for the flushes of a clean stop."""
+"""Start writing dirty pages before the flushes of a clean stop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from barnabas.ports.disk import Disk, DiskError
 
 
 def begin_write_back(disk: Disk, log_dirs: Sequence[str]) -> threading.Thread:
-    """Have the kernel write everything that it holds of the directories' volumes, in the background.
+    """Make the kernel write everything that it holds of the directories' volumes, in the background.
 
     Leadership is handed over meanwhile. Most logs have little left to write when they are flushed afterwards, which is
-    what makes them durable, and tells of errors: of those that are met here too.
+    what makes them durable and reports errors, including those that occur here.
     """
     thread = threading.Thread(target=_write_back, args=(disk, log_dirs), name="write-back", daemon=True)
     thread.start()

@@ -1,6 +1,6 @@
-"""Members of groups that wait for their group's next step, by the group that they watch at its coordinator.
+"""Group members that wait for their group's next step, by the group watched at its coordinator.
 
-A step is seldom, and ends the waits of nearly all who watch: nothing is ordered, everybody is looked at.
+Steps are rare, and end the waits of nearly all members: they are not ordered, and all are checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ GroupKey = tuple[bytes, int, str]
 
 
 class GroupWatch:
-    """One group at one logstore: its newest known state (None: unknown), and who waits."""
+    """One group at one logstore: its newest known state (None: unknown), and the members that wait."""
 
     __slots__ = ("key", "node_id", "state", "waits")
 
@@ -47,12 +47,13 @@ class ParkedGroup(TimerTask):
         self.step = step
 
     def outcome(self) -> Outcome | None:
-        """How it ends as things stand, None while it has to wait."""
+        """Return how it ends given the present state, or None while it has to wait."""
         state = self.watch.state
         if state is None:
             return None
         if state.coordinator_epoch != self.coordinator_epoch:
-            # What is known is older than the wait, and newer is on its way; or the coordinator is another, or gone.
+            # The known state is older than the wait, and a newer one is on its way; or there is another coordinator, or
+            # none.
             is_older = -1 < state.coordinator_epoch < self.coordinator_epoch
             return None if is_older else Outcome.FENCED
         return Outcome.SATISFIED if state.step >= self.step else None

@@ -1,4 +1,4 @@
-"""Meter: what a pod has come to, in plain numbers by kind of entry."""
+"""Meter: a pod's counts, in plain numbers by kind of entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from services.purgatory.core.waiting import ParkedFetch, ParkedProduce
 Parked = ParkedProduce | ParkedFetch | ParkedGroup
 
 _NAMES: Final[dict[type[Parked], str]] = {ParkedProduce: "Produce", ParkedFetch: "Fetch", ParkedGroup: "Group"}
-"""Kafka tells Rebalance and Heartbeat apart; a pod knows only that a member waits for its group."""
+"""Kafka distinguishes Rebalance and Heartbeat; a pod knows only that a member waits for its group."""
 
 
 class Meter:

@@ -1,15 +1,16 @@
 """PurgatoryCore: parked entries in, completions out; no clock, no sockets.
 
-What goes in is what gateways park, what logstores publish, and the time. What comes out is collected until the shell
-asks (`take_outputs`, once per turn of its loop): completions by gateway stream, watches and unwatches by logstore.
+The inputs are what gateways park, what logstores publish, and the time. The outputs are collected until the shell asks
+(`take_outputs`, once per turn of its loop): completions by gateway stream, watches and unwatches by logstore.
 
-The order that loses no wake-up: a partition's watch exists before its newest known state is looked at. A state that the
-logstore publishes later arrives later (one ordered stream), and the present state is the first answer to a watch.
+No wake-up is lost because of this order: a partition's watch exists before its newest known state is checked. A state
+that the logstore publishes later arrives later (one ordered stream), and the present state is the first answer to a
+watch.
 
 When the pod is full, a park is answered at once with EXPIRED, exactly as if its time had run out: a produce gets
 REQUEST_TIMED_OUT ("maybe written") for what is not known to be committed, a fetch is read once more and answered with
-what is there. That is a shorter wait and never a wrong answer; success is still only what a leader of the same epoch
-has published.
+the records that exist. That is a shorter wait and never a wrong answer; success is still only what a leader of the same
+epoch has published.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ ENTRIES_MAX = 2_000_000
 
 @dataclass(slots=True)
 class Outputs:
-    """One turn's work for the shell; nodes and streams in the order in which they came up."""
+    """One turn's output for the shell; nodes and streams in the order in which they came up."""
 
     completions: dict[int, list[Completion]] = field(default_factory=dict)
     watches: dict[int, list[WatchedPartition]] = field(default_factory=dict)
@@ -74,7 +75,7 @@ class Outputs:
     group_unwatches: dict[int, list[WatchedGroup]] = field(default_factory=dict)
 
     def watch_requests(self) -> list[tuple[int, WatchRequest]]:
-        """What to tell the logstores, by node: one message each."""
+        """Return the messages to the logstores: one each, by node."""
         nodes = {*self.watches, *self.unwatches, *self.group_watches, *self.group_unwatches}
         return [
             (
@@ -91,10 +92,10 @@ class Outputs:
 
 
 class PurgatoryCore:
-    """The waiting room of one pod.
+    """The delayed operations of one pod.
 
     `entries_max` bounds what is parked, counted in conditions (an entry without any counts as one). Stream ids are
-    the shell's, one per gateway stream and never used twice; entry ids are unique within a stream.
+    chosen by the shell, one per gateway stream and never reused; entry ids are unique within a stream.
     """
 
     __slots__ = (
@@ -118,14 +119,14 @@ class PurgatoryCore:
         self._entries = 0
         self._entries_max = entries_max
         self._completions: dict[int, list[Completion]] = {}
-        # Of the image that was applied last.
+        # The image that was applied last.
         self._topic_ids: set[bytes] = set()
         self._meter = Meter()
         self._lateness = Histogram()
 
     @property
     def entries(self) -> int:
-        """What is parked, in conditions."""
+        """What is parked, counted in conditions."""
         return self._entries
 
     @property
@@ -145,7 +146,7 @@ class PurgatoryCore:
         yield Sample(TIMER_LATENESS, (), self._lateness)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do, None when nothing is parked."""
+        """Return when `advance` has something to do, None if nothing is parked."""
         return self._wheel.next_deadline_ms()
 
     def park_produce(self, stream_id: int, park: ParkProduce, now_ms: int) -> None:
@@ -192,7 +193,7 @@ class PurgatoryCore:
             watch.waits[entry] = None
 
     def cancel(self, stream_id: int, entry_id: int) -> None:
-        """The client is gone: the entry ends without an answer. One that has ended already is no error."""
+        """The client is gone: the entry ends without an answer. It is no error if it has already ended."""
         entry = self._streams.get(stream_id, {}).get(entry_id)
         if entry is not None:
             self._meter.dropped += 1
@@ -206,7 +207,7 @@ class PurgatoryCore:
         self._completions.pop(stream_id, None)
 
     def partition_states(self, node_id: int, states: Iterable[PartitionState]) -> None:
-        """What a logstore has published, in its order. Partitions that are no longer watched are passed over."""
+        """Apply what a logstore has published, in order. Partitions that are not watched any more are skipped."""
         for state in states:
             watch = self._watches.find(node_id, (state.topic_id, state.partition))
             if watch is None:
@@ -218,7 +219,7 @@ class PurgatoryCore:
             self._look_at(watch, log_start_moved)
 
     def group_states(self, node_id: int, states: Iterable[GroupState]) -> None:
-        """The same of groups."""
+        """Apply what a logstore has published about groups."""
         for state in states:
             watch = self._groups.find(node_id, (state.topic_id, state.partition, state.group_id))
             if watch is None:
@@ -231,22 +232,23 @@ class PurgatoryCore:
                     self._end(entry, outcome)
 
     def logstore_up(self, node_id: int) -> None:
-        """A fresh watch stream to the logstore is open; nothing has been sent on it yet."""
+        """A new watch stream to the logstore is open; nothing has been sent on it yet."""
         self._watches.logstore_up(node_id)
         self._groups.logstore_up(node_id)
 
     def logstore_down(self, node_id: int) -> None:
-        """The watch stream is lost. Entries wait on: the present state comes with the next stream, deadlines hold
-        anyway."""
+        """The watch stream is lost. Entries keep waiting: the present state comes with the next stream, and deadlines
+        hold anyway."""
         self._watches.logstore_down(node_id)
         self._groups.logstore_down(node_id)
 
     def metadata_applied(self, image: ClusterImage) -> None:
         """End what waits on epochs that the controller has ended, or on topics that it has deleted: a leader that is
-        dead or stands still never says so itself.
+        dead or paused never reports it itself.
 
-        A topic that is not in the image is deleted only if it was there before; it may be too new otherwise. A produce
-        whose leader leads on under another epoch waits for the leader's own word: it may have led without a break.
+        A topic that is not in the image is deleted only if it was in an earlier one; otherwise it may be too new. A
+        produce whose leader stays leader under another epoch waits for the leader's own report: it may have led without
+        interruption.
         """
         deleted_topic_ids = self._topic_ids - image.topics_by_id.keys()
         self._topic_ids = set(image.topics_by_id)
@@ -281,7 +283,7 @@ class PurgatoryCore:
             self._end(cast("Parked", entry), Outcome.EXPIRED)
 
     def take_outputs(self) -> Outputs:
-        """All that this turn has come to; the caller sends it."""
+        """Return the output of this turn; the caller sends it."""
         watches, unwatches = self._watches.end_turn()
         group_watches, group_unwatches = self._groups.end_turn()
         completions, self._completions = self._completions, {}
@@ -294,7 +296,7 @@ class PurgatoryCore:
         )
 
     def _admit(self, entry: Parked) -> bool:
-        """Take in an entry that has to wait; False when it was answered at once instead."""
+        """Add an entry that has to wait. Return False if it was answered at once instead."""
         stream = self._streams.setdefault(entry.stream_id, {})
         weight = _weight_of(entry)
         if self._entries + weight > self._entries_max:
@@ -302,7 +304,7 @@ class PurgatoryCore:
             self._answer(entry, Outcome.EXPIRED)
             return False
         if entry.entry_id in stream:
-            # A gateway's fault. The first one keeps the id; the second could never be answered apart from it.
+            # The gateway's error. The first entry keeps the id; the second could never be answered separately.
             return False
         stream[entry.entry_id] = entry
         self._entries += weight
@@ -311,7 +313,7 @@ class PurgatoryCore:
         return True
 
     def _look_at(self, watch: PartitionWatch, log_start_moved: bool) -> None:
-        """The state of `watch` is new: end what it ends, touch nothing else."""
+        """The state of `watch` is new: end what it ends, and touch nothing else."""
         for (leader_epoch, measure), heap in list(watch.heaps.items()):
             if watch.standing(leader_epoch, measure) is Standing.UNKNOWN:
                 continue
@@ -326,7 +328,7 @@ class PurgatoryCore:
         self._tidy(watch)
 
     def _look_for_deleted_offsets(self, heap: WaitHeap) -> None:
-        """No heap orders fetches by offset: the log's start moves too seldom (retention, DeleteRecords)."""
+        """No heap orders fetches by offset: the log's start moves too rarely (retention, DeleteRecords)."""
         for wait in heap:
             if isinstance(wait, DelayedFetch) and wait.must_read_again():
                 self._settle(wait)
@@ -393,5 +395,5 @@ class PurgatoryCore:
 
 
 def _weight_of(entry: Parked) -> int:
-    """In conditions; an entry without any counts as one."""
+    """Return the weight in conditions; an entry without any counts as one."""
     return 1 if isinstance(entry, ParkedGroup) else len(entry.waits) or 1

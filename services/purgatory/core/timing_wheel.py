@@ -50,7 +50,7 @@ class _Level:
 
 
 class TimingWheel:
-    """Deadlines in, expired tasks out; `add` and `cancel` are O(1), and nothing here reads a clock."""
+    """Deadlines in, expired tasks out; `add` and `cancel` are O(1), and no clock is read here."""
 
     __slots__ = ("_levels", "_size", "now_ms")
 
@@ -69,7 +69,7 @@ class TimingWheel:
         self._place(task)
 
     def cancel(self, task: TimerTask) -> bool:
-        """Take `task` out; False when it is not in the wheel (expired or cancelled before)."""
+        """Remove `task`. Return False if it is not in the wheel (expired or cancelled before)."""
         following, previous = task.next_task, task.previous_task
         if following is None or previous is None:
             return False
@@ -82,7 +82,7 @@ class TimingWheel:
         return True
 
     def next_deadline_ms(self) -> int | None:
-        """When to call `advance` next, None when empty: never later than the nearest deadline, and earlier only to
+        """Return when to call `advance` next, None if empty: never later than the nearest deadline, and earlier only to
         turn a higher level (at most once per 256 ms)."""
         for level in self._levels:
             if level.occupied:
@@ -90,7 +90,7 @@ class TimingWheel:
         return None
 
     def advance(self, now_ms: int) -> list[TimerTask]:
-        """Move the hand to `now_ms` (never back) and take out every task with deadline_ms <= now_ms, earliest first."""
+        """Move the hand to `now_ms` (never back) and remove every task with deadline_ms <= now_ms, earliest first."""
         expired: list[TimerTask] = []
         while True:
             level = next((each for each in self._levels if each.occupied), None)

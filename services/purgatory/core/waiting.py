@@ -1,8 +1,7 @@
-"""The entries of purgatory: conditions as data. What a condition means is decided here, and nowhere else.
+"""The entries of purgatory: conditions as data, and the only place that decides what a condition means.
 
 An entry ends exactly once. It holds ids, epochs, offsets and a deadline, never a payload, and nothing that its
-partition's watch holds already. An ended entry lets go of its waits, so that nothing but its own reference count has
-to free it.
+partition's watch already holds. An ended entry drops its waits, so that reference counting alone frees it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ READ_COMMITTED = 1
 
 
 class ProduceWait(Wait):
-    """`required_offset` has to be below the high watermark of a leader that has led since the epoch of the append."""
+    """`required_offset` must be below the high watermark of a leader that has led since the epoch of the append."""
 
     __slots__ = ("entry", "error_code", "required_offset")
 
@@ -30,11 +29,11 @@ class ProduceWait(Wait):
         super().__init__(watch.heap(condition.leader_epoch, Measure.HIGH_WATERMARK))
         self.entry = entry
         self.required_offset = condition.required_offset
-        # What the condition came to; REQUEST_TIMED_OUT for as long as it has not.
+        # The condition's result; REQUEST_TIMED_OUT until it has one.
         self.error_code = REQUEST_TIMED_OUT
 
     def judge(self) -> int | None:
-        """The condition's error code as things stand, None while it has to wait."""
+        """Return the condition's error code given the present state, or None while it has to wait."""
         watch = self.heap.watch
         standing = watch.standing(self.heap.leader_epoch, Measure.HIGH_WATERMARK)
         if standing is Standing.LEADING:
@@ -42,7 +41,8 @@ class ProduceWait(Wait):
             assert state is not None
             if state.high_watermark < self.required_offset:
                 return None
-            # KIP-497's twin of the check before the append: the records are in, the in-sync replicas are too few.
+            # KIP-497's counterpart of the check before the append: the records are in the log, but too few replicas are
+            # in sync.
             return NONE if state.in_sync_replicas_at_minimum else NOT_ENOUGH_REPLICAS_AFTER_APPEND
         if standing is Standing.UNKNOWN:
             return None
@@ -66,8 +66,8 @@ class DelayedFetch(Wait):
         self.fetch_position = condition.fetch_position
 
     def must_read_again(self) -> bool:
-        """True when waiting is over whatever the bytes: leader, epoch or directory gone, or the log starts further
-        on."""
+        """Whether waiting is over whatever the bytes: leader, epoch or directory lost, or the log now starts beyond the
+        offset."""
         watch, leader_epoch = self.heap.watch, self.heap.leader_epoch
         if watch.standing(leader_epoch, self.heap.measure) is Standing.UNKNOWN:
             return False
@@ -76,7 +76,7 @@ class DelayedFetch(Wait):
         )
 
     def position_reached(self) -> int:
-        """How far the log is known to be readable for this wait, at least its own position."""
+        """Return up to where the log is known to be readable for this wait, at least its own position."""
         watch, leader_epoch = self.heap.watch, self.heap.leader_epoch
         is_unknown = watch.standing(leader_epoch, self.heap.measure) is Standing.UNKNOWN
         if is_unknown or not watch.may_wait(leader_epoch, self.heap.measure):
@@ -85,7 +85,7 @@ class DelayedFetch(Wait):
 
 
 class ParkedProduce(TimerTask):
-    """An acks=all produce: every condition comes to an error code of its own; the last one ends the entry."""
+    """An acks=all produce: every condition gets its own error code; the last one ends the entry."""
 
     __slots__ = ("entry_id", "pending", "stream_id", "waits")
 
@@ -113,7 +113,7 @@ class ParkedFetch(TimerTask):
         self.waits: tuple[DelayedFetch, ...] = ()
 
     def outcome(self) -> Outcome | None:
-        """How it ends as things stand, None while it has to wait."""
+        """Return how it ends given the present state, or None while it has to wait."""
         missing = self.bytes_wanted
         for wait in self.waits:
             if wait.must_read_again():
@@ -122,11 +122,10 @@ class ParkedFetch(TimerTask):
         return Outcome.SATISFIED if missing <= 0 else None
 
     def queue(self) -> None:
-        """Queue every wait where the sum could first be complete.
+        """Queue every wait at the value where the sum could first be complete.
 
-        While each partition has moved less than its equal share of what is missing, the sum can't be there; so the
-        entry is looked at again when one of them has moved that far, not at every move. With one condition that is
-        exact.
+        While each partition has moved less than its equal share of what is missing, the sum can't be reached; so the
+        entry is checked again when one of them has moved that far, not at every move. With one condition that is exact.
         """
         reached = [wait.position_reached() for wait in self.waits]
         missing = self.bytes_wanted - sum(reached) + sum(wait.fetch_position for wait in self.waits)

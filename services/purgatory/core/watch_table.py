@@ -1,4 +1,4 @@
-"""What is watched at which logstore, and what has to be said to the logstores about it: partitions, and groups."""
+"""What is watched at which logstore, and what has to be sent to the logstores about it: partitions, and groups."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Watch(Protocol):
-    """Something that one logstore publishes the state of, and those who wait for it."""
+    """Something whose state one logstore publishes, and the waits for it."""
 
     @property
     def node_id(self) -> int: ...
 
     @property
     def live(self) -> int:
-        """How many wait."""
+        """The number of waits."""
 
     def lose_sight(self) -> None:
-        """The logstore is out of reach, and anything may happen there."""
+        """The logstore can't be reached, and its state may change unseen."""
 
 
 K = TypeVar("K")
@@ -25,12 +25,12 @@ W = TypeVar("W", bound=Watch)
 
 
 class WatchTable(Generic[K, W]):
-    """The watches of one kind, of every logstore. Its end of a turn tells the logstores what is new."""
+    """The watches of one kind, of every logstore. `end_turn` returns what is new for the logstores."""
 
     __slots__ = ("_by_node", "_idle", "_make", "_starting", "_up")
 
     def __init__(self, make: Callable[[int, K], W]) -> None:
-        """`make` makes the watch of a key at a node."""
+        """`make` creates the watch of a key at a node."""
         self._make = make
         self._by_node: dict[int, dict[K, W]] = {}
         self._up: set[int] = set()
@@ -46,7 +46,7 @@ class WatchTable(Generic[K, W]):
             yield from list(self._by_node[node_id].values())
 
     def watch(self, node_id: int, key: K) -> W:
-        """The watch of a key; a new one is announced to its logstore at the end of the turn."""
+        """Return the watch of a key; a new one is sent to its logstore at the end of the turn."""
         watches = self._by_node.get(node_id)
         if watches is None:
             watches = self._by_node[node_id] = {}
@@ -54,7 +54,7 @@ class WatchTable(Generic[K, W]):
         if found is None:
             found = watches[key] = self._make(node_id, key)
             self._starting.setdefault(node_id, {})[key] = found
-            # Should nobody stay, this is where the end of the turn finds it.
+            # If no wait stays, the end of the turn finds it here.
             self._idle.setdefault(node_id, {})[key] = found
         return found
 
@@ -65,14 +65,13 @@ class WatchTable(Generic[K, W]):
     def left(self, key: K, watch: W) -> None:
         """The last wait has left `watch`: it ends with the turn unless another one comes.
 
-        A condition that came to its code in an earlier turn may name a watch that has ended since; then nothing
-        happens.
+        A condition that got its code in an earlier turn may name a watch that has ended since; then nothing happens.
         """
         if self.find(watch.node_id, key) is watch:
             self._idle.setdefault(watch.node_id, {})[key] = watch
 
     def logstore_up(self, node_id: int) -> None:
-        """A fresh stream to the logstore: it has to be told of every watch."""
+        """A new stream to the logstore: every watch has to be sent on it."""
         self._up.add(node_id)
         watches = self._by_node.get(node_id)
         if watches:
@@ -84,8 +83,8 @@ class WatchTable(Generic[K, W]):
             watch.lose_sight()
 
     def end_turn(self) -> tuple[dict[int, list[K]], dict[int, list[K]]]:
-        """What to watch and what to watch no more, by node; drops watches that nobody waits on. A watch never waits
-        for a later turn."""
+        """Return what to watch and what to stop watching, by node; drop watches without waits. A watch never waits for
+        a later turn."""
         ending: dict[int, list[K]] = {}
         for node_id, watches in self._idle.items():
             for key, watch in watches.items():

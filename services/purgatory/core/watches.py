@@ -1,5 +1,4 @@
-"""What is known of each watched partition, and who waits there, ordered so that a move touches only whom it may
-satisfy.
+"""The known state of each watched partition and its waits, ordered so that a move touches only those it may satisfy.
 
 A partition's waits are kept in one heap per (leader epoch, measure): the measure is the number that the logstore moves
 (high watermark, byte positions), the heap's order is the value at which the wait has to be looked at. A move pops the
@@ -14,20 +13,20 @@ from enum import Enum, IntEnum
 
 from barnabas.channel.messages import PartitionState
 
-# Below this a heap is not worth sweeping for waits that have left.
+# A smaller heap is not worth sweeping for waits that have left.
 SWEPT_ITEMS_MIN = 64
 NOT_QUEUED = 0
 
 
 class Measure(IntEnum):
-    """The numbers of a partition that waits wait for."""
+    """The positions of a partition that waits wait for."""
 
     HIGH_WATERMARK = 0
     # Bytes of log below the high watermark.
     POSITION = 1
-    # Bytes of log below the last stable offset, as far as they are known.
+    # Bytes of log below the last stable offset, if known.
     STABLE_POSITION = 2
-    # The same two where any replica will do (KIP-392): they were read from a follower, which may lead by now.
+    # The same two for any replica (KIP-392): they were read from a follower, which may have become the leader.
     REPLICA_POSITION = 3
     REPLICA_STABLE_POSITION = 4
 
@@ -36,32 +35,34 @@ _STABLE = (Measure.STABLE_POSITION, Measure.REPLICA_STABLE_POSITION)
 
 
 class Standing(Enum):
-    """How an epoch stands at the logstore that led the partition under it, or was read there as a follower."""
+    """The state of an epoch at the logstore that led the partition under it, or was read there as a follower."""
 
-    # Nothing is known yet, or what is known is older than the epoch: whatever is newer will be published.
+    # Nothing is known yet, or what is known is older than the epoch: a newer state will be published.
     UNKNOWN = 0
     LEADING = 1
     # It has a replica under it, and another logstore leads.
     FOLLOWING = 2
-    # Another epoch, or no replica any more: no watermark will ever speak for this epoch again.
+    # Another epoch, or no replica any more: no watermark will ever apply to this epoch again.
     ENDED = 3
     # The log directory went offline under this epoch.
     OFFLINE = 4
 
 
 class Wait:
-    """One condition of a parked entry, at most in one heap at a time."""
+    """One condition of a parked entry, in at most one heap at a time."""
 
     __slots__ = ("heap", "queued_as")
 
     def __init__(self, heap: WaitHeap) -> None:
         self.heap = heap
-        # The heap's own number of the item that stands for this wait; items with another number are left over.
+        # The heap's own number of the item for this wait; items with another number are stale.
         self.queued_as = NOT_QUEUED
 
 
 class WaitHeap:
-    """The waits of one partition, epoch and measure. Waits that left stay as items until half of all items are such."""
+    """The waits of one partition, epoch and measure. Waits that left stay as items until half of all items are
+    stale.
+    """
 
     __slots__ = ("_items", "_sequence", "leader_epoch", "live", "measure", "watch")
 
@@ -96,7 +97,7 @@ class WaitHeap:
             heapq.heapify(self._items)
 
     def pop_reached(self, value: int) -> list[Wait]:
-        """Take out the waits whose threshold is at or below `value`, lowest and then oldest first."""
+        """Remove the waits whose threshold is at or below `value`, lowest and then oldest first."""
         reached: list[Wait] = []
         items = self._items
         while items and items[0][0] <= value:
@@ -109,7 +110,7 @@ class WaitHeap:
         return reached
 
     def pop_all(self) -> list[Wait]:
-        """Take out every wait, oldest first."""
+        """Remove every wait, oldest first."""
         left = sorted((item for item in self._items if item[2].queued_as == item[1]), key=_sequence_of)
         self._items.clear()
         self.live -= len(left)
@@ -131,7 +132,7 @@ PartitionKey = tuple[bytes, int]
 
 
 class PartitionWatch:
-    """One partition at one logstore: its newest known state (None: unknown) and the waits on it."""
+    """One partition at one logstore: its newest known state (None: unknown) and its waits."""
 
     __slots__ = ("heaps", "key", "live", "node_id", "stable_position", "state")
 
@@ -139,7 +140,7 @@ class PartitionWatch:
         self.node_id = node_id
         self.key = key
         self.state: PartitionState | None = None
-        # A lower bound: the position at the high watermark when the last stable offset last stood there.
+        # A lower bound: the position at the high watermark when the last stable offset last equalled it.
         self.stable_position = -1
         self.live = 0
         self.heaps: dict[tuple[int, Measure], WaitHeap] = {}
@@ -151,7 +152,7 @@ class PartitionWatch:
         return found
 
     def learn(self, state: PartitionState | None) -> None:
-        """Take the newest state; None when the logstore is out of reach and anything may have happened there."""
+        """Apply the newest state; None if the logstore can't be reached and its state may have changed."""
         known = self.state
         if state is None or known is None or state.leader_epoch != known.leader_epoch:
             self.stable_position = -1
@@ -163,10 +164,10 @@ class PartitionWatch:
         self.learn(None)
 
     def standing(self, leader_epoch: int, measure: Measure) -> Standing:
-        """How `leader_epoch` stands for waits of `measure`.
+        """Return the state of `leader_epoch` for waits of `measure`.
 
-        A high watermark speaks for appends of earlier epochs too, as long as the same logstore has led without a break:
-        its log holds them still. Readers begin again with each epoch, by which they are fenced (KIP-320).
+        A high watermark applies to appends of earlier epochs too, as long as the same logstore has led without
+        interruption: its log still contains them. Readers start over with each epoch, which fences them (KIP-320).
         """
         state = self.state
         if state is None:
@@ -174,7 +175,7 @@ class PartitionWatch:
         if measure is Measure.HIGH_WATERMARK and state.leads_since(leader_epoch):
             return Standing.LEADING
         if state.leader_epoch != leader_epoch:
-            # -1 is "holds no such replica": a leader of `leader_epoch` did, so it has been taken away or restarted.
+            # -1 means it has no such replica: a leader of `leader_epoch` did, so it has been removed or restarted.
             older = -1 < state.leader_epoch < leader_epoch
             return Standing.UNKNOWN if older else Standing.ENDED
         if not state.online:
@@ -182,7 +183,7 @@ class PartitionWatch:
         return Standing.LEADING if state.leading else Standing.FOLLOWING
 
     def may_wait(self, leader_epoch: int, measure: Measure) -> bool:
-        """Whether the measure may still move for those who wait under this epoch."""
+        """Whether the measure may still move for waits under this epoch."""
         match self.standing(leader_epoch, measure):
             case Standing.UNKNOWN | Standing.LEADING:
                 return True
@@ -192,7 +193,7 @@ class PartitionWatch:
                 return False
 
     def value(self, measure: Measure) -> int:
-        """Where `measure` stands; only asked while the state is known."""
+        """Return the value of `measure`; only called while the state is known."""
         assert self.state is not None
         if measure is Measure.HIGH_WATERMARK:
             return self.state.high_watermark

@@ -1,4 +1,4 @@
-"""What a purgatory pod is configured with."""
+"""The configuration of a purgatory pod."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class PurgatoryConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are counts, times are ms."""
 
     pod_id: str = "purgatory-0"
-    # Where gateways open their streams, "host:port"; port 0 takes any.
+    # The address on which gateways open their streams, "host:port"; port 0 takes any.
     listeners: str = "127.0.0.1:9600"
-    # The address that gateways are told; the listener itself when empty.
+    # The address advertised to gateways; the listener itself if empty.
     advertised_listeners: str = ""
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # Counted in conditions, about 500 bytes each; parks beyond it are answered as if their time had run out.
     purgatory_entries_max: Count = 2_000_000
-    # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    # The address of the metrics endpoint, "host:port"; empty: none, port 0 takes any.
     metrics_listeners: str = ""
     # The collector of traces, "host:port" of its gRPC listener; empty: none.
     traces_otlp_endpoint: str = ""
@@ -43,5 +43,5 @@ class PurgatoryConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"advertised.listeners is needed: gateways cannot connect to {host}")
 
     def advertised_address(self, bound_port: int) -> str:
-        """What gateways connect to, once the listener is bound."""
+        """Return the address that gateways connect to, once the listener is bound."""
         return self.advertised_listeners or f"{self.listeners.rpartition(':')[0]}:{bound_port}"

@@ -18,7 +18,7 @@ _log = get_logger("purgatory.logstores")
 
 
 class LogstoreWatcher(Protocol):
-    """Who is told what the logstores say. Between an up and the next down of a node all states come from one stream."""
+    """Receives what the logstores report. Between an up and the next down of a node all states come from one stream."""
 
     def logstore_up(self, node_id: int) -> None: ...
 
@@ -41,7 +41,7 @@ class LogstoreLinks:
         self._changed = asyncio.Event()
 
     def follow(self, cluster_id: str, brokers: Iterable[Broker]) -> None:
-        """From now on these logstores; `run` closes the streams to all others."""
+        """Keep streams to these logstores from now on; `run` closes the streams to all others."""
         self._cluster_id = cluster_id
         self._wanted = {broker.node_id: broker for broker in brokers}
         self._changed.set()
@@ -68,13 +68,13 @@ class LogstoreLinks:
                 await self._close(node_id)
 
     async def _close(self, node_id: int) -> None:
-        # The old stream's end is told before a new one's beginning.
+        # The end of the old stream is reported before the beginning of a new one.
         await self._links[node_id].stream.close()
         del self._links[node_id]
 
 
 class _LogstoreLink:
-    """The stream to one incarnation of a logstore; another process at its address is not believed."""
+    """The stream to one incarnation of a logstore; another process at its address is rejected."""
 
     def __init__(self, broker: Broker, cluster_id: str, pod_id: str, watcher: LogstoreWatcher) -> None:
         self.broker = broker

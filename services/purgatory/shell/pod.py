@@ -1,7 +1,7 @@
 """PurgatoryPod: the core between its gateways' streams, its logstores' streams and the clock.
 
-Whatever comes in is handed to the core as it comes; what goes out is sent once per turn of the event loop, so that
-everything that arrived together leaves together.
+Input is passed to the core as it arrives; output is sent once per turn of the event loop, so that everything that
+arrived together leaves together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = get_logger("purgatory.pod")
 
 
 class PurgatoryPod:
-    """Everything of one pod runs on one event loop; nothing here awaits."""
+    """Everything of one pod runs on one event loop and does not await."""
 
     def __init__(self, pod_id: str, entries_max: int, traces: TraceExporter | None = None) -> None:
         self.pod_id = pod_id
@@ -47,13 +47,13 @@ class PurgatoryPod:
     # --- gateways ----------------------------------------------------------------------------------------------------
 
     def open_stream(self, stream: ServerStream) -> ParkStream:
-        """A processor of a gateway wants to park."""
+        """A gateway's processor opens a stream to park requests."""
         self._streams_opened += 1
         self._streams[self._streams_opened] = stream
         return ParkStream(self, self._streams_opened, stream)
 
     def park(self, stream_id: int, data: bytes) -> None:
-        """One message of a gateway. Raises MalformedMessage."""
+        """Process one message of a gateway. Raises MalformedMessage."""
         request = scan_park_request(data)
         stream = self._streams[stream_id]
         if request.hello is not None:
@@ -88,14 +88,14 @@ class PurgatoryPod:
     # --- logstores and controller ------------------------------------------------------------------------------------
 
     def metadata(self, update: UpdateMetadata) -> None:
-        """What the controller publishes: where the logstores are, and which epochs have ended."""
+        """Apply what the controller publishes: the logstores' addresses, and which epochs have ended."""
         if self.image.apply(update):
             self.logstores.follow(self.image.cluster_id, self.image.brokers.values())
             self._core.metadata_applied(self.image)
             self._schedule_turn()
 
     def logstore_up(self, node_id: int) -> None:
-        """This and the next three: see `LogstoreWatcher`."""
+        """Implements `LogstoreWatcher`, with the methods below."""
         self._logstores_up += 1
         self._core.logstore_up(node_id)
         self._schedule_turn()
@@ -145,7 +145,7 @@ class PurgatoryPod:
 
 
 class ParkStream:
-    """One processor's stream, as `barnabas.runtime.streams` hands it over."""
+    """One processor's stream, as `barnabas.runtime.streams` provides it."""
 
     __slots__ = ("_pod", "_stream", "_stream_id")
 

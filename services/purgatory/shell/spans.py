@@ -1,4 +1,4 @@
-"""The waits of traced requests, as spans beneath the gateway's."""
+"""The waits of traced requests, as child spans of the gateway's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.runtime.traces import Span, TraceExporter
 
 
 class TracedWaits:
-    """Entries by stream and id, from their park to their end; all others are nothing here."""
+    """Traced entries by stream and id, from their park to their end; all others are ignored."""
 
     def __init__(self, exporter: TraceExporter) -> None:
         self._exporter = exporter

@@ -1,4 +1,4 @@
-"""Planted faults of where a log starts: retention, beginning anew, a full disk."""
+"""Planted faults of where a log starts: retention, starting over, a full disk."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _compare_with_the_end(verdict: Verdict, sends: Sends, reads: Reads) -> None:
 def _union(partition: int, finals: dict[str, FinalRead], verdict: Verdict) -> dict[int, str]:
     """What any final reader found, by ascending offset; where two found different values, both said so already.
 
-    A reader whose end is an older one was told a stale watermark, which Reads has looked at.
+    A reader whose end is an older one got a stale watermark, which Reads has looked at.
     """
     union: dict[int, str] = {}
     for final in finals.values():

@@ -1,4 +1,4 @@
-"""What readers saw: the log of each partition as it was told, and what was wrong with the telling itself."""
+"""What readers saw: the log of each partition as it was returned, and errors in the answers themselves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Question:
 @dataclass(slots=True)
 class PartitionReads:
     log: dict[int, str] = field(default_factory=dict)
-    """What was first seen at each offset, whoever saw it."""
+    """What was first seen at each offset, by any reader."""
     committed_end: int = 0
     """Everything below was seen or acknowledged as committed by now."""
     cut_off_epoch: int | None = None
@@ -70,7 +70,7 @@ class Reads:
         return found
 
     def committed(self, partition: int, offset: int) -> None:
-        """A producer was told, by all replicas in sync, that its record is there."""
+        """A producer got an acknowledgement of its record by all in-sync replicas."""
         reads = self.of(partition)
         if offset >= reads.committed_end:
             reads.committed_end = offset + 1

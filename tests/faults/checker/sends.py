@@ -1,4 +1,4 @@
-"""What was sent, and what its producers were told."""
+"""What was sent, and the answers that its producers got."""
 
 from __future__ import annotations
 

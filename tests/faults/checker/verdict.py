@@ -32,14 +32,14 @@ class Kind(StrEnum):
 
 
 class Apart(StrEnum):
-    """What is counted, and promised by nobody."""
+    """What is counted, but not guaranteed."""
 
     LOST_ACKS_1 = "lost with acks=1"
     DUPLICATED_RETRIES = "duplicated without idempotence"
     REORDERED_RETRIES = "reordered without idempotence"
     AT_CUT_OFF_LEADER = "read at a cut-off leader"
-    """An old end, told by a leader that was cut off from the majority and could not know of its successor. So does
-    Kafka: a leader asks nobody before it answers. Who asks the majority's leader meanwhile is told no old end."""
+    """An old end, returned by a leader that was cut off from the majority and could not know of its successor. Kafka
+    does the same: a leader answers without asking others. A client of the majority's leader never gets an old end."""
 
 
 @dataclass(slots=True)

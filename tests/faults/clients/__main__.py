@@ -1,7 +1,7 @@
 """One process of recording clients: `python -m tests.faults.clients PLAN`, a Plan as JSON.
 
-It works until its standard input ends, as it does when whoever started it is gone, and writes to standard output how
-many records were acknowledged by now, a line each half second.
+It works until its standard input ends, as it does when its parent is gone, and writes to standard output how many
+records were acknowledged by now, a line each half second.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _ERROR_PAUSE_SECONDS = 0.1
 
 
 async def run(plan: Plan, stopping: asyncio.Event) -> None:
-    """Until told to stop, and then until what was sent is delivered, or for `plan.seconds_max`."""
+    """Run until stopped, and then until what was sent is delivered, or for `plan.seconds_max`."""
     await asyncio.gather(_produce(plan, stopping), _read(plan, stopping))
 
 

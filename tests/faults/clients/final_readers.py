@@ -40,7 +40,7 @@ def _read_to_the_end(consumer: RecordingConsumer, recorder: Recorder, plan: Plan
         elif due < end:
             recorder.record(consumer.proc, Type.INFO, "final", partition=partition, error="the end was not reached")
         else:
-            # More than the end that was told: somebody's last record came after that.
+            # More than the end that was returned: another client's last record came after that.
             recorder.record(consumer.proc, Type.OK, "final", partition=partition, offset=due)
 
 

@@ -1,4 +1,4 @@
-"""What a process of recording clients is told to do."""
+"""The plan of a process of recording clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers of librdkafka that write down what they ask for and what they are told."""
+"""Producers of librdkafka that record their requests and the answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.faults.clients.plan import Plan
 from tests.faults.history import Guarantee, Recorder, Type, outcome_of
 
 OUTSTANDING_MAX = 200
-"""Per partition: a partition that nobody leads takes no memory, and hides no other."""
+"""Per partition: a partition without a leader takes no memory, and hides no other."""
 POLL_SECONDS = 0.01
 PURGE_SECONDS = 2.0
 

@@ -1,8 +1,8 @@
 """Is what the members of a group saw what at-least-once allows? A pure function of their history and of the log.
 
-A member begins a partition where it was committed, reads on from there without gaps, and nobody owns it with it in one
-generation. So a record is read twice only where it lies beyond the last commit of the one who read it before; and none
-is left out.
+A member begins a partition where it was committed, reads on from there without gaps, and no other member owns it in the
+same generation. So a record is read twice only where it lies beyond the last commit of the one who read it before; and
+none is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Wrong(StrEnum):
     SKIPPED = "skipped"
     """A record in the log that no member was ever given."""
     JUMPED = "jumped"
-    """A position that nobody had committed or come to."""
+    """A position that no member had committed or reached."""
     REPEATED = "repeated"
     """A record that was read again although an offset behind it had been committed before its partition was assigned,
     or by the same member within one assignment."""
@@ -59,7 +59,7 @@ class GroupFigures:
     commits_failed: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     unknown_generations: int = 0
-    """Assignments whose generation the client did not know any more when it told of them."""
+    """Assignments whose generation the client had already dropped when it reported them."""
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class _Ownership:
 @dataclass(slots=True)
 class _Partition:
     committed: int = 0
-    """The highest offset of which a member was told so."""
+    """The highest offset for which a member got that answer."""
     asked: int = 0
     """The highest that any member has asked to commit."""
     read: set[int] = field(default_factory=set)

@@ -1,7 +1,7 @@
 """One member of the group, in a process of its own: `python -m tests.faults.groups.consumer PLAN`, a Plan as JSON.
 
-It reads by the group's assignments and commits as it goes, and writes down what it is told. SIGTERM, or the end of its
-standard input, has it commit, leave the group and end.
+It reads by the group's assignments and commits as it goes, and records the answers. SIGTERM, or the end of its standard
+input, has it commit, leave the group and end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METADATA_MAGIC = b"CGMDv2:"
 
 _SETTINGS: dict[str, Any] = {
     "enable.auto.commit": False,
-    # A group whose offsets are lost begins anew, and what is read twice shows it.
+    # A group whose offsets are lost starts over, and what is read twice shows it.
     "auto.offset.reset": "earliest",
     # The least that brokers allow by default: so long nothing is read of what a killed member had.
     "session.timeout.ms": 6000,

@@ -1,4 +1,4 @@
-"""What the members of one consumer group did and were told, as JSON lines: one file per life of a member.
+"""What the members of one consumer group did and the answers they got, as JSON lines: one file per life of a member.
 
     {"consumer": "consumer-3/1", "what": "assigned", "ts": 81…, "generation": 7, "partitions": [2, 3]}
     {"consumer": "consumer-3/1", "what": "read", "ts": 82…, "partition": 2, "offset": 40, "value": "t|…|7"}
@@ -29,9 +29,9 @@ class What(StrEnum):
     COMMIT = "commit"
     """It is about to ask that `offsets` (by partition) be committed."""
     COMMITTED = "committed"
-    """It was told that they are."""
+    """The answer was that they are."""
     NOT_COMMITTED = "not committed"
-    """It was told `error`: they are not, or nobody knows."""
+    """The answer was `error`: they are not, or it is unknown."""
     ERROR = "error"
     """Something else went wrong; its position stays where it was."""
 

@@ -23,7 +23,7 @@ class MembersError(Exception):
 
 
 class Members:
-    """Use it as a context manager: whoever still runs at its end is killed."""
+    """Use it as a context manager: members that still run at its end are killed."""
 
     def __init__(self, directory: Path, bootstrap_servers: Sequence[str], group_id: str, topic: str) -> None:
         self._directory = directory

@@ -80,7 +80,7 @@ def _successive_reads(plot: GroupPlot) -> Iterator[tuple[int, int, int]]:
 
 
 def begin_beyond(plot: GroupPlot) -> bool:
-    """A position that nobody has committed, at the beginning of an assignment."""
+    """A position that no member has committed, at the beginning of an assignment."""
     first = next(iter(plot.of(What.ASSIGNED)))
     owner = plot.events[first]
     partition = next((each for each in owner.partitions or [] if len(plot.log[each]) > 1), None)
@@ -158,7 +158,7 @@ def give_to_two(plot: GroupPlot) -> bool:
 
 
 def go_back_a_generation(plot: GroupPlot) -> bool:
-    """To one that nobody else was in."""
+    """To one without any other member."""
     seen: set[str] = set()
     later = []
     for index in plot.of(What.ASSIGNED):
@@ -173,7 +173,7 @@ def go_back_a_generation(plot: GroupPlot) -> bool:
 
 
 def accept_from_the_past(plot: GroupPlot) -> bool:
-    """A commit that was rightly refused; of an offset that says nothing, so that nobody begins there."""
+    """A commit that was rightly refused; of an offset that says nothing, so that no member begins there."""
     refused = [index for index in plot.of(What.NOT_COMMITTED) if plot.events[index].error == "ILLEGAL_GENERATION"]
     index = plot.some(refused)
     if index is None:

@@ -26,7 +26,7 @@ def etcd_quorum_loss(stage: Stage, seconds: float) -> None:
 
 
 def leader_dies_without_quorum(stage: Stage, seconds: float) -> None:
-    """Nobody can be elected in its place until etcd is whole again."""
+    """No other can be elected until etcd is available again."""
     members = sorted(stage.chance.sample(ETCD, 2))
     victim = stage.leader()
     with stage.injected(f"kill -9 {', '.join(members)}, then {victim}"):
@@ -41,7 +41,7 @@ def leader_dies_without_quorum(stage: Stage, seconds: float) -> None:
 
 
 def delete_topic_while_leader_is_cut(stage: Stage) -> None:
-    """Deleted and made again under the same name, while one of its leaders can't be told of it."""
+    """Deleted and recreated under the same name, while one of its leaders can't be reached."""
     topic = f"{stage.topic}-deleted-{len(stage.injections)}"
     create_topic(stage.cluster.layout, topic, stage.partitions, {})
     stage.wait_until(lambda: in_sync(stage.cluster.layout, topic, stage.partitions), _NO_TOPIC_SECONDS_MAX)

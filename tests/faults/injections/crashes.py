@@ -1,4 +1,4 @@
-"""Processes that die, and processes that are told to stop."""
+"""Processes that die, and processes that get SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.faults.stage import Stage
 DOWN_SECONDS = 4.0
 """For so long a machine stays dead; less than a lease."""
 STOP_SECONDS_MAX = 30.0
-"""A service that was told to stop may take so long."""
+"""How long a service may take to stop after SIGTERM."""
 
 _PROCESSOR_MODULE = b"services.gateway.processor"
 _CONTROL_MODULE = b"services.logstore.control"
@@ -124,7 +124,7 @@ def stop_leader(stage: Stage) -> None:
 
 
 def roll(stage: Stage, services: tuple[str, ...]) -> None:
-    """One after another is told to stop, and started again; the next one's turn is when the cluster has settled."""
+    """Stop and start one after another; the next one's turn is when the cluster has settled."""
     for service in services:
         with stage.injected(f"SIGTERM {service}"):
             stage.cluster.terminate(service, STOP_SECONDS_MAX)

@@ -15,7 +15,7 @@ _THIN_KILOBITS_PER_SECOND = 512
 
 
 def isolate(stage: Stage, whom: Choice) -> None:
-    """It hears nobody, and nobody hears it."""
+    """It receives from none, and none receives from it."""
     victims = whom(stage)
     with stage.injected(f"cut {', '.join(victims)} off everybody", cut_off=victims):
         for victim in victims:
@@ -24,7 +24,7 @@ def isolate(stage: Stage, whom: Choice) -> None:
 
 
 def mute(stage: Stage, whom: Choice) -> None:
-    """It hears everybody, and nobody hears it."""
+    """It receives from all, and none receives from it."""
     (victim,) = whom(stage)
     with stage.injected(f"cut what {victim} sends", cut_off=[victim]):
         for peer in _peers(victim, MACHINES):
@@ -33,7 +33,7 @@ def mute(stage: Stage, whom: Choice) -> None:
 
 
 def deafen(stage: Stage, whom: Choice) -> None:
-    """It hears nobody, and everybody hears it."""
+    """It receives from none, and all receive from it."""
     (victim,) = whom(stage)
     with stage.injected(f"cut what is sent to {victim}", cut_off=[victim]):
         for peer in _peers(victim, MACHINES):
@@ -60,7 +60,7 @@ def deaf_follower(stage: Stage) -> None:
 
 
 def leader_from_followers(stage: Stage) -> None:
-    """The leader keeps its lease and its clients: it alone can say that nobody follows."""
+    """The leader keeps its lease and its clients: only it can report that it has no followers."""
     leader = stage.leader()
     with stage.injected(f"cut {leader} from the other logstores"):
         stage.network.cut_both(leader, stage.others(leader))

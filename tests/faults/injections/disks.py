@@ -40,7 +40,7 @@ def full_disk(stage: Stage) -> None:
 
 
 def full_disk_that_empties(stage: Stage) -> None:
-    """There is room again, and nobody starts anything anew."""
+    """There is free space again, without a restart of anything."""
     assert stage.cluster.small_disk is not None, "a cell that fills it says so"
     filler = stage.cluster.small_disk / "filler"
     with stage.injected("the disk of one directory of logstore-0 is full for a while"):
@@ -88,7 +88,7 @@ def power_cut(stage: Stage, whom: Choice, killed_too: Choice = nobody) -> None:
     with stage.injected(f"power cut of {victim}, kill -9 of {', '.join(victims)}"):
         stage.cluster.kill(*victims)
         for directory in stage.cluster.layout.log_directories(victim):
-            # A machine that was started anew has another one.
+            # A restarted machine has another one.
             (directory / KERNEL_BOOT_ID).write_text("of the life before")
         for path, flushed in _logs(stage, victim):
             if not flushed:

@@ -69,7 +69,7 @@ class Client(Process):
         raise AssertionError("every client has something to do")
 
     def connection_lost(self) -> None:
-        """It is gone, and every request that was under way has been told."""
+        """It is gone, and every request in progress has been notified."""
 
     # --- the connection ----------------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Client(Process):
             self.on_closed(reason)
 
     def meanwhile(self, delay_us: int, label: str, action: Callable[[], None]) -> None:
-        """Plan something that makes sense on this connection only: after another one `work` begins anew."""
+        """Plan something that makes sense on this connection only: after another one `work` starts over."""
         end = self._end
         self.after(delay_us, label, lambda: action() if end is not None and self._end is end else None)
 

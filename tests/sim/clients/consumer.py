@@ -96,7 +96,7 @@ class Consumer(Client):
     # --- where to begin ----------------------------------------------------------------------------------------------
 
     def read(self) -> None:
-        """Go on reading, where nobody knows where from the log's begin; it goes on by itself then."""
+        """Go on reading, if the position is unknown from the log's start; it continues automatically then."""
         unknown = [key for key in self.wanted if key not in self.positions]
         if not unknown:
             self._fetch()
@@ -202,7 +202,7 @@ class Consumer(Client):
             topic_name = topic.topic or self.topic_names[topic.topic_id]
             for partition in topic.partitions:
                 if (topic_name, partition.partition_index) not in self.positions:
-                    continue  # The answer before this one has told that it begins anew.
+                    continue  # the previous answer made it start over
                 if partition.error_code:
                     has_failed = True
                     self._failed(topic_name, partition)

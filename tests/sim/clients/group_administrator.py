@@ -1,5 +1,5 @@
 """An administrator of groups: commits, reads and deletes offsets of a group without members, deletes that group, and
-looks at the groups that have members. One request at a time; nobody has to repeat it.
+looks at the groups that have members. One request at a time; it need not be repeated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A member of a group of the classic protocol, as clients have it: it joins, is given its share or gives all theirs,
 reads on from what is committed, commits what it has read, and is heard of all the while.
 
-Whatever it is told it holds against what is in the log (`tests.sim.groups.history`). What becomes of errors is Kafka's:
+Every answer is compared with what is in the log (`tests.sim.groups.history`). What becomes of errors is Kafka's:
 REBALANCE_IN_PROGRESS and ILLEGAL_GENERATION, join again; UNKNOWN_MEMBER_ID, join as somebody new; FENCED_INSTANCE_ID is
 the end. Of others it asks again.
 """
@@ -154,7 +154,7 @@ class GroupMember(Consumer):
     # --- join and sync ------------------------------------------------------------------------------------------------
 
     def _join_again(self, delay_us: int = 0) -> None:
-        """Nothing is its own any more until it is told anew."""
+        """It owns nothing until its next assignment."""
         if self._is_joining or self._is_ending:
             return
         self._is_joining = True
@@ -223,7 +223,7 @@ class GroupMember(Consumer):
 
         def answered(response: SyncGroupResponse | None) -> None:
             if response is None:
-                # Some ask again what they may have been told, others join again.
+                # Some repeat a request that may have been answered, others join again.
                 if self.scheduler.random.random() < SYNC_AGAIN_SHARE:
                     self._sync_again = _turned(request)
                 return

@@ -2,8 +2,8 @@
 logstores taken out of service and back.
 
 One request at a time, over real bytes, through whatever gateway; drains are asked of the controller itself, as the
-operators' API does, and nobody waits for the answer. Whatever becomes of a request, nobody has to repeat
-it, but for the making of a topic that was deleted: others work with it.
+operators' API does, and the answer is not waited for. A request need not be repeated whatever its result, except for
+the creation of a topic that was deleted: others use it.
 """
 
 from __future__ import annotations

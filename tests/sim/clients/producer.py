@@ -264,7 +264,8 @@ class Producer(Client):
         """Out of order with nothing open before it: the leader has forgotten what it needs to know this batch by.
 
         A restart may do that, as Kafka's snapshots keep one batch of a producer; or the loss of what came before, which
-        is found out when everything is read. Either way nobody can tell any more, and a new producer id begins anew.
+        is found out when everything is read. Either way it can't be determined any more, and a new producer id starts
+        over.
         """
         waiting = self._open.get((batch.topic, batch.partition), [])
         if waiting and waiting[0] is batch:

@@ -186,7 +186,7 @@ def bit_flip(faults: Faults) -> None:
 
 def _is_told(data: bytes, position: int, bit: int) -> bool:
     """Whether a start can see that this bit has flipped. No checksum covers a batch's base offset and leader epoch
-    (Kafka's format): one that is too large is told by the batch that follows, any other may look as good.
+    (Kafka's format): one that is too large is found by the batch that follows, any other may look as good.
     """
     rotten = None
     with suppress(MalformedFrame):  # What is behind garbage is dropped as a whole.

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, by family. A kind that hits nobody in a whole campaign is no fault at all."""
+"""Everything that can go wrong, by family. A kind that hits nothing in a whole campaign is not a fault."""
 
 from __future__ import annotations
 

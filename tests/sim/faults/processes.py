@@ -1,4 +1,4 @@
-"""What goes wrong with processes: they die, they are told to stop, they stand still, they are slow."""
+"""Faults of processes: they die, get SIGTERM, are paused, are slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.faults.swarm import Faults
 
 RESTART_US_MAX = 4 * SECOND
-# The lease is 6 s; nobody who is paused for less has lost it for certain.
+# The lease is 6 s; a process paused for less has not certainly lost it.
 PAUSES_US = (50 * MS, 2_500 * MS)
 PAUSES_PAST_LEASE_US = (6 * SECOND, 12 * SECOND)
 
@@ -239,7 +239,7 @@ def heal(cluster: Cluster) -> None:
 
 
 def start(process: Process) -> None:
-    """Whoever restarts a process that takes too long to stop kills it first."""
+    """A process that takes too long to stop is killed before its restart."""
     if isinstance(process, LogstoreNode) and process.is_stopping:
         process.kill()
     if not process.alive:

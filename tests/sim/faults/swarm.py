@@ -1,7 +1,7 @@
 """Who makes things go wrong: each seed has a mixture of kinds (a swarm) and a pace of its own.
 
-A fault counts when it has really hit something: a cut that nothing wanted to pass, or a full disk that nobody wrote to,
-is none.
+A fault counts when it has really hit something: a cut that nothing wanted to pass, or a full disk that was not written
+to, is none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAMILIES = (links, disks, clocks, etcd, processes, clients)
 
 
 class Faults:
-    """Begins one fault after the other until told to stop; every one of them ends by itself, or with `heal`."""
+    """Begins one fault after the other until stopped; every one of them ends automatically, or with `heal`."""
 
     def __init__(self, cluster: Cluster, kinds: list[Fault], interval_us: int) -> None:
         """One fault about every `interval_us`."""

@@ -1,1 +1,1 @@
-"""Consumer groups: who is in them, what their members are told, and what must be true of that (I13)."""
+"""Consumer groups: their members, the answers that members get, and what must be true of them (I13)."""

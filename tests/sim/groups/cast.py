@@ -1,4 +1,4 @@
-"""All groups of a run: their members, who administers them, and how what they are told is held against the log."""
+"""All groups of a run: their members, their administrators, and the comparison of answers with the log."""
 
 from __future__ import annotations
 

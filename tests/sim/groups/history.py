@@ -1,8 +1,8 @@
-"""I13: what members of groups are told, held against what is committed in `__consumer_offsets`.
+"""I13: the answers that members of groups get, compared with what is committed in `__consumer_offsets`.
 
-Nobody is told anything that is not in the log, and nothing that was there when he asked is kept from him. Where a
-deposed leader does not know yet that it is one it may tell what was true at its time, as in Kafka: then only what its
-own watermark had reached is asked for.
+No answer contains anything that is not in the log, or lacks what was there at the time of the request. A deposed leader
+that does not know it yet may return what was true in its time, as in Kafka: then only what its own watermark had
+reached is required.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class GroupHistory:
         self._asked_to_go |= {(group_id, topic): None for topic in topics}
 
     def offset_deleted(self, group_id: str, partition: TopicPartition, asked: Moment) -> None:
-        """Told as done: since it was asked for there was a time without it."""
+        """Answered as done: since the request there was a time without it."""
         log = self.log_of(group_id)
         if None not in log.commits_since(group_id, partition, self._floor(log, asked)):
             raise InvariantViolation(f"I13: {group_id}'s offset of {partition} is deleted, and in the log still")
@@ -182,7 +182,7 @@ class GroupHistory:
         self._check_generation(group_id, generation_id, asked)
 
     def expelled(self, group_id: str, member_id: str, heard: Moment, asked: Moment, patience_ms: int) -> None:
-        """A member is told that nobody knows it, which was heard of last as one of the group at `heard`."""
+        """A member, which was last heard of as one of the group at `heard`, gets the answer that it is unknown."""
         now = self.moment(group_id)
         has_zombies = any(each.standing.zombie_end is not None for each in (asked, now))
         if has_zombies or asked.standing.epoch != now.standing.epoch or heard.cuts != now.cuts:

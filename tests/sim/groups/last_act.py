@@ -1,5 +1,6 @@
-"""What groups owe when everybody is alive and nothing is cut: one generation with all members that live, an owner for
-every partition, everything read and committed; then nothing happens any more, and nobody is left when they go.
+"""Obligations of groups when all processes are alive and nothing is cut: one generation with all live members, an owner
+for every partition, everything read and committed; then nothing happens any more, and no member is left when they
+leave.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class LastActOfGroups:
         return ""
 
     def _check_that_nothing_happens(self) -> None:
-        """A session long: whoever is heard of stays, and nobody has a reason to rebalance."""
+        """For a session: every member that is heard of stays, and there is no reason to rebalance."""
         before = self._generations()
         self._cluster.run_for(max(shape.session_ms for shape in self._groups.shapes) * MS + SECOND)
         if before != self._generations() or self._what_is_amiss():

@@ -1,7 +1,7 @@
-"""What is committed in one partition of `__consumer_offsets`: read anew by somebody who is no coordinator.
+"""What is committed in one partition of `__consumer_offsets`, read independently of any coordinator.
 
-Every record is looked at once, when a watermark has passed it. That alone is what a group's members may be told, and
-what it says must hold by itself: an owner for each partition of a generation, generations that grow, offsets that only
+Every record is looked at once, when a watermark has passed it. Answers to a group's members may contain only that, and
+it must be consistent in itself: an owner for each partition of a generation, generations that grow, offsets that only
 members of their generation have committed.
 """
 
@@ -145,7 +145,7 @@ class OffsetsLog:
         """A member commits in its own generation, or somebody from outside while there are no members."""
         is_member = commit.generation_id == generation.number and commit.member_id in generation.assignments
         is_outside = commit.generation_id < 0 and not generation.assignments
-        # Records were lost that may be: the coordinator knew of a generation that nobody else does.
+        # Records were lost that may be: the coordinator knew of a generation that is known nowhere else.
         if not is_member and not is_outside and not self.cuts:
             self._fail(at, f"{key} is committed by {commit} in {generation}")
 
@@ -172,7 +172,8 @@ class OffsetsLog:
     def _fail(self, at: int, what: str) -> NoReturn:
         raise InvariantViolation(f"I13: {self._name} at {at}: {what}")
 
-    # --- what may be told ---------------------------------------------------------------------------------------------
+    # --- permitted answers
+    # ---------------------------------------------------------------------------------------------
 
     def is_lost(self, group_id: str, partition: TopicPartition, commit_id: str) -> bool:
         return (group_id, *partition, commit_id) in self._lost

@@ -53,7 +53,7 @@ class GroupShape:
 
     @property
     def patience_ms(self) -> int:
-        """For so long nobody is expelled of whom nothing is heard."""
+        """How long a silent member is not expelled."""
         return min(self.session_ms, self.rebalance_ms)
 
 

@@ -93,7 +93,7 @@ def a_drained_logstore_leads_on() -> None:
 
 @DRAINS.breaks(RULE, OUT_OF_SYNC)
 def a_drained_logstore_is_elected_like_any_other() -> None:
-    """Who leads still gives it up, to whoever comes first."""
+    """A drained leader still gives up its leadership, but to the first candidate."""
 
     def with_any_leader(
         partition: PartitionRecord, live: Liveness, rules: TopicRules, *, unclean: bool

@@ -81,7 +81,7 @@ def any_epoch_of_a_fetch_session_will_do() -> None:
 
 @GATEWAY.breaks("7", [Fault.RESET, Fault.CRASH_WRITTEN, Fault.KILL_LOGSTORE, Fault.CUT_ONE_WAY])
 def a_lost_stream_means_not_written() -> None:
-    """What was sent on a stream that is lost is told to be refused, which it may not be."""
+    """What was sent on a stream that is lost is answered as refused, which it may not be."""
     original = AppendRouter._fail
 
     def fail(self: AppendRouter, append: PendingAppend, error: ErrorCode) -> Any:

@@ -1,4 +1,4 @@
-"""Groups: rule 32 and I13, what is told, who may commit, who lives, and what a new coordinator knows."""
+"""Groups: rule 32 and I13, answers, who may commit, who lives, and what a new coordinator knows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COORDINATORS = [
 ]
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- answers ----------------------------------------------------------------------------------------------------
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
@@ -76,8 +76,8 @@ def sync_answers_the_previous_assignment() -> None:
     "::test_only_members_of_the_generation_while_it_is_not_empty",
 )
 def an_old_generation_may_commit() -> None:
-    """A member that has not joined the next generation is out of the group before that begins: by its number alone
-    nobody is found out but a commit that was sent before its member joined again, and comes after.
+    """A member that has not joined the next generation is out of the group before that begins: by its number alone only
+    a commit is refused that was sent before its member joined again, and comes after.
     """
 
     def check(group: Group | None, request: Any, version: int) -> ErrorCode:
@@ -225,7 +225,7 @@ def tombstones_are_not_read() -> None:
 
 @GROUPS.breaks_for("8", "tests/unit/purgatory/test_group_waits.py::test_another_epoch_of_the_coordinator_ends_the_wait")
 def waits_outlive_their_coordinator() -> None:
-    """A pod goes by the steps of whoever coordinates, under whatever epoch. Gateways look at the epoch themselves."""
+    """A pod follows the steps of any coordinator, under whatever epoch. Gateways look at the epoch themselves."""
 
     def outcome(self: ParkedGroup) -> Outcome | None:
         state: GroupState | None = self.watch.state

@@ -1,4 +1,4 @@
-"""The order in which a connection's appends go, and what may be told of them: what the real producers rely on.
+"""The order in which a connection's appends go, and which results may be returned: what the real producers rely on.
 
 They are looked for in the profile in which leaders move and nothing else goes wrong, seed after seed from the first.
 """

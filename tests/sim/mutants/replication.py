@@ -18,7 +18,7 @@ from tests.sim.mutants.planting import FOLLOWERS, LEADERS, SMALL, Mutants, repla
 
 REPLICATION = Mutants("replication")
 
-# Leaders that have written what nobody else has, one after the other.
+# Leaders that have written what no other replica has, one after the other.
 DIVERGING = [Fault.SLOW_LINK, Fault.SLOW, Fault.CUT, Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES]
 # What a leader says under one epoch arrives under the next, which began as a replica was taken away from it (a move).
 LATE_ANSWERS = [Fault.JITTER, Fault.LOSS, Fault.SLOW_LINK]
@@ -26,7 +26,7 @@ LATE_ANSWERS = [Fault.JITTER, Fault.LOSS, Fault.SLOW_LINK]
 
 @REPLICATION.breaks("1", LEADERS)
 def truncates_to_its_own_watermark() -> None:
-    """Before KIP-101: whoever follows another leader first drops what it does not know to be committed."""
+    """Before KIP-101: a follower of another leader first drops what it does not know to be committed."""
     original = Following.follow
 
     def follow(self: Following, partition: Partition) -> None:

@@ -200,7 +200,7 @@ def clean_shutdown_marker_stays() -> None:
 
 @STORAGE.breaks("15", [Fault.BIT_FLIP, Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES])
 def a_log_that_is_cut_by_damage_says_nothing() -> None:
-    """Nor does one whose flush has failed: whoever has it stays in every ISR."""
+    """Nor does one whose flush has failed: its logstore stays in every ISR."""
     replace_in(LogDirectory, "_expect_losses", lambda self: None)
 
 

@@ -75,14 +75,14 @@ class Changed:
 
 
 class EtcdNode(Process):
-    """What it has answered survives everything that happens to it here. `changed` is called before anybody is told."""
+    """What it has answered survives everything that happens to it here. `changed` is called before any answer."""
 
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
         super().__init__("etcd", scheduler, network)
         self.changed: Callable[[EtcdModel], None] = lambda model: None
-        # Called with the name of whoever has sent a Txn, and the revision before.
+        # Called with the name of the Txn's sender, and the revision before.
         self.wrote: Callable[[str, Txn, int], None] = lambda writer, txn, revision: None
-        # What becomes of the next Txns that write, and who is told of it.
+        # The outcome of the next Txns that write, and who learns of it.
         self.fates: deque[tuple[Fate, Hit]] = deque()
         self.model = EtcdModel(self._fate_of)
         self.watch_lag_us: Callable[[], int] | None = None
@@ -116,7 +116,7 @@ class EtcdNode(Process):
         return fate
 
     def take(self, session: _Session, message: Request | Watch) -> None:
-        """Without a leader everything waits; whoever asked may have given up when there is one again."""
+        """Without a leader everything waits; the caller may have given up when there is one again."""
         if self.is_leaderless:
             self._hit_by_leader_loss()
             self._waiting.append((session, message))

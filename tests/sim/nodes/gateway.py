@@ -320,7 +320,7 @@ class _LogstoreStreams:
 
 
 class _LogstoreLink(Link):
-    """One of them, told to the core that opened it; it ends with that core's process."""
+    """One of them, reported to the core that opened it; it ends with that core's process."""
 
     def __init__(
         self,

@@ -221,7 +221,7 @@ class LogstoreNode(Process):
         assert not self.alive, "nobody goes on from the midst of something"
 
     def _give_up(self, why: str) -> None:
-        """Its only log directory is offline: it ends, and whoever watches over services starts it again.
+        """Its only log directory is offline: it ends, and its supervisor restarts it.
 
         What a failed flush has marked clean need not be in the page cache any more by then.
         """
@@ -437,7 +437,7 @@ class LogstoreNode(Process):
 
 
 def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
-    """Without its topic id nobody can say whose records these are: they are set aside."""
+    """Without its topic id it is unknown whose records these are: they are set aside."""
     if opened.topic_id is None:
         directory.set_aside(opened.topic_partition)
     return opened.topic_id is not None

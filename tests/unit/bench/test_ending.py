@@ -1,4 +1,4 @@
-"""A bench that is told to end leaves no cluster behind."""
+"""A bench that is stopped leaves no cluster behind."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_a_cluster_keeps_its_port_and_can_only_grow(directory: ClusterDirectory)
     assert settle_layout(directory, None, 5).logstores == 5
     with pytest.raises(LayoutError, match="has 3 logstores"):
         settle_layout(directory, None, 2)
-    with pytest.raises(LayoutError, match="is on port 19092"):
+    with pytest.raises(LayoutError, match="uses port 19092"):
         settle_layout(directory, 9092, None)
 
 

@@ -86,7 +86,7 @@ def test_up_again_starts_only_what_died(fake: Fake) -> None:
     fake.cluster.kill(fake.cluster.service("gateway"))
     assert fake.start() == ["gateway"]
     assert len(fake.said) == 1
-    assert fake.said[0].startswith("gateway: had died")
+    assert fake.said[0].startswith("gateway: process ")
 
 
 def test_a_changed_configuration_restarts_its_service(fake: Fake) -> None:
@@ -103,7 +103,7 @@ def test_pid_files_from_before_a_reboot_harm_nobody(fake: Fake) -> None:
     assert own is not None
     processes.write_pid_file(fake.cluster.directory.pid_path("gateway"), replace(own, boot_id="before"))
     assert fake.start() == ALL
-    assert fake.said == ["gateway: its pid file is from before the machine's last start; starting it anew"]
+    assert fake.said == ["gateway: its pid file is from before the machine's last start; starting it again"]
 
 
 def test_a_port_in_use_is_named_with_its_holder_and_nothing_is_started(fake: Fake) -> None:
@@ -151,7 +151,7 @@ def test_only_one_command_at_a_time(fake: Fake) -> None:
 
 
 def test_an_unknown_service(fake: Fake) -> None:
-    with pytest.raises(ClusterError, match="no service zookeeper; there are etcd, controller"):
+    with pytest.raises(ClusterError, match="no service zookeeper; the services are etcd, controller"):
         fake.cluster.service("zookeeper")
 
 
@@ -162,5 +162,5 @@ def test_a_service_that_is_stopped_by_a_signal_counts_as_dead(fake: Fake) -> Non
     processes.signal_process(identity, signal.SIGTERM)
     while processes.is_alive(identity):
         pass
-    with pytest.raises(ClusterError, match="logstore does not run"):
+    with pytest.raises(ClusterError, match="logstore is not running"):
         fake.cluster.kill(fake.cluster.service("logstore"))

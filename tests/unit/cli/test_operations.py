@@ -42,7 +42,7 @@ class Client(OperationsClient):
 
 
 def test_a_watch_goes_on_at_the_next_controller_where_the_last_one_ended() -> None:
-    """It began again where it had been asked to, and told everything twice."""
+    """It started over where it had been asked to begin, and returned every event twice."""
     watch = Client("a:1,b:1").watch(1)
     assert [next(watch).revision for _ in range(4)] == [2, 3, 4, 5]
     with pytest.raises(OperationsError, match="can't be reached"):
@@ -74,9 +74,9 @@ class Asking(OperationsClient):
 
 
 def test_what_may_have_been_done_is_not_asked_of_another_controller() -> None:
-    """A topic that the lost controller had made was told as one that exists already."""
+    """A topic that the lost controller had made was reported as one that exists already."""
     client = Asking("recvmsg: Connection reset by peer")
-    with pytest.raises(OperationsError, match="look whether it is done"):
+    with pytest.raises(OperationsError, match="check whether the change was made"):
         client.ask(lambda stub: stub.CreateTopic, pb.CreateTopicRequest(topic="t"))
     assert client.controllers["b:1"].requests == []
     with pytest.raises(OperationsError, match="can't be reached"):

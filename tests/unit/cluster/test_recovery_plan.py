@@ -176,7 +176,7 @@ def test_ids_that_nobody_has_written_with_are_not_given_again_by_the_next_recove
         plan = plan_of(remembered, node(0, producer_id_max=9000, register=register), node(1), node(2))
         assert next_producer_id(plan) >= given_up_to, "an id is given twice"
         given_up_to = next_producer_id(plan) + 1_000_000
-        # The controller that gave them, as logstores were told of it.
+        # The controller that gave them, as logstores received it.
         register = Register(controller_epoch=controller_epoch(plan) + 1, revision=1)
     assert given_up_to < 2**53, "clients that count in doubles tell ids apart"
 
@@ -188,14 +188,14 @@ def test_a_topic_that_is_younger_than_the_back_up_is_there_again() -> None:
     (topic,) = plan.topics
     assert (topic.topic, topic.topic_id, topic.partitions) == ("b", B, 3)
     assert topic.configs == {"cleanup.policy": "compact"}
-    assert plan.losses == ["b, partitions 1: it has no log on any disk that was inspected, and begins anew, empty"]
+    assert plan.losses == ["b, partitions 1: it has no log on any disk that was inspected, and starts empty"]
 
 
 def test_a_topic_that_was_deleted_since_is_left_out() -> None:
     plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *three())
     assert plan.topics == []
     assert KEYS.topic("a") not in plan.writes
-    assert any("a is in the back-up and on no disk" in note for note in plan.notes)
+    assert any("a is in the backup and on no disk" in note for note in plan.notes)
 
 
 def test_a_topic_that_was_made_anew_since_is_the_new_one() -> None:
@@ -272,21 +272,21 @@ def test_what_only_an_absent_logstore_has_waits_for_it() -> None:
 
 def test_a_log_that_ends_before_its_own_high_watermark_is_told_of() -> None:
     plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *three(log("a", A, 0, 10, 5, high_watermark=12)))
-    assert ["ends before the last high watermark" in each for each in plan.losses] == [True]
+    assert ["ends before the last recorded high watermark" in each for each in plan.losses] == [True]
 
 
 def test_a_log_of_an_earlier_epoch_counts_for_nothing_however_long_it_is() -> None:
     nodes = [node(0, log("a", A, 0, 150, 6, high_watermark=150)), node(1, log("a", A, 0, 100, 7)), node(2)]
     plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *nodes)
     assert plan.partitions["a"][0].in_sync_replicas == (1,)
-    assert ["ends before the last high watermark" in each for each in plan.losses] == [True]
+    assert ["ends before the last recorded high watermark" in each for each in plan.losses] == [True]
 
 
 def test_a_topic_that_a_later_register_knows_was_not_deleted() -> None:
     register = Register(41, 600, [known("a", A, 1)], {}, [0, 1, 2])
     plan = plan_of(backed_up((topic_a(), [partition(0)])), node(0), node(1, register=register), node(2))
     assert [topic.topic for topic in plan.topics] == ["a"]
-    assert ["begins anew, empty" in each for each in plan.losses] == [True]
+    assert ["starts empty" in each for each in plan.losses] == [True]
 
 
 def test_a_topic_that_an_earlier_register_knows_was_deleted_before_the_back_up() -> None:
@@ -344,7 +344,7 @@ def test_preferred_leaders_are_spread_where_logs_are_the_same() -> None:
 def test_nothing_is_deleted_of_a_topic_whose_configs_nobody_knows() -> None:
     plan = plan_of(Remembered(), node(0, log("a", A, 0, 10, 1)))
     assert plan.topics[0].configs == {"retention.ms": "-1", "retention.bytes": "-1"}
-    assert any("a: its configs are not known" in note for note in plan.notes)
+    assert any("a: its configs are unknown" in note for note in plan.notes)
 
 
 def test_groups_are_kept_by_compaction_though_nobody_knows_it() -> None:
@@ -390,7 +390,7 @@ def test_directories_of_two_clusters_are_a_conflict() -> None:
 
 def test_a_back_up_of_another_cluster_is_a_conflict() -> None:
     plan = plan_of(backed_up(), *[replace(each, cluster_id="cluster-b") for each in three()])
-    assert ["another cluster's" in each for each in plan.conflicts] == [True]
+    assert ["the clusters differ" in each for each in plan.conflicts] == [True]
 
 
 def test_a_logstore_given_twice_is_a_conflict() -> None:

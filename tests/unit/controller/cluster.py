@@ -88,7 +88,7 @@ class FakeLogstore:
         self.without_disk: set[tuple[bytes, int]] = set()
         # Lie in a log directory that is full.
         self.without_room: set[tuple[bytes, int]] = set()
-        # Of which it knows a later leader epoch than it is told.
+        # Of which it knows a later leader epoch than the command has.
         self.ahead: set[tuple[bytes, int]] = set()
 
     def answer(self, request: ControlRequest) -> ControlResponse:
@@ -373,7 +373,7 @@ class Cluster:
         return moved
 
     def advance(self, ms: int, *, step_ms: int = 100) -> None:
-        """Time passes; whoever is alive renews its lease; everything under way arrives."""
+        """Time passes; every live process renews its lease; everything in transit arrives."""
         until_ms = self.now_ms + ms
         while self.now_ms < until_ms:
             self.now_ms = min(until_ms, self.now_ms + step_ms)

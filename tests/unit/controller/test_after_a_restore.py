@@ -59,7 +59,7 @@ def test_nobody_leads_before_the_longest_log_is_there() -> None:
 
 
 def test_not_even_where_it_may_have_lost_records_since() -> None:
-    """The machine was started anew between: what the inspection found on its disk is what counts."""
+    """The machine was restarted in between: what the inspection found on its disk is what counts."""
     cluster, controller = restored({1: (4, 100), 3: (6, 90)})
     cluster.logstore(1)
     cluster.logstore(3, may_lack_records=True)
@@ -77,7 +77,7 @@ def test_every_epoch_that_is_given_is_later_than_any_that_a_log_knows() -> None:
 
 
 def test_a_broker_epoch_that_comes_again_is_a_restart_all_the_same() -> None:
-    """Revisions begin anew: the registration after the restore may have the number of one of before."""
+    """Revisions start over: the registration after the restore may have the number of one of before."""
     cluster, controller = restored({1: (5, 100), 2: (5, 100)})
     logstore = cluster.logstore(1)
     cluster.settle()

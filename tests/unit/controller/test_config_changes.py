@@ -173,7 +173,7 @@ def test_only_lists_can_be_appended_to(operation: int, name: str) -> None:
         (
             alter("", to_set("principal.builder.class", "x"), resource_type=BROKER),
             ErrorCode.INVALID_CONFIG,
-            "principal.builder.class: there is no JVM, hence no class to load",
+            "principal.builder.class: there is no JVM, so no class can be loaded",
         ),
     ],
 )

@@ -129,7 +129,7 @@ def test_a_request_whose_time_is_over_before_its_turn_is_not_carried_out() -> No
     assert error_codes(controller, first) == error_codes(controller, second) == [ErrorCode.REQUEST_TIMED_OUT]
     cluster.fate = lambda txn: Fate.ANSWERED
     cluster.advance(1000)
-    # The first had been begun, and nobody can say that it was not done.
+    # The first had been begun, and it is unknown whether it was done.
     assert sorted(controller.core.image.topics) == ["first"]
 
 

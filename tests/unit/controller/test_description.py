@@ -48,9 +48,9 @@ def test_an_empty_cluster_names_what_to_start() -> None:
     controller = cluster.controller()
     cluster.settle()
     assert describe_problems(controller.core) == [
-        "no logstore has ever registered: start one",
-        "no gateway has ever registered: start one",
-        "no purgatory has ever registered: start one",
+        "no logstore has registered yet: start one",
+        "no gateway has registered yet: start one",
+        "no purgatory has registered yet: start one",
     ]
 
 
@@ -121,7 +121,7 @@ def test_a_log_directory_that_is_full_is_named_until_there_is_room() -> None:
         assert told == (
             [
                 "logstore 2: log directory /data/b is full: write /data/b/events-0/0.log: ENOSPC; "
-                "appends are refused and reads go on until there is room, no restart is needed"
+                "appends are refused and reads continue until space is free; no restart is needed"
             ]
             if record is reported
             else []
@@ -134,8 +134,8 @@ def test_a_gateway_that_registers_but_does_not_follow_is_named() -> None:
         del controller.subscribers[subscriber_id]
         controller.do(controller.core.on_unsubscribed(subscriber_id, cluster.now_ms))
     assert describe_problems(controller.core) == [
-        "gateway gateway-0 does not follow the controller's metadata",
-        "purgatory purgatory-0 does not follow the controller's metadata",
+        "gateway gateway-0 has no metadata subscription at the controller",
+        "purgatory purgatory-0 has no metadata subscription at the controller",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Logstores taken out of service: refused where something would break, carried on by whoever is the controller."""
+"""Logstores taken out of service: refused where something would break, continued by any active controller."""
 
 from __future__ import annotations
 

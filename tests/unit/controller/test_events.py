@@ -1,4 +1,4 @@
-"""What operators are told of: every change once, typed, in order, and no more of it than is kept."""
+"""Events for operators: every change once, typed, in order, and no more of them than are kept."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_what_is_not_kept_is_not_promised() -> None:
 
 
 def test_what_a_watcher_is_told_to_know_ends_before_a_revision_that_is_told_in_part() -> None:
-    """Who comes back with that revision is told the rest of it."""
+    """A watcher that comes back with that revision gets the rest of it."""
     cluster, controller = with_logstores(3)
     for topic in ("first", "second"):
         controller.request(create(NewTopic(topic, 8, 3)))

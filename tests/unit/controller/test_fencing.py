@@ -247,7 +247,7 @@ def test_a_refused_write_is_tried_again_and_named_meanwhile() -> None:
 
 
 def test_a_logstore_that_takes_no_commands_yet_is_told_everything_again_and_ever_later() -> None:
-    """It may take seconds until etcd has told it of the registration that it has."""
+    """It may take seconds until it learns of its registration from etcd."""
     cluster = Cluster()
     controller = cluster.controller()
     logstore = cluster.logstore(1)

@@ -90,5 +90,5 @@ def test_a_leader_that_does_not_know_yet_is_named_and_the_lag_is_not_made_up() -
     (offset,) = response.offsets
     assert (offset.log_end_offset, offset.lag) == (-1, -1)
     assert list(response.unanswered) == [
-        "logstore 1 does not say how far events-0 can be read: it is not known yet",
+        "logstore 1 has no end offset of events-0: it is not known yet",
     ]

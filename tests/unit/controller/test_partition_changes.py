@@ -342,6 +342,6 @@ def test_a_move_that_only_targets_can_lead_is_not_taken_back() -> None:
     record = partition(4, replicas=(4, 5, 1, 2), adding=(4, 5), removing=(1, 2))
     assert reassignment_cancelled(record, EVERYBODY, RULES) is None
     assert reassigned(record, (6, 1), EVERYBODY, RULES) is None
-    # In sync, and gone: nobody would lead.
+    # In sync, and gone: there would be no leader.
     with_1 = partition(4, 1, replicas=(4, 5, 1, 2), adding=(4, 5), removing=(1, 2))
     assert reassignment_cancelled(with_1, live(2, 4, 5), RULES) is None

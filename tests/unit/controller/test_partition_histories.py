@@ -80,7 +80,7 @@ class World:
             case ("looked through", int(node_id)):
                 self.suspect.discard(node_id)
             case ("minimum", int(minimum)):
-                # As the controller does it: nobody is eligible while it changes.
+                # As the controller does it: no replica is eligible while it changes.
                 self.become(without_eligible(self.partition))
                 self.rules = replace(self.rules, min_insync_replicas=minimum)
             case ("isr", set(asked)):
@@ -104,7 +104,7 @@ class World:
         return self.partition.leader != NO_LEADER
 
     def alter(self, asked: set[int]) -> None:
-        """The leader asks, as it may: whoever it takes in has all of its log."""
+        """The leader asks, as it may: a replica that it adds has all of its log."""
         record = self.partition
         if not self.leads() or record.leader_recovering:
             return

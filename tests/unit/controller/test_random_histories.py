@@ -63,7 +63,7 @@ class History:
         # By topic id, partition and leader epoch: who led.
         self.leaders: dict[tuple[bytes, int, int], int] = {}
         self.newest: dict[tuple[bytes, int], PartitionRecord] = {}
-        # By topic id, partition and leader epoch: the registration that was told to lead.
+        # By topic id, partition and leader epoch: the registration that got the command to lead.
         self.told: dict[tuple[bytes, int, int], tuple[int, int]] = {}
         self.controller_epoch = 0
         self.alterations = 0
@@ -131,7 +131,7 @@ class History:
         self.check()
 
     def ask_for_isrs(self, controller: ControllerNode, node_id: int) -> None:
-        """A leader's word on some of its partitions, by what it was told; members are as it last saw them."""
+        """A leader's word on some of its partitions, by its last command; members are as it last saw them."""
         rng, logstores = self.rng, self.cluster.logstores
         changes = []
         for (topic_id, number), told in logstores[node_id].partitions.items():
@@ -144,7 +144,7 @@ class History:
         controller.request(AlterPartitionRequest(node_id, logstores[node_id].broker_epoch, changes))
 
     def alter(self, controller: ControllerNode, resource_type: int, name: str, key: str) -> None:
-        """Every change sets another value, so that it can be told which ones are there."""
+        """Every change sets another value, so that the present ones can be identified."""
         self.alterations += 1
         request = alter(name, to_set(key, str(2_000_000 + self.alterations)), resource_type=resource_type)
         request_id = controller.request(request)

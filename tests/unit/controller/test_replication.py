@@ -203,7 +203,7 @@ def test_while_logstores_have_not_heard_of_a_higher_minimum_nobody_becomes_eligi
 
 
 def test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum() -> None:
-    """It may go on alone under the minimum of before, and acknowledge what whoever is elected lacks."""
+    """It may go on alone under the minimum of before, and acknowledge what the elected leader lacks."""
     cluster = with_topic([1, 2])
     controller = cluster.controllers[0]
     leader = cluster.logstores[1]

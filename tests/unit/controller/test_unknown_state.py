@@ -173,7 +173,7 @@ def test_a_chunk_that_is_too_short_or_absent_is_unknown_as_well() -> None:
     assert image.partition(bytes(16), 700) is None
 
 
-# --- what members are told ---
+# --- what members receive ---
 
 
 def test_a_replica_whose_chunk_is_unreadable_is_no_stray_and_goes_on_when_it_is_mended(scene: Scene) -> None:
@@ -270,7 +270,7 @@ def test_configs_of_brokers_that_are_unreadable_stay_what_members_know(scene: Sc
 
 
 def test_a_logstore_that_may_lack_records_stays_under_suspicion_while_partitions_are_unknown(scene: Scene) -> None:
-    """The chunk may have it in an ISR, from which nobody has taken it out."""
+    """The chunk may have it in an ISR, from which it was not removed."""
     value = scene.corrupt(scene.chunk_key)
     scene.cluster.crash(2)
     scene.cluster.logstore(2, may_lack_records=True)

@@ -1,7 +1,7 @@
 """The manifests for kubectl: the chart as it renders by default, in a namespace of its own.
 
 `scripts/manifests` writes them, `scripts/manifests check` says which differ. A chart can't reach outside of its own
-directory: it has copies of the alerts and the dashboard, which are written and checked likewise.
+directory: it has copies of the alerts and the dashboard, which are written and checked too.
 """
 
 from __future__ import annotations

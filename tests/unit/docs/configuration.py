@@ -51,7 +51,7 @@ A file has Java's properties syntax and **may be a Kafka broker's own `server.pr
 service; only `etcd.endpoints` has to be added. Each service takes its own keys, and at its start logs a warning for
 every other key, with the reason:
 
-- `num.io.threads`: it belongs to the logstore;
+- `num.io.threads`: it is a key of the logstore;
 - `zookeeper.connect`: Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints.
 
 `listeners` and `advertised.listeners` of the form `NAME://host:port` belong to gateways; those that

@@ -1,4 +1,4 @@
-"""What the tables say is what readers are told: run `scripts/configuration` where this fails."""
+"""The page equals the tables: run `scripts/configuration` if this fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is declared is what readers are told: run `scripts/metrics` where this fails."""
+"""The page equals the declarations: run `scripts/metrics` if this fails."""
 
 from __future__ import annotations
 

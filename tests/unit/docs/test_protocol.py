@@ -1,4 +1,4 @@
-"""What the tables say is what readers are told: run `scripts/protocol` where this fails."""
+"""The page equals the tables: run `scripts/protocol` if this fails."""
 
 from __future__ import annotations
 

@@ -191,8 +191,8 @@ def test_what_can_not_be_described_is_refused_here() -> None:
         (invalid, invalid.message),
         (wrong, "Broker id must be an integer, but it is: x"),
         (wrong, "Unexpected broker id, expected one of 1, but received 7"),
-        (wrong, "Loggers have no levels of their own: log.level is a whole service's."),
-        (wrong, "Groups are not served."),
+        (wrong, "Single loggers have no level: log.level applies to a whole service."),
+        (wrong, "Configs of groups are not supported."),
         (wrong, "Unsupported resource type: 3"),
         (wrong, "Each resource must appear at most once."),
     ]
@@ -289,8 +289,8 @@ def test_what_is_wrong_by_itself_never_reaches_the_controller() -> None:
         (wrong, "Each resource must appear at most once."),
         (wrong, "Null value not supported for : a, c"),
         (wrong, "Error due to duplicate config keys"),
-        (wrong, "Loggers have no levels of their own: log.level is a whole service's."),
-        (wrong, "Client metrics are not served."),
+        (wrong, "Single loggers have no level: log.level applies to a whole service."),
+        (wrong, "Client metrics are not supported."),
         (wrong, "Unknown resource type 7"),
     ]
     assert not world.calls

@@ -332,7 +332,7 @@ def test_answers_that_are_not_taken_hold_memory_until_their_client_is_closed() -
     assert not world.logstore.reads
     world.pass_ms(world.processor.config.stalled_reader_ms * 2)
     assert never_reads.is_closed
-    assert "takes no answers" in world.logs[-1].event
+    assert "does not read responses" in world.logs[-1].event
     world.logstore.read_result(b"x")
     assert records(reader) == [b"x"]
 

@@ -204,7 +204,7 @@ def test_a_partition_that_is_asked_for_twice_is_not_moved() -> None:
     assert world.calls == []
 
 
-# --- what is told of replicas ----------------------------------------------------------------------------------------
+# --- answers about replicas ----------------------------------------------------------------------------------------
 
 
 def moving_topic() -> TopicMetadata:

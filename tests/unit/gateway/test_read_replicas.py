@@ -1,4 +1,4 @@
-"""Fetching from followers (KIP-392): where a client's partitions are read, and what it is told of that."""
+"""Fetching from followers (KIP-392): where a client's partitions are read, and the answers it gets."""
 
 from __future__ import annotations
 

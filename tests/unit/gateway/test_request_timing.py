@@ -44,7 +44,7 @@ Hops = dict[str, int]
 
 
 def hops_of(world: World, correlation_id: int) -> Hops:
-    """What a request is told to have spent where, in its line of the log of slow ones."""
+    """The time of a request in each hop, from its line in the log of slow requests."""
     world.turn()
     (line,) = [line for line in world.logs if line.fields.get("correlation_id") == correlation_id]
     assert line.event == "slow request"

@@ -76,7 +76,7 @@ def topic(
 
 @dataclass
 class Client:
-    """One connection, with what it has been told."""
+    """One connection, with what it has received."""
 
     world: World
     connection_id: int

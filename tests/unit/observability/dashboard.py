@@ -1,4 +1,5 @@
-"""The Grafana dashboard, declared: `scripts/dashboard` writes `deploy/observability/dashboard.json` of it.
+"""The declaration of the Grafana dashboard, from which `scripts/dashboard` writes
+`deploy/observability/dashboard.json`.
 
 `{$}` in an expression is the selector of the templated namespace and job; `[$]` the range that Grafana chooses.
 """
@@ -30,7 +31,7 @@ class Query:
 
 @dataclass(slots=True, frozen=True)
 class Panel:
-    """`unit` is Grafana's; `about` says what to make of it."""
+    """`unit` is Grafana's; `about` explains the panel."""
 
     title: str
     unit: str
@@ -61,18 +62,18 @@ _TOTAL = "kafka_network_requestmetrics_totaltimems"
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Health": (
         _panel(
-            "Partitions in trouble",
+            "Unhealthy partitions",
             "short",
-            "Anything above zero is somebody's data less safe, or not to be had. Who is it: the rows below.",
+            "Above zero, some data is less safe or unavailable. The rows below show where.",
             (f"sum({_CONTROLLER}offlinepartitionscount{{$}})", "offline"),
             ("sum(barnabas_controller_under_replicated_partitions{$})", "under-replicated"),
             (f"sum({_REPLICAS}underminisrpartitioncount{{$}})", "under min ISR"),
             (f"sum({_REPLICAS}offlinereplicacount{{$}})", "replicas offline"),
         ),
         _panel(
-            "Who is there",
+            "Nodes",
             "short",
-            "One controller is active. A logstore that is known and not registered is fenced.",
+            "One controller is active. A known logstore that is not registered is fenced.",
             (f"sum({_CONTROLLER}activecontrollercount{{$}})", "active controllers"),
             (f"sum({_CONTROLLER}activebrokercount{{$}})", "logstores"),
             (f"sum({_CONTROLLER}fencedbrokercount{{$}})", "fenced logstores"),
@@ -81,46 +82,46 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Records in and out",
             "Bps",
-            "Of clients; replication is in its own row.",
+            "Client traffic; replication is in its own row.",
             (f'sum(rate({_TOPICS}bytesinpersec_total{{$,topic=""}}[$]))', "in"),
             (f'sum(rate({_TOPICS}bytesoutpersec_total{{$,topic=""}}[$]))', "out"),
         ),
         _panel(
-            "Errors in answers",
+            "Errors in responses",
             "reqps",
-            "By Kafka's name. Some are part of a client's normal life: NOT_LEADER_OR_FOLLOWER after a failover.",
+            "By Kafka's name. Some are normal, such as NOT_LEADER_OR_FOLLOWER after a failover.",
             ('sum by (request, error) (rate(kafka_network_requestmetrics_errorspersec_total{$,error!="NONE"}[$]))',
              "{{request}} {{error}}"),
         ),
         _panel(
             "How late event loops are, p99",
             "ms",
-            "A process that has too much to do, or is not let run: stopped, throttled, swapping. It names itself here.",
+            "Identifies a process that is overloaded or not running: stopped, throttled, swapping.",
             (_p99("barnabas_loop_lateness_ms", "instance, process"), "{{instance}} {{process}}"),
         ),
         _panel(
             "Longest turn of event loops",
             "ms",
-            "How long whatever came had to wait at most, in the last one to two minutes. It does not grow "
-            "with the elements of a request; one of thousands of partitions that come or go is longer.",
+            "The maximum wait of new input in the last one to two minutes. It does not grow "
+            "with the elements of a request; creating or deleting thousands of partitions takes longer.",
             ("max by (instance, process) (barnabas_loop_longest_turn_ms{$})", "{{instance}} {{process}}"),
         ),
         _panel(
             "CPU",
             "percentunit",
-            "Of each process; 1 is a whole core, and the most that one process can use.",
+            "CPU usage of each process; 1 is a whole core, the maximum of one process.",
             ("sum by (instance, process) (rate(process_cpu_seconds_total{$}[$]))", "{{instance}} {{process}}"),
         ),
         _panel(
             "Memory",
             "bytes",
-            "Resident, by pod.",
+            "Resident memory, by pod.",
             ("sum by (instance) (process_resident_memory_bytes{$})", "{{instance}}"),
         ),
         _panel(
             "Processes lost or silent",
             "short",
-            "Processors that died, and answers to scrapes that a process did not give.",
+            "Processors that died, and scrapes that a process did not answer.",
             ("sum by (instance) (increase(barnabas_gateway_processor_deaths_total{$}[$]))", "{{instance}} died"),
             ("sum by (instance) (increase(barnabas_metrics_silent_processes_total{$}[$]))", "{{instance}} silent"),
         ),
@@ -129,13 +130,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Requests",
             "reqps",
-            "By API; a fetch of a follower is FetchFollower.",
+            "By API; a follower's fetch is FetchFollower.",
             ("sum by (request) (rate(kafka_network_requestmetrics_requestspersec_total{$}[$]))", "{{request}}"),
         ),
         _panel(
             "Total time, p99",
             "ms",
-            "From a request's last byte until the socket has its answer. Long polls wait on purpose: FetchConsumer.",
+            "From a request's last byte until its response is written. FetchConsumer includes the wait of long polls.",
             (_p99(_TOTAL, "request", 'request!~"FetchConsumer|FetchFollower|JoinGroup|SyncGroup"'), "{{request}}"),
         ),
         _panel(
@@ -147,31 +148,31 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Where a consumer's fetch spends its time, mean",
             "ms",
-            "purgatory: for new records, as the client has asked for.",
+            "purgatory: for new records, as the client has requested.",
             (_mean("barnabas_request_hop_ms", "hop", 'request="FetchConsumer"'), "{{hop}}"),
         ),
         _panel(
             "Answers of each logstore, p99",
             "ms",
-            "From when a gateway has sent an append or a query until the answer: which logstore is slow.",
+            "From a gateway's append or query until the answer: shows which logstore is slow.",
             (_p99("barnabas_gateway_logstore_answer_ms", "logstore"), "logstore {{logstore}}"),
         ),
         _panel(
             "Unanswered, by logstore",
             "short",
-            "Requests that a logstore has. What grows here and not there is where it queues.",
+            "Requests at a logstore. A logstore whose line grows alone is where requests queue.",
             ("sum by (logstore, kind) (barnabas_gateway_logstore_unanswered{$})", "logstore {{logstore}} {{kind}}"),
         ),
         _panel(
             "Waiting for credit, by logstore",
             "short",
-            "Backpressure: the logstore lets no more come. Clients of others are not held up.",
+            "Backpressure: the logstore grants no more credit. Clients of other logstores are not affected.",
             ("sum by (logstore, kind) (barnabas_gateway_logstore_waiting{$})", "logstore {{logstore}} {{kind}}"),
         ),
         _panel(
             "Queues and idle processors",
             "short",
-            "Requests not begun, answers behind others; and what part of its time a processor has nothing to do.",
+            "Requests not started, responses behind others, and the fraction of time in which a processor is idle.",
             ("sum(kafka_network_requestchannel_requestqueuesize{$})", "requests queued"),
             ("sum(kafka_network_requestchannel_responsequeuesize{$})", "answers queued"),
             ("min(kafka_network_socketserver_networkprocessoravgidlepercent{$})", "least idle processor"),
@@ -179,13 +180,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Connections",
             "short",
-            "Of clients, by listener.",
+            "Client connections, by listener.",
             ("sum by (listener) (kafka_server_socket_server_metrics_connection_count{$})", "{{listener}}"),
         ),
         _panel(
             "Connections opened and closed",
             "cps",
-            "Clients that come and go all the time cost more than those that stay.",
+            "Clients that reconnect often cost more than those that stay connected.",
             ("sum(rate(kafka_server_socket_server_metrics_connection_creation_total{$}[$]))", "opened"),
             ("sum(rate(kafka_server_socket_server_metrics_connection_close_total{$}[$]))", "closed"),
         ),
@@ -194,29 +195,29 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Time that a produce is at a logstore, mean",
             "ms",
-            "As the logstore itself sees it: in its queue, and worked on, the write included.",
+            "As the logstore measures it: in its queue, and in processing, including the write.",
             (_mean("barnabas_logstore_request_ms", "instance, part", 'request="Produce"'), "{{instance}} {{part}}"),
         ),
         _panel(
             "Disk, p99",
             "ms",
-            "By what is done; loop: in a turn of the data loop, where it holds up everything else.",
+            "By operation; loop: in a turn of the data loop, where it delays everything else.",
             (_p99("barnabas_logstore_io_time_ms", "instance, effect, by"), "{{instance}} {{effect}} ({{by}})"),
         ),
         _panel(
             "Flushes, p99",
             "ms",
-            "Of closed segments, or of every write where flush.messages says so.",
+            "Of closed segments, or of every write if flush.messages requires it.",
             (_p99("kafka_log_logflushstats_logflushrateandtimems", "instance"), "{{instance}}"),
         ),
         _panel(
-            "Effects that wait for IO workers",
+            "Disk operations that wait for IO workers",
             "short",
-            "More than num.io.threads for long: the disks don't keep up.",
+            "If it stays above num.io.threads, the disks can't keep up.",
             ("sum by (instance) (barnabas_logstore_io_queue_size{$})", "{{instance}}"),
         ),
         _panel(
-            "Idle part of handlers",
+            "Idle fraction of handlers",
             "percentunit",
             "Of the data loop, and of the IO workers.",
             ("min by (instance, handler) (kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent{$})",
@@ -225,19 +226,19 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Free on the disks",
             "bytes",
-            "Of each log directory. Retention does not look at it: a full disk takes no appends.",
+            "Of each log directory. Retention does not consider it: a full disk accepts no appends.",
             ("min by (instance, directory) (barnabas_log_directory_free_bytes{$})", "{{instance}} {{directory}}"),
         ),
         _panel(
             "Logs, by topic",
             "bytes",
-            "All replicas together; the first topics of each logstore, and __other__.",
+            "Sum of all replicas; the first topics of each logstore, and __other__.",
             ("sum by (topic) (barnabas_log_size_bytes{$})", "{{topic}}"),
         ),
         _panel(
             "Cleaner",
             "percent",
-            "The filthiest log; and logs that can't be cleaned any more.",
+            "The dirtiest log, and logs that can't be cleaned any more.",
             ("max by (instance) (kafka_log_logcleanermanager_max_dirty_percent{$})", "{{instance}} dirty"),
             ("sum by (instance) (kafka_log_logcleanermanager_uncleanable_partitions_count{$})",
              "{{instance}} uncleanable"),
@@ -247,13 +248,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Under-replicated, by leader",
             "short",
-            "Partitions that a logstore leads, with a replica that is not in sync.",
+            "Partitions led by a logstore with a replica that is not in sync.",
             (f"sum by (instance) ({_REPLICAS}underreplicatedpartitions{{$}})", "{{instance}}"),
         ),
         _panel(
-            "How far followers are behind",
+            "Follower lag",
             "short",
-            "In records, of the partition where a follower is the furthest: as leaders see it.",
+            "In records, in the partition with the maximum lag of a follower, as leaders see it.",
             ("max by (follower) (barnabas_replication_follower_lag_records{$})", "logstore {{follower}}"),
         ),
         _panel(
@@ -263,7 +264,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("sum by (instance) (barnabas_replication_uncommitted_records{$})", "{{instance}}"),
         ),
         _panel(
-            "ISRs that shrink and expand",
+            "ISR shrinks and expansions",
             "short",
             "Many of both: followers that are just too slow for replica.lag.time.max.ms.",
             (f"sum by (instance) (rate({_REPLICAS}isrshrinkspersec_total{{$}}[$]))", "{{instance}} shrink"),
@@ -273,7 +274,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Replication",
             "Bps",
-            "What followers take, and leaders give.",
+            "Bytes that followers fetch, and leaders send.",
             (f'sum by (instance) (rate({_TOPICS}replicationbytesinpersec_total{{$,topic=""}}[$]))', "{{instance}} in"),
             (f'sum by (instance) (rate({_TOPICS}replicationbytesoutpersec_total{{$,topic=""}}[$]))',
              "{{instance}} out"),
@@ -281,7 +282,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Leaders",
             "short",
-            "Partitions that each logstore leads: even, but for drains and failures.",
+            "Partitions led by each logstore: even, except for drains and failures.",
             (f"sum by (instance) ({_REPLICAS}leadercount{{$}})", "{{instance}}"),
         ),
     ),
@@ -303,13 +304,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Wake-ups",
             "ops",
-            "States of partitions and groups that somebody waited for.",
+            "States of partitions and groups that an entry waited for.",
             ("sum by (instance) (rate(barnabas_purgatory_wake_ups_total{$}[$]))", "{{instance}}"),
         ),
         _panel(
             "How late timers are, p99",
             "ms",
-            "Against the deadline that was the next.",
+            "Compared with the next deadline.",
             (_p99("barnabas_purgatory_timer_lateness_ms", "instance"), "{{instance}}"),
         ),
     ),
@@ -317,7 +318,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Requests to the controller, p99",
             "ms",
-            "Until what they have changed is known to everybody who has to know.",
+            "Until all affected services have applied the change.",
             (_p99("barnabas_controller_request_time_ms", "request"), "{{request}}"),
         ),
         _panel(
@@ -327,15 +328,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (_p99("barnabas_controller_control_time_ms", "logstore"), "logstore {{logstore}}"),
         ),
         _panel(
-            "Commands that are not answered",
+            "Unanswered commands",
             "short",
-            "By logstore; each answer is waited for 30 s.",
+            "By logstore; each command times out after 30 s.",
             ("sum by (logstore) (barnabas_controller_control_unanswered{$})", "logstore {{logstore}}"),
         ),
         _panel(
             "Elections",
             "short",
-            "Leaders of partitions, those that were not in sync among them, and controllers.",
+            "Elections of partition leaders, including unclean ones, and of controllers.",
             ("sum(rate(kafka_controller_controllerstats_leaderelectionrateandtimems_total{$}[$]))", "leaders"),
             ("sum(rate(kafka_controller_controllerstats_uncleanleaderelectionspersec_total{$}[$]))", "unclean"),
             ("sum(rate(barnabas_controller_elections_total{$}[$]))", "controllers"),
@@ -355,13 +356,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Age of leases",
             "ms",
-            "Since the last renewal was sent, of 6 s by default. A third of it is normal; all of it, and it is gone.",
+            "Time since the last renewal was sent; at the TTL (default: 6 s) the lease expires; a third is normal.",
             ("max by (instance) (barnabas_etcd_lease_renewal_age_ms{$})", "{{instance}}"),
         ),
         _panel(
-            "Silence of the controller",
+            "Time since the controller was heard",
             "ms",
-            "As gateways hear it; after controller.silence.max.ms they are not ready.",
+            "At gateways; after controller.silence.max.ms they are not ready.",
             ("max by (instance) (barnabas_gateway_controller_silence_ms{$})", "{{instance}}"),
         ),
     ),
@@ -369,7 +370,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Groups, by state",
             "short",
-            "Groups that are PreparingRebalance for long wait for a member that does not come.",
+            "Groups that stay in PreparingRebalance wait for a member that does not join.",
             ("sum by (state) (barnabas_group_count{$})", "{{state}}"),
         ),
         _panel(
@@ -382,7 +383,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Commits and rebalances",
             "ops",
-            "Offsets committed, generations begun.",
+            "Committed offsets and completed rebalances.",
             ("sum(rate(kafka_server_group_coordinator_metrics_offset_commit_count_total{$}[$]))", "commits"),
             ("sum(rate(kafka_server_group_coordinator_metrics_group_completed_rebalance_count_total{$}[$]))",
              "rebalances"),
@@ -390,7 +391,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Calls that wait for a coordinator",
             "short",
-            "And partitions of __consumer_offsets that are still being read.",
+            "Also partitions of __consumer_offsets that are still being loaded.",
             ("sum by (instance) (barnabas_group_calls_waiting{$})", "{{instance}} calls"),
             ("sum by (instance) (barnabas_group_loading_partitions{$})", "{{instance}} loading"),
         ),

@@ -32,7 +32,7 @@ LONG = Kind.LONG
         (struct(), struct(m=MapOf(LONG), c=LONG), 1, struct(c=LONG)),
         (struct(a=LONG), struct(A=LONG, b=LONG), 2, struct(a=LONG, b=LONG)),
         (struct(a=LONG, b=LONG), struct(c=LONG), 1, struct(a=LONG, b=LONG)),
-        # `B` differs from `b`, which is new too, in case only: it is left out, and takes no room from `a`.
+        # `B` differs from `b`, which is new too, only in case: it is left out, and takes no room from `a`.
         (
             struct(),
             struct(b=MapOf(MapOf(struct(a=LONG, b=LONG))), B=LONG, a=LONG),

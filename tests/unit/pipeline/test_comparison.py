@@ -58,7 +58,7 @@ def test_a_topic_made_again_begins_anew_and_is_a_loss() -> None:
         (0, 5, LossReason.RECREATED),
         (1, 6, LossReason.RECREATED),
     ]
-    assert "made again (its id was id)" in str(comparison.losses[0])
+    assert "recreated (its id was id)" in str(comparison.losses[0])
     assert step(was, extents) == {"t": TopicPositions("new", {0: 0})}
 
 

@@ -67,12 +67,12 @@ def test_defaults_are_the_jvm_connectors() -> None:
         (Use.BATCH, {"subscribePattern": "x"}, "given: subscribe, subscribePattern"),
         (Use.BATCH, {"subscribe": " , "}, "names no topic"),
         (Use.BATCH, {"startingOffset": "latest"}, "did you mean 'startingOffsets'"),
-        (Use.BATCH, {"zzz": "1"}, "not known to format 'barnabas'; known are: subscribe"),
+        (Use.BATCH, {"zzz": "1"}, "unknown to format 'barnabas'; known are: subscribe"),
         (Use.BATCH, {"kafka.sasl.mechanism": "PLAIN"}, "PLAINTEXT listeners only"),
-        (Use.BATCH, {"kafka.security.protocol": "SSL"}, "SSL is not built yet"),
+        (Use.BATCH, {"kafka.security.protocol": "SSL"}, "SSL is not supported yet"),
         (Use.BATCH, {"kafka.bootstrap.servers": "host"}, "'host' is not host:port"),
         (Use.BATCH, {"kafka.bootstrap.servers": "host:99999"}, "is not host:port"),
-        (Use.BATCH, {"kafka.bootstrap.servers": ""}, "is needed"),
+        (Use.BATCH, {"kafka.bootstrap.servers": ""}, "is required"),
         (Use.BATCH, {"kafka.bootstrap.servers": " , "}, "',' names no server"),
         (Use.BATCH, {"startingOffsets": "latest"}, "can't be 'latest'"),
         (Use.BATCH, {"startingOffsets": '{"a": {"0": -1}}'}, "can't be 'latest'"),
@@ -88,16 +88,16 @@ def test_defaults_are_the_jvm_connectors() -> None:
             "is 6, more than maxOffsetsPerTrigger",
         ),
         (Use.STREAM, {"endingOffsets": "latest"}, "is for batch reads"),
-        (Use.STREAM, {"maxOffsetsPerTrigger": "0"}, "has to be a whole number above 0, not '0'"),
-        (Use.STREAM, {"maxBytesPerTrigger": "1g"}, "has to be a whole number above 0"),
-        (Use.STREAM, {"failOnDataLoss": "maybe"}, "has to be 'true' or 'false', not 'maybe'"),
+        (Use.STREAM, {"maxOffsetsPerTrigger": "0"}, "must be a whole number above 0, not '0'"),
+        (Use.STREAM, {"maxBytesPerTrigger": "1g"}, "must be a whole number above 0"),
+        (Use.STREAM, {"failOnDataLoss": "maybe"}, "must be 'true' or 'false', not 'maybe'"),
         (Use.STREAM, {"onDataLoss": "record"}, "needs dataLossTopic"),
         (Use.STREAM, {"dataLossTopic": "x"}, "needs dataLossTopic, the topic to write losses to, and nothing else"),
-        (Use.STREAM, {"onDataLoss": "shrug"}, "has to be 'fail' or 'record' or 'continue'"),
-        (Use.STREAM, {"onDataLoss": "fail", "failOnDataLoss": "true"}, "set one of them"),
-        (Use.STREAM, {"startingOffsets": "soon"}, "has to be JSON like"),
-        (Use.STREAM, {"startingOffsets": '{"a": {"0": "7"}}'}, "has to be JSON like"),
-        (Use.STREAM, {"startingOffsets": '{"a": {"0": -3}}'}, "has to be JSON like"),
+        (Use.STREAM, {"onDataLoss": "shrug"}, "must be 'fail' or 'record' or 'continue'"),
+        (Use.STREAM, {"onDataLoss": "fail", "failOnDataLoss": "true"}, "set only one of them"),
+        (Use.STREAM, {"startingOffsets": "soon"}, "must be JSON like"),
+        (Use.STREAM, {"startingOffsets": '{"a": {"0": "7"}}'}, "must be JSON like"),
+        (Use.STREAM, {"startingOffsets": '{"a": {"0": -3}}'}, "must be JSON like"),
         (Use.STREAM, {"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
     ],
 )
@@ -108,12 +108,12 @@ def test_what_is_wrong_is_one_sentence(use: Use, given: dict[str, str], message:
 
 @pytest.mark.parametrize("text", ["[", "[]", "{}", '{"a": []}', '{"a": [-1]}', '{"a": ["0"]}'])
 def test_an_assignment_that_is_none(text: str) -> None:
-    with pytest.raises(WrongOption, match="option 'assign' has to be JSON"):
+    with pytest.raises(WrongOption, match="option 'assign' must be JSON"):
         read_options({"kafka.bootstrap.servers": "a:1", "assign": text}, Use.BATCH)
 
 
 def test_a_pattern_that_is_none() -> None:
-    with pytest.raises(WrongOption, match="is no pattern"):
+    with pytest.raises(WrongOption, match="is not a valid pattern"):
         read_options({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, Use.BATCH)
 
 
@@ -135,7 +135,7 @@ def test_topics_are_selected_by_name_by_pattern_or_by_partition() -> None:
     assert list(Subscription(pattern="a").select(found)) == ["a"]
     assigned = Subscription(("a",), assigned={"a": (1,)})
     assert assigned.select(found)["a"].leaders == {1: 0}
-    with pytest.raises(TopicMissing, match="has 2 partitions, so no 5"):
+    with pytest.raises(TopicMissing, match="has 2 partitions, but not 5"):
         Subscription(("a",), assigned={"a": (5,)}).select(found)
     with pytest.raises(TopicMissing, match="no topic x in the cluster at c:1"):
         Subscription(("a", "x")).check_all_there({"a": found["a"]}, "c:1")

@@ -71,7 +71,7 @@ def test_a_run_goes_on_behind_what_the_target_has() -> None:
 
 def test_a_target_that_someone_else_wrote_to_is_refused() -> None:
     resumption = Resumption({0: 1}, {0: record(0, 7, 1)})
-    with pytest.raises(ReplayError, match="someone else wrote to it, or the source changed"):
+    with pytest.raises(ReplayError, match="another program wrote to it, or the source changed"):
         resumption.is_there(0, record(0, 0, 1))
 
 
@@ -92,7 +92,7 @@ def test_a_source_that_lost_its_first_records_is_refused() -> None:
     state.check_source({0: 4, 1: 9})
     with pytest.raises(ReplayError, match="partition 0 of the source has lost its records 5 to 7 since"):
         state.check_source({0: 8})
-    with pytest.raises(ReplayError, match="partition 0 of the source has gone"):
+    with pytest.raises(ReplayError, match="partition 0 of the source was removed"):
         state.check_source({})
 
 
@@ -127,15 +127,15 @@ def test_the_state_is_read_as_it_was_written() -> None:
     state = ReplayState("identity", "id", "source", {0: 1}, {0: 0, 1: 1}, {0: 2, 1: 3})
     assert read_state(state.document(), "f") == state
     for damaged in ("", "[]", "{}", state.document()[:-2], '{"starts": 3}'):
-        with pytest.raises(ReplayError, match="f is no state of a replay, or damaged"):
+        with pytest.raises(ReplayError, match="f is not the state of a replay, or is damaged"):
             read_state(damaged, "f")
 
 
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({}, "a target, the topic to write to, is needed"),
-        ({"target": "t"}, "a table, or a source_topic, is needed"),
+        ({}, "target, the topic to write to, is required"),
+        ({"target": "t"}, "a table or a source_topic is required"),
         ({"target": "t", "source_topic": "t"}, "into itself"),
         ({"target": "t", "table": "x", "rate": -1}, "at least 0"),
         ({"target": "t", "table": "x", "since_ms": 2, "until_ms": 1}, "since is after until"),

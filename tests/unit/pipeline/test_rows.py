@@ -86,7 +86,7 @@ def test_what_fits(column_type: Any, value: object, row: object) -> None:
         (ListOf(Kind.DOUBLE), [1.5, 2**53 + 1], r"field c.\[\] is a number"),
         (Kind.DOUBLE, "1", r"field c is a text \(1\), its column wants a number"),
         (Kind.TIMESTAMP, "yesterday", "wants a time"),
-        (Kind.STRING, {"a": [float("nan")]}, "has NaN or an infinity in it"),
+        (Kind.STRING, {"a": [float("nan")]}, "contains NaN or an infinity"),
         (Kind.STRING, [2**70, float("inf")], "can't be written as text"),
         (Kind.LONG, float("nan"), r"field c is a number \(NaN\)"),
         (DecimalOf(4, 2), "123.45", r"wants a decimal\(4,2\)"),
@@ -106,7 +106,7 @@ def test_names() -> None:
     assert column_name("") is None
     maker = RowMaker(struct(id=Kind.LONG, a_b=Kind.LONG), RESERVED)
     assert maker.row({"a b": 1}) == {"a_b": 1}
-    with pytest.raises(MisfitError, match="field ID differs from column id in case only"):
+    with pytest.raises(MisfitError, match="field ID differs from column id only in case"):
         maker.row({"ID": 1})
     with pytest.raises(MisfitError, match="two fields of the record make the same column a_b"):
         maker.row({"a b": 1, "a_b": 2})
@@ -155,7 +155,7 @@ def test_types_are_parsed_or_told() -> None:
     assert parse_type("decimal(12, 2)") == DecimalOf(12, 2)
     assert parse_type(" Timestamp ") is Kind.TIMESTAMP
     for wrong in ("int", "decimal(50,1)", "decimal(2,3)", "unknown", "decimal"):
-        with pytest.raises(ValueError, match="there are boolean, long, double"):
+        with pytest.raises(ValueError, match="use boolean, long, double"):
             parse_type(wrong)
 
 

@@ -157,7 +157,7 @@ def _services(files: pb.FileDescriptorSet) -> Iterator[tuple[str, pb.ServiceDesc
 
 
 def compiled(root: Path) -> pb.FileDescriptorSet:
-    """Of all .proto files below `root`/protos, but for etcd's: whoever speaks those is etcd."""
+    """Of all .proto files below `root`/protos, except for etcd's, whose peer is etcd."""
     from grpc_tools import protoc  # type: ignore[import-untyped]
 
     paths = sorted((root / "protos").rglob("*.proto"))

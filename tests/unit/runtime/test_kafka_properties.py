@@ -80,11 +80,13 @@ def test_a_logstore_takes_what_is_about_logs(tmp_path: Path) -> None:
     assert isinstance(config, LogstoreSettings)
     assert (config.node_id, config.log_dirs, config.listeners) == (1, ["/tmp/kraft-combined-logs"], "127.0.0.1:9300")
     reasons = {notice.key: notice.reason for notice in loaded.notices}
-    assert reasons["num.network.threads"] == "it belongs to the gateway"
-    assert reasons["num.partitions"] == "it belongs to the controller and the gateway"
-    assert reasons["listeners"] == ("PLAINTEXT://:9092,CONTROLLER://:9093 is a gateway's; here it is one host:port")
+    assert reasons["num.network.threads"] == "it is a key of the gateway"
+    assert reasons["num.partitions"] == "it is a key of the controller and the gateway"
+    assert reasons["listeners"] == (
+        "PLAINTEXT://:9092,CONTROLLER://:9093 is for a gateway; this service needs one host:port"
+    )
     assert reasons["process.roles"] == (
-        "cluster state is in etcd, see etcd.endpoints; controllers are processes of their own"
+        "cluster state is in etcd, see etcd.endpoints; controllers are separate processes"
     )
 
 
@@ -96,7 +98,7 @@ def test_a_gateway_takes_the_listeners_but_for_krafts(tmp_path: Path) -> None:
     assert config.advertised_listeners == ["PLAINTEXT://localhost:9092"]
     reasons = {notice.key: notice.reason for notice in loaded.notices}
     assert reasons["listeners"] == "CONTROLLER://:9093: there is no KRaft controller to listen for"
-    assert reasons["node.id"] == "it belongs to the logstore"
+    assert reasons["node.id"] == "it is a key of the logstore"
 
 
 def test_what_zookeeper_needed_is_named_with_what_to_use_instead(tmp_path: Path) -> None:
@@ -106,9 +108,9 @@ def test_what_zookeeper_needed_is_named_with_what_to_use_instead(tmp_path: Path)
     assert {notice.key: notice.reason for notice in loaded.notices} == {
         "zookeeper.connect": "Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints",
         "inter.broker.protocol.version": (
-            "Kafka 4 removed it: versions are negotiated, and batches are stored as they come"
+            "Kafka 4 removed it: versions are negotiated, and batches are stored as they are sent"
         ),
-        "listener.name.internal.ssl.keystore.location": "listeners have no settings of their own yet",
+        "listener.name.internal.ssl.keystore.location": "per-listener settings are not supported yet",
     }
 
 
@@ -118,7 +120,7 @@ def test_what_nobody_knows_is_a_slip(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "unknown key num.netwrok.threads" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         load(GatewayProperties, tmp_path, "", "--set", "num.io.threads=3")
-    assert "unknown key num.io.threads (--set): it belongs to the logstore" in capsys.readouterr().err
+    assert "unknown key num.io.threads (--set): it is a key of the logstore" in capsys.readouterr().err
 
 
 def test_a_setting_knows_whether_it_was_given(tmp_path: Path) -> None:

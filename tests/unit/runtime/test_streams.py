@@ -164,7 +164,7 @@ async def test_closing_a_link_calls_down_once_and_closes_the_stream(served: Serv
 
 @contextmanager
 def refusing() -> Iterator[str]:
-    """An address that refuses connections and that nobody else can take."""
+    """An address that refuses connections and that no other process can take."""
     with socket.socket() as placeholder:
         placeholder.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{placeholder.getsockname()[1]}"

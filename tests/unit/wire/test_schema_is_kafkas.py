@@ -113,7 +113,7 @@ def test_versions_are_kafkas(key: ApiKey) -> None:
     request, response = (KAFKAS[message.__name__] for message in MESSAGES[key])
     assert request.versions == response.versions
     valid = Versions.parse(request.versions)
-    # Kafka offers a version that it marks as unstable only when told to; so it is not for us to offer either.
+    # Kafka offers a version that it marks as unstable only if configured; so it is not for us to offer either.
     assert (key.version_min, key.version_max) == (valid.first, valid.last - request.is_unstable)
     older = Versions.parse(READ_STILL.get(key, "none"))
     assert key.schema_versions == (min(valid.first, older.first) if key in READ_STILL else valid.first, valid.last)

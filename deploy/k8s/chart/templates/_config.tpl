@@ -13,14 +13,14 @@ file. A user's key never replaces one of these: `barnabas.validate` refuses it.
 {{- end -}}
 {{- end -}}
 
-{{/* As a properties file has it: Helm reads large numbers as floating point. */}}
+{{/* Format a value for a properties file: Helm reads large numbers as floating point. */}}
 {{- define "barnabas.text" -}}
 {{- if kindIs "float64" . -}}
 {{- if eq (floor .) . -}}{{ printf "%.0f" . }}{{- else -}}{{ . }}{{- end -}}
 {{- else -}}{{ . }}{{- end -}}
 {{- end -}}
 
-{{/* Of every service. */}}
+{{/* Keys of every service. */}}
 {{- define "barnabas.keys" -}}
 {{- $etcd := .Values.etcd -}}
 etcd.endpoints: {{ include "barnabas.etcdEndpoints" . | quote }}
@@ -45,15 +45,15 @@ metrics.listeners: "0.0.0.0:9404"
 {{- define "barnabas.keys.gateway" -}}
 {{- $external := .Values.externalAccess -}}
 {{- $listeners := list "PLAINTEXT://0.0.0.0:9092" -}}
-{{- $told := list (printf "PLAINTEXT://%s-gateway.%s.svc:9092" (include "barnabas.fullname" .) .Release.Namespace) -}}
+{{- $advertised := list (printf "PLAINTEXT://%s-gateway.%s.svc:9092" (include "barnabas.fullname" .) .Release.Namespace) -}}
 {{- if $external.enabled -}}
 {{- $port := ternary $external.nodePort $external.port (eq $external.type "NodePort") | int -}}
 {{- $listeners = append $listeners "EXTERNAL://0.0.0.0:19092" -}}
-{{- $told = append $told (printf "EXTERNAL://%s:%d" $external.host $port) }}
+{{- $advertised = append $advertised (printf "EXTERNAL://%s:%d" $external.host $port) }}
 listener.security.protocol.map: "EXTERNAL:PLAINTEXT"
 {{- end }}
 listeners: {{ join "," $listeners | quote }}
-advertised.listeners: {{ join "," $told | quote }}
+advertised.listeners: {{ join "," $advertised | quote }}
 advertised.address.policy: {{ .Values.cluster.addressPolicy | quote }}
 ops.listeners: "0.0.0.0:9400"
 num.network.threads: {{ .Values.gateway.processors }}
@@ -79,7 +79,7 @@ offsets.topic.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}
 min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
 {{- end -}}
 
-{{/* What pods are told by their environment, because each is told something else. */}}
+{{/* Settings in the environment, because they differ by pod. */}}
 {{- define "barnabas.environment.gateway" -}}
 - name: BARNABAS_GATEWAY_ID
   value: $(POD_NAME)
@@ -90,7 +90,7 @@ min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
   valueFrom:
     fieldRef:
       fieldPath: metadata.labels['apps.kubernetes.io/pod-index']
-# An address and not a name: it is registered anew with every start, and nobody waits for DNS to forget the old one.
+# An address rather than a name: it is registered again at every start, without waiting for DNS caches to expire.
 - name: BARNABAS_ADVERTISED_LISTENERS
   value: $(POD_IP):9300
 {{- if .Values.logstore.rack.fromZone }}

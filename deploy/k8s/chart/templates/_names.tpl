@@ -14,7 +14,7 @@ Kubernetes puts behind a StatefulSet's name: 52 bytes in all.
 {{- $name -}}
 {{- end -}}
 
-{{/* What a role's pods are found by; fixed for ever, since selectors are. Call with (list . "gateway"). */}}
+{{/* The selector labels of a role's pods; they can never change, because selectors are immutable. Call with (list . "gateway"). */}}
 {{- define "barnabas.selectorLabels" -}}
 app.kubernetes.io/name: barnabas
 app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}

@@ -12,7 +12,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # Another configuration is another pod.
+    # A changed configuration restarts the pod.
     checksum/config: {{ include "barnabas.properties" $labels | sha256sum | quote }}
     {{- with $values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
@@ -20,7 +20,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "barnabas.serviceAccountName" $root | quote }}
   automountServiceAccountToken: false
-  # Kubernetes' own variables begin with the Service's name, and so with what configures Barnabas.
+  # Kubernetes' service variables begin with the Service's name, and so could be taken for Barnabas' configuration.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
   securityContext:
@@ -144,7 +144,7 @@ preferredDuringSchedulingIgnoredDuringExecution:
 {{- end -}}
 {{- end -}}
 
-{{/* Kills what doesn't answer at all, ready or not: its event loop has stopped. Call with the port. */}}
+{{/* Restart a container that doesn't answer at all, ready or not: its event loop has stopped. Call with the port. */}}
 {{- define "barnabas.livenessProbe" -}}
 startupProbe:
   grpc: {port: {{ . }}, service: liveness}

@@ -1,4 +1,4 @@
-{{/* What a schema can't say of values that have to fit each other: one clear line, and nothing is rendered. */}}
+{{/* Checks of values against each other that a schema can't express: they fail with one line, and nothing is rendered. */}}
 {{- define "barnabas.validate" -}}
 {{- $values := .Values -}}
 {{- $logstores := int $values.logstore.replicas -}}
@@ -56,7 +56,7 @@
 {{- $labels := include "barnabas.labels" (list (dict "Release" $.Release "Chart" $.Chart "Values" dict) $role) | fromYaml -}}
 {{- range $label := concat (keys $values.commonLabels) (keys (index $values $role).podLabels) | sortAlpha -}}
 {{- if hasKey $labels $label -}}
-{{- fail (printf "commonLabels, %s.podLabels: %s is set by the chart, and what pods are found by" $role $label) -}}
+{{- fail (printf "commonLabels, %s.podLabels: %s is set by the chart, as a selector of pods" $role $label) -}}
 {{- end -}}
 {{- end -}}
 {{- $perPod := list "gateway.id" "node.id" "broker.id" "pod.id" "controller.id" "advertised.listeners" "broker.rack" "log.dir" -}}
@@ -69,7 +69,7 @@
 {{- include "barnabas.validateScaleDown" . -}}
 {{- end -}}
 
-{{/* Only a live cluster knows how many logstores there were: `helm template` sees none. */}}
+{{/* Only a live cluster has the previous number of logstores: `helm template` sees none. */}}
 {{- define "barnabas.validateScaleDown" -}}
 {{- $values := .Values.logstore -}}
 {{- $name := printf "%s-logstore" (include "barnabas.fullname" .) -}}
@@ -79,7 +79,7 @@
 {{- range $values.drained -}}{{- $drained = append $drained (int .) -}}{{- end -}}
 {{- range $id := untilStep (int $values.replicas) (int $live.spec.replicas) 1 -}}
 {{- if not (has $id $drained) -}}
-{{- fail (printf "logstore.replicas=%d takes logstore %d away: move its partitions to others first, then say so with --set logstore.drained={%d}" (int $values.replicas) $id $id) -}}
+{{- fail (printf "logstore.replicas=%d removes logstore %d: drain it first, then confirm with --set logstore.drained={%d}" (int $values.replicas) $id $id) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -1,7 +1,7 @@
-"""The Operations service: what operators ask, with `barnabas` or grpcurl. Its contract is the .proto.
+"""The Operations service, for `barnabas` or grpcurl. Its contract is the .proto.
 
-A room for each kind of question: `describing` (what the image knows), `groups` and `configs` (what logstores have to be
-asked for), `reassigning`, `changing`, `watching`. What they share is in `calls`.
+One module per kind of request: `describing` (what the image knows), `groups` and `configs` (what logstores have to be
+asked for), `reassigning`, `changing`, `watching`. `calls` has what they share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WATCH: Final = "WatchEvents"
 
 
 def add_operations(server: grpc.aio.Server, driver: Driver) -> None:
-    """Serve it."""
+    """Register the service's methods."""
     questions = LogstoreQuestions(driver.core)
     rooms: list[Room] = [
         Describing(driver.core),

@@ -1,4 +1,4 @@
-"""What every method of the Operations service shares: who answers, by when, with which status; pages of lists."""
+"""What the methods of the Operations service share: routing, deadlines, statuses and paging."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[object, object]
 
 TIMEOUT_MS: Final = 30_000
-# Of the caller's deadline: to answer in.
+# Subtracted from the caller's deadline, to have time to answer.
 _ANSWER_MS: Final = 500
 PAGE_SIZE: Final = 1_000
 PAGE_SIZE_MAX: Final = 10_000
@@ -50,22 +50,22 @@ class Call:
 
     @property
     def timeout_ms(self) -> int:
-        """The caller's deadline, less a little to answer in."""
+        """The caller's deadline, minus the time to answer."""
         remaining_s = self._context.time_remaining()
         return TIMEOUT_MS if remaining_s is None else min(TIMEOUT_MS, max(0, int(remaining_s * 1000) - _ANSWER_MS))
 
 
 Method: TypeAlias = Callable[[Any, Call], Message | Awaitable[Message]]
-"""Takes the request; gives the answer, or raises Refusal or NotActive."""
+"""Takes the request; returns the answer, or raises Refusal or NotActive."""
 
 
 class Room(Protocol):
     def methods(self) -> Mapping[str, Method]:
-        """By the names of the service."""
+        """Returns the methods by name."""
 
 
 def unary_method(driver: Driver, name: str, method: Method) -> grpc.RpcMethodHandler[Any, Any]:
-    """Answered by the active controller only."""
+    """A method that only the active controller answers."""
     descriptor = _SERVICE.methods_by_name[name]
 
     async def serve(request: Message, context: Context) -> Message:
@@ -89,7 +89,7 @@ def unary_method(driver: Driver, name: str, method: Method) -> grpc.RpcMethodHan
 def stream_method(
     driver: Driver, method: Callable[[pb.WatchEventsRequest], AsyncIterator[Message]]
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """The same, for answers that go on."""
+    """A method with a stream of answers, which only the active controller serves."""
 
     async def serve(request: pb.WatchEventsRequest, context: Context) -> AsyncIterator[Message]:
         try:
@@ -110,7 +110,7 @@ def stream_method(
 
 
 async def _abort(context: Context, refusal: Refusal) -> NoReturn:
-    """With a mark, which tells a refusal of ours from one of gRPC's, as where nobody can be reached."""
+    """Abort with a mark that distinguishes our refusals from gRPC's, such as an unreachable server."""
     context.set_trailing_metadata((("barnabas-refused", "1"),))
     await context.abort(refusal.status, refusal.message)
     raise AssertionError("abort raises")
@@ -148,7 +148,7 @@ def require_topic(image: ControllerImage, topic: str) -> TopicRecord:
 
 
 def require_node(image: ControllerImage, node_id: int) -> None:
-    """A logstore that is known. Raises Refusal."""
+    """Return a known logstore. Raises Refusal."""
     known = sorted(image.known_node_ids())
     if node_id not in known:
         there_are = f"there are {', '.join(map(str, known))}" if known else "none has ever registered"
@@ -156,7 +156,7 @@ def require_node(image: ControllerImage, node_id: int) -> None:
 
 
 def require_done(error_code: int, message: str) -> None:
-    """Kafka's error codes as statuses. Raises Refusal."""
+    """Turn Kafka's error codes into statuses. Raises Refusal."""
     code = ErrorCode(error_code)
     match code:
         case ErrorCode.NONE:
@@ -182,8 +182,8 @@ def page_size_of(asked: int) -> int:
 
 
 def page_of(items: Iterable[T], asked_size: int, token: str, name_of: Callable[[T], str]) -> tuple[list[T], str]:
-    """A page of items in the order of their names, which are unique, and the token of the next one: the name of the
-    last. Raises Refusal.
+    """Return a page of items sorted by unique names, and the token of the next page: the name of the last item. Raises
+    Refusal.
     """
     size = page_size_of(asked_size)
     later = (item for item in items if not token or name_of(item) > token)
@@ -194,15 +194,15 @@ def page_of(items: Iterable[T], asked_size: int, token: str, name_of: Callable[[
 
 
 def token_of(position: tuple[str, int]) -> str:
-    """Of a page that ends with that topic and partition."""
+    """Return the token of a page that ends with that topic and partition."""
     return f"{position[0]}/{position[1]}"
 
 
 def position_of(token: str) -> tuple[str, int] | None:
-    """What the page before ended with; None: there was none. Raises Refusal."""
+    """Return the last item of the previous page; None if there was none. Raises Refusal."""
     if not token:
         return None
     topic, _, number = token.rpartition("/")
     if not topic or not number.isdecimal():
-        raise invalid(f"page_token '{token}' is none that an answer gave")
+        raise invalid(f"page_token '{token}' is not one that an answer returned")
     return topic, int(number)

@@ -1,4 +1,4 @@
-"""What operators change: topics, nodes in and out of service, the balance of leaders."""
+"""Changes by operators: topics, nodes in and out of service, the balance of leaders."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Changing:
 
     async def _create_topic(self, request: pb.CreateTopicRequest, call: Call) -> pb.CreateTopicResponse:
         if request.assignments and (request.partitions or request.replication_factor):
-            raise invalid("partitions and replication_factor follow from assignments: leave them out")
-        # Fields left out are 0 in protobuf: the cluster's defaults, like -1.
+            raise invalid("partitions and replication_factor are determined by assignments: leave them out")
+        # Fields left out are 0 in protobuf: use the cluster's defaults, as for -1.
         topic = NewTopic(
             topic=request.topic,
             partitions=request.partitions or -1,
@@ -122,7 +122,7 @@ class Changing:
         return pb.ResumeBalanceResponse(revision=await self._operate(PauseBalance(False, call.timeout_ms)))
 
     async def _operate(self, request: OperatorRequest) -> int:
-        """The revision as of which it is so. Raises Refusal and NotActive."""
+        """Return the revision at which the change holds. Raises Refusal and NotActive."""
         response = await self._driver.ask(request)
         assert isinstance(response, OperatorResponse)
         match response.outcome:

@@ -1,4 +1,4 @@
-"""Configuration: in force, as a logstore says; and of brokers, changed while they run."""
+"""Configs: effective ones as a logstore reports them, and dynamic broker configs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Configs:
         return {"DescribeConfigs": self._describe_configs, "AlterBrokerConfigs": self._alter_broker_configs}
 
     async def _describe_configs(self, request: pb.DescribeConfigsRequest, call: Call) -> pb.DescribeConfigsResponse:
-        """Any logstore tells of a topic; one that does not answer is passed over."""
+        """Any logstore can describe a topic's configs; one that does not answer is skipped."""
         image = self._image
         if bool(request.topic) == request.HasField("broker"):
             raise invalid("configs are of a topic or of a broker: name one of the two")
@@ -69,7 +69,7 @@ class Configs:
                 silent.append(str(reason))
                 continue
             return _told(response.results[0], node_id, only_set=request.only_set)
-        raise unavailable(f"nobody tells of these configs: {'; '.join(silent) or 'no logstore is up'}")
+        raise unavailable(f"no logstore describes these configs: {'; '.join(silent) or 'none is up'}")
 
     async def _alter_broker_configs(
         self, request: pb.AlterBrokerConfigsRequest, call: Call
@@ -92,7 +92,7 @@ def changes_of(set_configs: Mapping[str, str], deleted: Iterable[str]) -> list[C
 async def alter_configs(
     driver: Driver, resources: list[tuple[ResourceType, str, list[ConfigChange]]], call: Call
 ) -> int:
-    """The revision as of which all are changed. Raises Refusal, that of the first which is refused, and NotActive."""
+    """Return the revision at which all are changed. Raises Refusal with the first error, and NotActive."""
     asked = [AlterConfigsResource(kind, name, replace=False, changes=changes) for kind, name, changes in resources]
     response = await driver.ask(AlterConfigsRequest(asked, call.timeout_ms))
     assert isinstance(response, AlterConfigsResponse)

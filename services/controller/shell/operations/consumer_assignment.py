@@ -1,5 +1,6 @@
-"""What the leader of a group of consumers has assigned to a member: the one thing in it that brokers can read, if they
-have to tell operators of it. Source: Kafka's ConsumerProtocolAssignment.json, versions 0 to 3, which begin alike.
+"""Read what the leader of a group of consumers has assigned to a member: the only part of the assignment that brokers
+can read, in order to describe groups to operators. Source: Kafka's ConsumerProtocolAssignment.json, versions 0 to 3,
+which begin alike.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _COUNT: Final = Struct(">i")
 
 
 def read_assignment(data: bytes) -> dict[str, list[int]]:
-    """Partitions by topic; nothing where it is none of the consumer protocol's."""
+    """Return partitions by topic; empty if it is not of the consumer protocol."""
     try:
         return _read(data)
     except (error, ValueError):

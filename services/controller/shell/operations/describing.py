@@ -1,4 +1,4 @@
-"""What the image knows: the cluster, nodes, topics, partitions, drains, who was the controller."""
+"""Describe what the image knows: the cluster, nodes, topics, partitions, drains, past controllers."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Describing:
         return pb.DescribeTopicResponse(topic=to_proto(metadata, cluster_pb2.TopicMetadata))
 
     def _list_partitions(self, request: pb.ListPartitionsRequest, call: Call) -> pb.ListPartitionsResponse:
-        """All are looked at, since their number is told too: ten thousand take some 20 ms."""
+        """All are looked at, since the answer has their number: ten thousand take about 20 ms."""
         image, size = self._image, page_size_of(request.page_size)
         if request.topic:
             require_topic(image, request.topic)

@@ -1,4 +1,4 @@
-"""Groups: asked of their coordinators, and the ends of the logs that they read of the leaders of those."""
+"""Describe groups: their coordinators are asked, and the leaders of the partitions that they read for end offsets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Groups:
         return {"ListGroups": self._list_groups, "DescribeGroup": self._describe_group}
 
     def _coordinators(self) -> Counter[int]:
-        """How many partitions of `__consumer_offsets` each logstore leads; -1: nobody does."""
+        """How many partitions of `__consumer_offsets` each logstore leads; -1: without a leader."""
         topic = self._image.topics.get(OFFSETS_TOPIC)
         if topic is None:
             return Counter()
@@ -90,12 +90,12 @@ class Groups:
         except NoAnswer as reason:
             raise unavailable(f"the coordinator of group '{group_id}' does not answer: {reason}") from None
         if not isinstance(described, DescribeGroupsResponse):
-            raise unavailable(f"the coordinator of group '{group_id}' refuses: {_error_name(described)}; ask again")
+            raise unavailable(f"the coordinator of group '{group_id}' refuses: {_error_name(described)}; try again")
         group = described.groups[0]
         if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
             raise not_found(f"there is no group '{group_id}'")
         if group.error_code != ErrorCode.NONE:
-            raise unavailable(f"the coordinator refuses: {ErrorCode(group.error_code).name}; ask again")
+            raise unavailable(f"the coordinator refuses: {ErrorCode(group.error_code).name}; try again")
         members, owners = _members(group)
         offsets, unanswered = _offsets(fetched, owners)
         unanswered += await self._find_latest_offsets(offsets, call)
@@ -112,7 +112,7 @@ class Groups:
         )
 
     def _coordinator_of(self, group_id: str) -> tuple[int, int]:
-        """Who leads the group's partition, and its number. Raises Refusal."""
+        """Return the leader of the group's partition, and its number. Raises Refusal."""
         topic = self._image.topics.get(OFFSETS_TOPIC)
         if topic is None or not group_id:
             raise not_found(f"there is no group '{group_id}'")
@@ -123,7 +123,7 @@ class Groups:
         return partition.leader, number
 
     async def _find_latest_offsets(self, offsets: Mapping[Partition, pb.GroupOffset], call: Call) -> list[str]:
-        """Fill them in, and the lags with them; a line for each logstore that does not say, and for what it refuses."""
+        """Fill in end offsets and lags. Return a line for each logstore that does not answer, and for each error."""
         by_leader: dict[int, list[Partition]] = {}
         queries: dict[int, list[administration_pb2.EndOffsetQuery]] = {}
         unanswered: list[str] = []
@@ -131,7 +131,7 @@ class Groups:
             topic = self._image.topics.get(name)
             partition = None if topic is None else self._image.partition(topic.topic_id, number)
             if topic is None or partition is None:
-                unanswered.append(f"{name}-{number} is not there any more")
+                unanswered.append(f"{name}-{number} does not exist any more")
             elif partition.leader == NO_LEADER:
                 unanswered.append(f"{name}-{number} has no leader")
             else:
@@ -160,10 +160,10 @@ class Groups:
             for (name, number), answer in zip(by_leader[leader], response.partitions, strict=True):
                 if answer.error_code or not answer.HasField("latest"):
                     why = ErrorCode(answer.error_code).name if answer.error_code else "it is not known yet"
-                    unanswered.append(f"logstore {leader} does not say how far {name}-{number} can be read: {why}")
+                    unanswered.append(f"logstore {leader} has no end offset of {name}-{number}: {why}")
                     continue
                 offset = offsets[name, number]
-                # What follows the high watermark nobody can read: it is no lag, and Kafka's tools don't count it.
+                # Records after the high watermark can't be read: they are no lag, and Kafka's tools don't count them.
                 offset.log_end_offset = answer.latest.offset
                 if offset.committed_offset >= 0:
                     offset.lag = max(0, answer.latest.offset - offset.committed_offset)
@@ -181,7 +181,7 @@ def _summary(group: ListedGroup, node_id: int) -> pb.GroupSummary:
 
 
 def _members(group: DescribedGroup) -> tuple[list[pb.GroupMember], dict[Partition, str]]:
-    """Members, and who each partition is assigned to."""
+    """Return members, and the owner of each partition."""
     members: list[pb.GroupMember] = []
     owners: dict[Partition, str] = {}
     for member in group.members:
@@ -205,16 +205,16 @@ def _members(group: DescribedGroup) -> tuple[list[pb.GroupMember], dict[Partitio
 def _offsets(
     fetched: Response | ErrorCode, owners: Mapping[Partition, str]
 ) -> tuple[dict[Partition, pb.GroupOffset], list[str]]:
-    """Of all that is committed or assigned; what keeps it from being told."""
+    """Return all that is committed or assigned, and the reasons why something is missing."""
     offsets = {(topic, number): _offset(topic, number, member_id=owner) for (topic, number), owner in owners.items()}
     if not isinstance(fetched, OffsetFetchResponse):
-        return offsets, [f"the coordinator does not tell committed offsets: {_error_name(fetched)}"]
+        return offsets, [f"the coordinator does not return committed offsets: {_error_name(fetched)}"]
     for name, committed in _committed(fetched):
         key = (name, committed.partition)
         committed.member_id = owners.get(key, "")
         offsets[key] = committed
     errors = [ErrorCode(group.error_code).name for group in fetched.groups if group.error_code]
-    return offsets, [f"the coordinator does not tell committed offsets: {error}" for error in errors]
+    return offsets, [f"the coordinator does not return committed offsets: {error}" for error in errors]
 
 
 def _committed(fetched: OffsetFetchResponse) -> Iterable[tuple[str, pb.GroupOffset]]:

@@ -1,6 +1,6 @@
-"""Questions to logstores, over the calls that gateways use: groups on a Coordinate stream, the rest on Administration.
+"""Requests to logstores, over the calls that gateways use: groups on a Coordinate stream, the rest on Administration.
 
-Operators ask now and then, so each question has a connection of its own, and a deadline; who does not answer is named.
+Operators ask rarely, so each request has its own connection, and a deadline; a logstore that does not answer is named.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from protos.logstore.v1 import administration_pb2, coordination_pb2
 from protos.logstore.v1.data_pb2 import Hello
 from services.controller.core.controller import Controller
 
-# However much time the operator has: who is dead stays so, and a partial answer is an answer.
+# A limit whatever the operator's deadline is: a dead logstore stays dead, and a partial answer is useful.
 ANSWER_MS_MAX: Final = 5_000
 
 _COORDINATE: Final = "/barnabas.logstore.v1.Coordination/Coordinate"
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):  # noqa: N818  (a partial answer names it)
-    """A logstore did not answer; the line names it, and why."""
+    """A logstore did not answer; the message names it and says why."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,14 +62,14 @@ class LogstoreQuestions:
     async def ask_coordinator(
         self, node_id: int, questions: Sequence[GroupQuestion], timeout_ms: int
     ) -> list[Response | ErrorCode]:
-        """What the coordinators on that logstore answer, in order, or why they refuse. Raises NoAnswer."""
+        """Return what the coordinators on that logstore answer, in order, or why they refuse. Raises NoAnswer."""
         asking = _Asking(self._address(node_id), self._image.cluster_id, questions)
         return await _in_time(node_id, timeout_ms, asking.run())
 
     async def administer(
         self, node_id: int, method: str, request: Message, answer_type: type[AnswerT], timeout_ms: int
     ) -> AnswerT:
-        """One of the Administration service's calls. Raises NoAnswer."""
+        """Call a method of the Administration service. Raises NoAnswer."""
         assert method in _ADMINISTRATION.methods_by_name
         async with create_channel(self._address(node_id)) as channel:
             call: grpc.aio.UnaryUnaryMultiCallable[Message, AnswerT] = channel.unary_unary(
@@ -92,7 +92,7 @@ async def _in_time(node_id: int, timeout_ms: int, answer: Awaitable[T]) -> T:
 
 
 async def gather_answers(answers: Mapping[int, Awaitable[T]]) -> tuple[dict[int, T], list[str]]:
-    """Those of the logstores that answer, by node id, and a line for each that does not."""
+    """Return the answers of the logstores by node id, and a line for each that does not answer."""
     outcomes = await asyncio.gather(*answers.values(), return_exceptions=True)
     answered: dict[int, T] = {}
     unanswered: list[str] = []
@@ -107,7 +107,7 @@ async def gather_answers(answers: Mapping[int, Awaitable[T]]) -> tuple[dict[int,
 
 
 class _Asking:
-    """One conversation on a Coordinate stream: hello, calls as far as there is credit, their answers."""
+    """One exchange on a Coordinate stream: hello, calls as far as there is credit, their answers."""
 
     def __init__(self, address: str, cluster_id: str, questions: Sequence[GroupQuestion]) -> None:
         self._questions = questions
@@ -163,7 +163,7 @@ class _Asking:
             self._link.send(asked.SerializeToString())
 
     def _down(self, reason: str) -> None:
-        """What was asked is lost; asking twice does no harm, so the next stream begins with everything."""
+        """The requests are lost; repeating them is harmless, so the next stream begins with all of them."""
         self._credit.reset()
         self._asked = 0
         self._answers.clear()

@@ -1,4 +1,4 @@
-"""Elections and moves that operators ask for, how far moves have come, and the throttles of their replication."""
+"""Elections and moves for operators: start them, report the progress of moves, and throttle their replication."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _FOLLOWERS: Final = "follower.replication.throttled.replicas"
 _MOVES_MAX: Final = 10_000
 
 Replica = tuple[str, int]
-"""A topic and a partition, on a node that is known otherwise."""
+"""A topic and a partition, on a node given otherwise."""
 
 
 class Reassigning:
@@ -93,7 +93,7 @@ class Reassigning:
         return pb.RunElectionResponse(elections=elections, revision=response.revision)
 
     def _named(self, partitions: Iterable[pb.TopicPartitions]) -> Iterator[Replica]:
-        """Raises Refusal for what there is not."""
+        """Raises Refusal for partitions that don't exist."""
         for each in partitions:
             topic = require_topic(self._image, each.topic)
             for number in each.partitions or range(topic.partitions):
@@ -111,13 +111,13 @@ class Reassigning:
         if not request.moves:
             raise invalid("nothing to move: moves is empty")
         if len(request.moves) > _MOVES_MAX:
-            raise invalid(f"{len(request.moves)} moves: ask for {_MOVES_MAX} at most at a time")
+            raise invalid(f"{len(request.moves)} moves: at most {_MOVES_MAX} can be requested at a time")
         if request.throttle_bytes_per_second < 0:
             raise invalid("throttle_bytes_per_second is below 0: a rate in bytes, or 0 for none")
         for move in request.moves:
             self._require_partition(move.topic, move.partition)
             if not move.replicas:
-                raise invalid(f"no replicas for {move.topic}-{move.partition}; CancelReassignments takes moves back")
+                raise invalid(f"no replicas for {move.topic}-{move.partition}; CancelReassignments cancels moves")
         if request.throttle_bytes_per_second:
             await self._throttle(request, call)
         moves = [Reassignment(move.topic, move.partition, list(move.replicas)) for move in request.moves]
@@ -139,8 +139,8 @@ class Reassigning:
         return response.revision
 
     async def _throttle(self, request: pb.ReassignRequest, call: Call) -> None:
-        """As `kafka-reassign-partitions --throttle`: the rate of every broker, and of each topic the replicas that send
-        (all that there are) and those that receive (the new ones).
+        """Throttle as `kafka-reassign-partitions --throttle` does: the rate of every broker, and for each topic the
+        replicas that send (all existing ones) and those that receive (the new ones).
         """
         rate = str(request.throttle_bytes_per_second)
         sending: dict[str, list[str]] = {}
@@ -173,7 +173,7 @@ class Reassigning:
         image = self._image
         moving = sum(1 for _ in self._reassigning(PartitionFilter()))
         if moving:
-            raise refused_state(f"{moving} partitions still move: wait until they are there, or call them off")
+            raise refused_state(f"{moving} partitions still move: wait until they are complete, or cancel them")
         resources = []
         for broker_id, record in sorted(image.broker_configs.items()):
             name = "" if broker_id == ALL_BROKERS else str(broker_id)
@@ -214,7 +214,7 @@ class Reassigning:
     async def _replica_sizes(
         self, page: Sequence[ListedPartition], call: Call
     ) -> tuple[dict[int, dict[Replica, administration_pb2.LogDirReplica]], list[str]]:
-        """By node: what it has of the partitions that it leads, or is to have."""
+        """By node: the sizes of the partitions that it leads, or is to have."""
         asked: dict[int, administration_pb2.DescribeLogDirsRequest] = {}
         for listed in page:
             for node_id in dict.fromkeys((listed.record.leader, *listed.record.adding_replicas)):

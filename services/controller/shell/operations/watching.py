@@ -1,5 +1,5 @@
-"""Events as a stream. A watcher is a position in the one log of events: it costs no memory, however slow it is, and
-ends when what it was to be told next is not kept any more.
+"""Stream events. A watcher is a position in the one log of events: it costs no memory, even if it is slow, and ends
+when its next event is not kept any more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from services.controller.shell.driver import Driver, NotActive
 from services.controller.shell.operations.calls import Refusal
 
 WATCHERS_MAX: Final = 100
-# Of one response: some 100 KB.
+# Events per response: about 100 KB.
 _EVENTS_PER_RESPONSE: Final = 1_000
 _NOTHING_NEW_S: Final = 10.0
 
@@ -53,9 +53,9 @@ class Watching:
         self._watchers = 0
 
     async def watch_events(self, request: pb.WatchEventsRequest) -> AsyncIterator[pb.WatchEventsResponse]:
-        """Raises Refusal, and NotActive when another controller is to be asked."""
+        """Raises Refusal, and NotActive if another controller has to be asked."""
         if self._watchers >= WATCHERS_MAX:
-            raise _exhausted(f"{WATCHERS_MAX} watchers are here already: end one of them")
+            raise _exhausted(f"there are {WATCHERS_MAX} watchers already: end one of them")
         self._watchers += 1
         try:
             async for response in self._watch(request.from_revision):
@@ -78,7 +78,9 @@ class Watching:
             if events.reloads != reloads:
                 raise _gone(f"what happened after revision {told_revision} was missed: describe, then watch from now")
             if position < events.first:
-                raise _exhausted(f"too slow: events after revision {told_revision} are gone; describe, then watch on")
+                raise _exhausted(
+                    f"too slow: events after revision {told_revision} are gone; describe, then watch from now"
+                )
             found = events.read(position, _EVENTS_PER_RESPONSE)
             if found or is_silent:
                 position += len(found)
@@ -107,7 +109,7 @@ def _told(event: Event) -> pb.Event:
 
 
 def _body(event: EventBody) -> tuple[str, Message]:
-    """The field of the oneof, and what is in it."""
+    """Return the field of the oneof, and its value."""
     match event:
         case NodeEvent():
             node = pb.NodeEvent(role=event.role.value, id=event.member_id, epoch=event.epoch)

@@ -1,16 +1,17 @@
-"""Appends on their way to the leaders' logstores, each (connection, partition) in order.
+"""Send appends to the leaders' logstores, in order for each (connection, partition).
 
 - An append goes to the leader that the image names. It is sent once and never again: only the producer may retry, since
   only its sequence numbers make a second copy harmless.
-- On a broker's own port an append goes to that broker or fails with NOT_LEADER_OR_FOLLOWER, as in Kafka: the client
-  has chosen a leader, and what it sends elsewhere meanwhile is ordered by nothing but that choice.
+- On a broker's own port an append goes to that broker or fails with NOT_LEADER_OR_FOLLOWER, as in Kafka: the client has
+  chosen the leader, and only that choice orders what it sends to other leaders meanwhile.
 - Everything undecided of one (connection, partition) is under one leader and epoch: see `partition_appends`.
-- No credit, no route, or others of the same partition in front: it waits, and its connection starts nothing new.
-- A stream that is lost answers what was sent on it with REQUEST_TIMED_OUT, "maybe written". What was not sent waits for
-  the stream to come back and ends as NOT_LEADER_OR_FOLLOWER, "not written".
+- Without credit or a route, or behind others of the same partition, it waits, and its connection starts no further
+  request.
+- When a stream is lost, what was sent on it is answered with REQUEST_TIMED_OUT, "maybe written". What was not sent
+  waits for the stream to come back and ends as NOT_LEADER_OR_FOLLOWER, "not written".
 
-What becomes free by a decision or by another leader is sent at the end of the turn (`send_freed`), never from within
-the call that decided: no order is drained while another is.
+What a decision or another leader makes sendable is sent at the end of the turn (`send_freed`), never from within the
+call that decided: no order is drained while another is.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from services.gateway.core.model.deadlines import Clock, Deadlines
 
 class _Attempt(Enum):
     DONE = auto()
-    """Sent, or failed for good."""
+    """Called when it was sent, or has failed for good."""
     NO_CREDIT = auto()
-    """At `PartitionAppends.stream`."""
+    """The stream that `PartitionAppends.stream` refers to."""
     BLOCKED = auto()
-    """By a missing stream, or by appends of the partition that are undecided elsewhere."""
+    """Appends held up by a missing stream, or by undecided appends of the partition at another leader."""
 
 
 class AppendRouter:
@@ -52,12 +53,12 @@ class AppendRouter:
         self._logstores = logstores
         self._unrouted: dict[PartitionAppends, None] = {}
         self._free: dict[PartitionAppends, None] = {}
-        """Those of which the last undecided append was decided in this turn."""
+        """Those whose last undecided append was decided in this turn."""
         self._routes_changed = False
         """Whether leaders or streams have changed in this turn."""
 
     def submit_append(self, append: PendingAppend, connection: AppendingConnection) -> None:
-        """Send it, or let it wait its turn; it may also fail at once."""
+        """Send it, or queue it; it may also fail at once."""
         orders = connection.append_orders
         order = orders.get(append.key)
         if order is None:
@@ -76,7 +77,7 @@ class AppendRouter:
         connection.hold_requests()
 
     def _attempt(self, order: PartitionAppends, append: PendingAppend, *, in_turn: bool) -> _Attempt:
-        """Send the append if it may go now. `in_turn`: its order was the first in its logstore's line."""
+        """Send the append if it may go now. `in_turn`: its order was the first in its logstore's queue."""
         produce = append.produce
         if produce is not None and order.fences and order.holds_back(append, produce.position):
             return self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -123,7 +124,7 @@ class AppendRouter:
             order.stream.waiting[order] = None
 
     def _drain(self, order: PartitionAppends) -> None:
-        """Send what waits, as far as that goes."""
+        """Send what waits, as far as possible."""
         waiting = order.waiting
         while waiting:
             match self._attempt(order, waiting[0], in_turn=False):
@@ -140,7 +141,7 @@ class AppendRouter:
         self._finish(order)
 
     def _finish(self, order: PartitionAppends) -> None:
-        """Nothing of it waits; if nothing of it is undecided or fenced either, forget it."""
+        """Nothing of it waits; if nothing is undecided or fenced either, remove it."""
         order.waiting = None
         self._unrouted.pop(order, None)
         if order.deadline_bucket >= 0:
@@ -150,7 +151,9 @@ class AppendRouter:
             del orders[order.key]
 
     def decided(self, append: PendingAppend) -> None:
-        """An append is answered and committed, or has failed. Once more for the same one changes nothing."""
+        """An append is answered and committed, or has failed. Repeating the call for the same append changes
+        nothing.
+        """
         order = append.order
         if order is None or not append.is_undecided:
             return
@@ -166,7 +169,9 @@ class AppendRouter:
         return self._routes_changed or len(self._free) > 0
 
     def send_freed(self) -> None:
-        """Send what the inputs of this turn have made free. What fails by it may free more, which goes as well."""
+        """Send what the inputs of this turn have made sendable. Failures may make more sendable, which is sent as
+        well.
+        """
         while self._routes_changed or self._free:
             if self._routes_changed:
                 self._routes_changed = False
@@ -188,7 +193,7 @@ class AppendRouter:
             self.decided(append)
 
     def credit_granted(self, logstore: Logstore) -> None:
-        """Let the line at this logstore move on, each order one append at a time."""
+        """Advance this logstore's queue, each order one append at a time."""
         stream = logstore.appends
         line = stream.waiting
         while line:
@@ -215,7 +220,9 @@ class AppendRouter:
                     assert_never(unknown)
 
     def stream_lost(self, logstore: Logstore) -> None:
-        """What was sent and not answered may have been written or not; what was not sent looks for another way."""
+        """The stream is lost: appends that were sent and not answered may have been written; the others look for
+        another route.
+        """
         in_flight = logstore.appends.in_flight
         lost = list(in_flight.values())
         in_flight.clear()
@@ -230,11 +237,11 @@ class AppendRouter:
         self.routes_changed()
 
     def has_unrouted(self) -> bool:
-        """Whether anything waits for a leader's stream."""
+        """Whether any append waits for a leader's stream."""
         return len(self._unrouted) > 0
 
     def routes_changed(self) -> None:
-        """Leaders or streams have changed: what waits looks for its way again at the end of the turn."""
+        """Leaders or streams have changed: what waits is routed again at the end of the turn."""
         self._routes_changed = True
 
     def _reroute(self) -> None:
@@ -257,7 +264,9 @@ class AppendRouter:
         self._finish(order)
 
     def withdraw(self, append: PendingAppend) -> None:
-        """Not sent and no longer wanted. (A fault of ours may have left it outside of any line.)"""
+        """Remove an append that was not sent and is not wanted any more. (An internal error may have left it outside of
+        any queue.)
+        """
         order = append.order
         if order is None or order.waiting is None or append not in order.waiting:
             return

@@ -1,4 +1,4 @@
-"""Calls to the controller, and the wait for the revision that an answer speaks of."""
+"""Calls to the controller, and the wait for the revision that an answer names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from services.gateway.core.timing.request_timing import RequestTiming
 class ControllerAsker(Protocol):
     @property
     def timing(self) -> RequestTiming | None:
-        """Where the request is timed that asks."""
+        """The timing of the request that makes the call."""
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None: ...
 
@@ -49,7 +49,7 @@ class ControllerClient:
             asker.controller_answered(answer)
 
     def await_revision(self, asker: ControllerAsker, revision: int) -> None:
-        """Call `asker.revision_applied` as soon as the image is there, perhaps now."""
+        """Call `asker.revision_applied` once the image has the revision, perhaps immediately."""
         if self._image.revision >= revision:
             asker.revision_applied()
         else:
@@ -67,7 +67,7 @@ class ControllerClient:
             asker.revision_applied()
 
     def forget_asker(self, asker: ControllerAsker) -> None:
-        """It no longer waits; the call itself can't be taken back."""
+        """The asker does not wait any more; the call itself can't be cancelled."""
         self._awaiting.pop(asker, None)
         for call_id in [call_id for call_id, each in self._askers.items() if each is asker]:
             del self._askers[call_id]

@@ -1,14 +1,14 @@
-"""Calls to the coordinators of groups: one stream to each logstore, the credit on it, what is in flight, what waits.
+"""Calls to group coordinators: one stream to each logstore, with its credit, calls in flight and calls waiting.
 
-A call spends a request of the credit and the bytes of its body, or waits in line at its logstore. All that a turn has
-for one logstore leaves in one message. Each call ends once: by an answer, with its stream, or because nobody waits for
-it any more. Nothing is sent twice here: a call that was lost may have been done, and its asker decides.
+A call spends a request of the credit and the bytes of its body, or waits in the queue of its logstore. All calls of a
+turn to one logstore leave in one message. Each call ends once: with an answer, with its stream, or because its caller
+does not wait any more. Nothing is sent twice here: a lost call may have been done, and the caller decides.
 
-A message costs both sides a hundred microseconds and more, and a call a tenth of that. So where many come, they gather
-over turns. Heartbeats have seconds: `HEARTBEAT_GATHER_MS` at most, or until there is anything else to go along with.
-Other calls gather for `CALL_GATHER_MS` at most, and only while they come from clients of whom many wait for their
-answers at once: those are asked together, so they are answered together, and ask together again. Where few come or
-wait, they go at once.
+A message costs both sides a hundred microseconds and more, and a call a tenth of that. So when there are many calls,
+they are batched over turns. Heartbeats may wait for seconds: up to `HEARTBEAT_GATHER_MS`, or until another call is
+sent. Other calls are batched for up to `CALL_GATHER_MS`, and only while many clients wait for their answers at once:
+then they are sent together, so they are answered together, and come together again. When few come or wait, they are
+sent at once.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 HEARTBEAT_GATHER_MS: Final = 10
 CALL_GATHER_MS: Final = 3
 GATHER_CALLS_MAX: Final = 32
-"""As many as a logstore takes in one step."""
+"""As many as a logstore processes in one step."""
 GATHER_OUTSTANDING_MIN: Final = 8
-"""With fewer unanswered a client had better not wait for the others."""
+"""With fewer unanswered calls, waiting for others does not pay for a client."""
 GATHER_WINDOW_MS: Final = 200
 GATHER_HEARTBEATS_MIN: Final = 40
-"""In one window, for those of the next to gather: with fewer a message has little more than one anyway."""
+"""Calls in one window from which those of the next are batched: with fewer, a message has little more than one
+anyway.
+"""
 
 
 class CoordinatorAsker(Protocol):
     @property
     def timing(self) -> RequestTiming | None:
-        """Where the request is timed that asks."""
+        """The timing of the request that makes the call."""
 
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None: ...
 
     def group_lost(self, ask: PendingAsk) -> None:
-        """The stream is gone. What was not sent is certainly not done."""
+        """The stream is lost. What was not sent is certainly not done."""
 
 
 class PendingAsk:
-    """A call, or the collection of what a member has waited for, on its way."""
+    """A call, or the collection of the result that a member has waited for, in progress."""
 
     __slots__ = ("asker", "message", "node_id", "request_id")
 
@@ -57,7 +59,7 @@ class PendingAsk:
 
     @property
     def body_bytes(self) -> int:
-        """What it costs of the credit, beside a request, until it is sent."""
+        """The bytes that it costs of the credit, besides a request, until it is sent."""
         message = self.message
         return len(message.body) if isinstance(message, GroupCall) else 0
 
@@ -80,18 +82,18 @@ class _Stream(MessageStream[PendingAsk, PendingAsk, CoordinateRequest]):
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         self.is_urgent = False
-        """There is more than heartbeats in it."""
+        """Whether the next message has more than heartbeats."""
         self.gather_until_ms = -1
-        """When it goes at the latest; -1 while it is not held back."""
+        """When the next message is sent at the latest; -1 while it is not held back."""
         self._gathers = False
         self._heartbeats_in_window = 0
         self._outstanding_before = 0
         self._outstanding_in_window = 0
-        """So many calls, heartbeats aside, were unanswered at a time, at most; `before`: in the window before."""
+        """The maximum number of calls unanswered at a time, without heartbeats; `before`: in the previous window."""
         self._window_until_ms = 0
 
     def gathers(self, message: CoordinateRequest, now_ms: int) -> bool:
-        """Whether `message` had better wait for more."""
+        """Whether `message` should wait for more."""
         self._look_at_window(now_ms)
         gathered = len(message.calls) + len(message.collects)
         if gathered >= GATHER_CALLS_MAX:
@@ -110,7 +112,7 @@ class _Stream(MessageStream[PendingAsk, PendingAsk, CoordinateRequest]):
         return now_ms < self.gather_until_ms
 
     def _look_at_window(self, now_ms: int) -> None:
-        """What the window before this one tells of how much comes."""
+        """Estimate from the previous window how much comes."""
         if self.is_urgent:
             self._outstanding_in_window = max(self._outstanding_in_window, len(self.in_flight))
         if now_ms < self._window_until_ms:
@@ -123,7 +125,7 @@ class _Stream(MessageStream[PendingAsk, PendingAsk, CoordinateRequest]):
         self._window_until_ms = now_ms + GATHER_WINDOW_MS
 
     def add_message(self, message: GroupCall | GroupCollect) -> bool:
-        """Into the next message; whether that is begun by it."""
+        """Add to the next message; return whether this began it."""
         is_first = self.message is None
         if self.message is None:
             self.message = CoordinateRequest()
@@ -158,9 +160,10 @@ class CoordinatorClient:
         """Those with a message that has not left."""
 
     def submit_ask(self, asker: CoordinatorAsker, node_id: int, message: GroupCall | GroupCollect) -> PendingAsk | None:
-        """Ask that logstore, now or when there is credit; None: there is no stream to it, and nothing will be asked.
+        """Send a call to that logstore, now or when there is credit; None: there is no stream to it, and nothing will
+        be sent.
 
-        The request id is given here.
+        The request id is assigned here.
         """
         stream = self._streams.get(node_id)
         if stream is None or not stream.is_up:
@@ -184,7 +187,7 @@ class CoordinatorClient:
             stream.leaving.append(timing)
 
     def forget_call(self, ask: PendingAsk) -> None:
-        """Nobody waits for it any more. If it was sent, it may be done all the same."""
+        """The caller does not wait any more. If the call was sent, it may still be done."""
         stream = self._streams[ask.node_id]
         if stream.in_flight.pop(ask.request_id, None) is None:
             stream.leave_line(ask)
@@ -237,7 +240,7 @@ class CoordinatorClient:
         return taken
 
     def gather_until_ms(self) -> int | None:
-        """When the first message that is held back goes at the latest."""
+        """When the first message that is held back is sent at the latest."""
         return min((stream.gather_until_ms for stream in self.sending), default=None)
 
 

@@ -15,10 +15,10 @@ Message = TypeVar("Message")
 
 
 class CreditedStream(Generic[Waiting, Sent]):
-    """Requests of one kind to one peer, each of which spends credit or stands in line.
+    """Requests of one kind to one peer, each of which spends credit or waits in the queue.
 
-    Nothing overtakes what stands in line. A request that was sent is in flight until it is answered or the stream is
-    lost; a router removes it there when its answer comes.
+    Nothing overtakes the queue. A request that was sent is in flight until it is answered or the stream is lost; a
+    router removes it from there when its answer arrives.
     """
 
     __slots__ = ("credit", "in_flight", "waiting")
@@ -27,23 +27,23 @@ class CreditedStream(Generic[Waiting, Sent]):
         """`credit` may be shared with requests of other kinds on the same stream."""
         self.credit = CreditAccount() if credit is None else credit
         self.in_flight: dict[int, Sent] = {}
-        """Sent and not answered, by request id."""
+        """Requests that were sent and not answered, by request id."""
         self.waiting: OrderedDict[Waiting, None] = OrderedDict()
-        """The line. An ordered dictionary, since any of them may leave it."""
+        """The queue. An ordered dictionary, since any request may leave it."""
 
     def try_enter(self, request: Waiting, byte_count: int) -> bool:
-        """Spend credit for one request with so many bytes; False: it stands in line now."""
+        """Spend credit for one request with so many bytes; False: it is in the queue now."""
         if self.waiting or not self.credit.try_spend(1, byte_count):
             self.waiting[request] = None
             return False
         return True
 
     def leave_line(self, request: Waiting) -> None:
-        """It is not wanted any more. Nothing happens when it is not in line."""
+        """The request is not wanted any more. Does nothing if it is not in the queue."""
         self.waiting.pop(request, None)
 
     def admit(self, bytes_of: Callable[[Waiting], int]) -> Iterator[Waiting]:
-        """Take the requests out of the line that the credit pays for, the first one first; the caller sends each."""
+        """Remove from the queue the requests that the credit pays for, oldest first; the caller sends each."""
         waiting = self.waiting
         while waiting:
             request = next(iter(waiting))
@@ -53,7 +53,7 @@ class CreditedStream(Generic[Waiting, Sent]):
             yield request
 
     def lose(self) -> tuple[list[Sent], list[Waiting]]:
-        """The stream is lost: return what was in flight and what stood in line, and forget both."""
+        """The stream is lost: return what was in flight and what was queued, and forget both."""
         lost = list(self.in_flight.values()), list(self.waiting)
         self.in_flight.clear()
         self.waiting.clear()
@@ -70,7 +70,7 @@ class MessageStream(CreditedStream[Waiting, Sent], Generic[Waiting, Sent, Messag
         self.node_id = node_id
         self.is_up = False
         self.message: Message | None = None
-        """The next message, made when there is something to put into it."""
+        """The next message, created when there is something to put into it."""
         self.leaving: list[RequestTiming] = []
         """Timed requests in it, once for each part."""
 
@@ -91,5 +91,5 @@ class MessageStream(CreditedStream[Waiting, Sent], Generic[Waiting, Sent, Messag
 
 
 def no_bytes(_: object) -> int:
-    """Return the bytes of a request that is paid for by its number alone."""
+    """Return the byte cost of a request that spends only a request of the credit."""
     return 0

@@ -1,12 +1,13 @@
-"""Record batches made into message sets of magic 0 or 1, for Fetch v0 to v3 (Kafka 3's RecordsUtil).
+"""Convert record batches to message sets of magic 0 or 1, for Fetch v0 to v3 (Kafka 3's RecordsUtil).
 
 Each batch becomes one compressed message, or as many plain ones as it has records; codec, offsets and, in magic 1,
-timestamps stay, headers are lost. Control batches are left out, and so are plain records before the offset that was
-asked for. Answers grow by this: conversion ends where the messages are more bytes than the batches were (what was
-reserved for the answer), after the first message at the earliest, since a client must get ahead.
+timestamps stay, headers are lost. Control batches are left out, and so are plain records before the requested offset.
+Responses grow by this: conversion ends when the messages have more bytes than the batches had (what was reserved for
+the response), but not before the first message, since a client must make progress.
 
-Errors: UNSUPPORTED_COMPRESSION_TYPE when the first batch is of zstd, which these clients never knew; CORRUPT_MESSAGE
-when the first can't be opened within the limit. Later in the answer either only ends it: the client will ask again.
+Errors: UNSUPPORTED_COMPRESSION_TYPE if the first batch uses zstd, which these clients never supported; CORRUPT_MESSAGE
+if the first can't be decompressed within the limit. Later in the response, either only ends the response: the client
+fetches again.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from barnabas.wire.records import outline_records
 
 _TIMESTAMP_MS_MAX = 2**63 - 1
 # A record of 7 bytes becomes a message of 34: a batch of very many is wrapped in more than one message, where Kafka
-# would make one, so that nobody chooses how much memory that takes.
+# would make one, so that a client can't choose how much memory that takes.
 _WRAPPED_BYTES_MAX = 16 * 1024 * 1024
 
 
 @dataclass(slots=True, frozen=True)
 class DownConverted:
-    """`memory_bytes` is what was made on the way and is not kept (Kafka's TemporaryMemoryBytes)."""
+    """`memory_bytes` is the memory used temporarily (Kafka's TemporaryMemoryBytes)."""
 
     records: bytes
     memory_bytes: int
@@ -127,7 +128,7 @@ def _wrap(
 
 
 def _records(header: BatchHeader, payload: Buffer) -> Iterator[tuple[int, int, Buffer | None, Buffer | None]]:
-    """`(offset, timestamp, key, value)` of each record. Raises MalformedFrame."""
+    """Yield `(offset, timestamp, key, value)` of each record. Raises MalformedFrame."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time_ms = header.max_timestamp if header.is_log_append_time else None
     for _, _, timestamp_delta, offset_delta, key_at, key_length, value_at, value_length in outline_records(

@@ -1,7 +1,7 @@
-"""Which logstore coordinates a group: the leader of the group's partition of `__consumer_offsets`.
+"""Find the logstore that coordinates a group: the leader of the group's partition of `__consumer_offsets`.
 
-The topic is made by the first request of a cluster that needs it, and nobody waits for that: until it is there and led
-there is no coordinator, and clients ask again.
+The first request of a cluster that needs the topic has it created, without waiting for it: until it exists and has
+leaders there is no coordinator, and clients retry.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from services.gateway.core.model.topic_names import OFFSETS_TOPIC
 from services.gateway.core.timing.request_timing import Untimed
 
 CREATION_PAUSE_MS: Final = 1_000
-"""Between two attempts to have the topic made: clients that look for a coordinator ask ten times a second."""
+"""Delay between two attempts to create the topic: clients that look for a coordinator retry ten times a second."""
 
 
 class Coordinator(NamedTuple):
-    """One partition of `__consumer_offsets`, and who leads it by the image."""
+    """One partition of `__consumer_offsets`, and its leader by the image."""
 
     topic_id: bytes
     partition: int
@@ -31,7 +31,7 @@ class Coordinator(NamedTuple):
 
 
 def find_coordinator(image: ClusterImage, group_id: str) -> Coordinator | None:
-    """None: the topic is not there, or the partition has no leader that is alive."""
+    """Return None if the topic does not exist, or the partition has no live leader."""
     topic = image.topics_by_name.get(OFFSETS_TOPIC)
     if topic is None:
         return None
@@ -53,13 +53,13 @@ class GroupRouting(Untimed):
         self._next_creation_ms = 0
 
     def coordinator_of(self, group_id: str) -> Coordinator | None:
-        """As `find_coordinator`; and a topic that is not there is asked for."""
+        """Like `find_coordinator`, but request the creation of a missing topic."""
         if OFFSETS_TOPIC not in self._image.topics_by_name:
             self._create()
         return find_coordinator(self._image, group_id)
 
     def _create(self) -> None:
-        """Its partitions, replicas and configs are the controller's to choose (`offsets.topic.*`)."""
+        """Create the topic. The controller chooses its partitions, replicas and configs (`offsets.topic.*`)."""
         if self._clock.now_ms < self._next_creation_ms or not self._image.brokers:
             return
         wait_ms = self._config.topic_creation_wait_ms_max
@@ -67,7 +67,7 @@ class GroupRouting(Untimed):
         self._controller.call_controller(self, CreateTopicsRequest([NewTopic(OFFSETS_TOPIC, -1, -1)], wait_ms))
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        """Made, made by another, or not to be made now: the image tells, and the next request asks again."""
+        """Created, created by another gateway, or not created: the image shows it, and the next request tries again."""
         self._next_creation_ms = self._clock.now_ms + CREATION_PAUSE_MS
 
     def revision_applied(self) -> None:

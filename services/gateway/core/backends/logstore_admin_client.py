@@ -1,9 +1,9 @@
-"""Calls to logstores for Kafka's administrative APIs: which are under way, which wait for their turn.
+"""Calls to logstores for Kafka's administrative APIs: calls in flight, and calls that wait.
 
-A logstore has few of one processor's calls at a time, so that many clients can't take the places of all; the others
-wait in line. Each kind of request has a line of its own: a DeleteRecords may take as long as its client has patience,
-and consumers that look for the end of an epoch must not wait behind it. A call ends once: by an answer, with its
-logstore's stream, or because nobody waits for it any more.
+A logstore has only a few calls of one processor at a time, so that many clients can't use up its capacity; the others
+wait in a queue. Each kind of request has its own queue: a DeleteRecords may take as long as its client waits, and
+consumers that look for the end of an epoch must not wait behind it. A call ends once: with an answer, with its
+logstore's stream, or because its caller does not wait any more.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from services.gateway.core.model.outputs import LogstoreCall, Turn
 from services.gateway.core.timing.request_timing import RequestTiming
 
 CALLS_UNDER_WAY_MAX: Final = 8
-"""Of one kind, from this processor to one logstore."""
+"""Maximum calls in flight of one kind, from this processor to one logstore."""
 
 
 class LogstoreAsker(Protocol):
     @property
     def timing(self) -> RequestTiming | None:
-        """Where the request is timed that asks."""
+        """The timing of the request that makes the call."""
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
-        """The answer, or None: it was lost, and what was asked for may have been done."""
+        """The answer, or None: it was lost, and the request may have been carried out."""
 
 
 class _Line:
@@ -36,7 +36,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.under_way: dict[int, LogstoreCall] = {}
-        """Sent and not answered, by call id."""
+        """Calls that were sent and not answered, by call id."""
         self.waiting: deque[LogstoreCall] = deque()
 
 
@@ -50,16 +50,18 @@ class LogstoreAdminClient:
         self._logstores = logstores
         self._turn = turn
         self._askers: dict[int, tuple[LogstoreAsker, LogstoreCall]] = {}
-        """Of every call that is not over, by its id."""
+        """The queue of every call that has not ended, by call id."""
         self._lines: dict[_LineKey, _Line] = {}
         self._next_call_id = 1
 
     def call_logstore(
         self, asker: LogstoreAsker, node_id: int, request: AdministrationRequest, timeout_ms: int
     ) -> LogstoreCall | None:
-        """Ask a logstore, now or as soon as it has room; None: it can't be reached, and certainly nothing is done.
+        """Send a call to a logstore, now or when others have ended; None: it can't be reached, and certainly nothing is
+        done.
 
-        `timeout_ms` counts from when the call is sent; whoever needs an end before that sets a deadline and forgets.
+        `timeout_ms` counts from when the call is sent; a caller that needs an earlier end sets a deadline and forgets
+        the call.
         """
         logstore = self._logstores.find_logstore(node_id)
         if logstore is None or not logstore.exchange_is_up:
@@ -92,19 +94,19 @@ class LogstoreAdminClient:
         self._leave(call)
         timing = asker.timing
         if timing is not None:
-            # Its time at the logstore is not told: all of it is the channel's.
+            # The logstore does not report its time: all of it counts as the channel's.
             timing.answered(0, 0)
         asker.logstore_answered(call, answer)
         if timing is not None:
             timing.still_waits()
 
     def forget_call(self, call: LogstoreCall) -> None:
-        """Nobody waits for it any more. If it was sent, it may be done all the same."""
+        """The caller does not wait any more. If the call was sent, it may still be done."""
         if self._askers.pop(call.call_id, None) is not None and self._leave(call):
             self._turn.outputs.logstore_cancels.append(call.call_id)
 
     def _leave(self, call: LogstoreCall) -> bool:
-        """Make room for the next in line; whether the call had been sent."""
+        """Remove the call, so that the next in the queue is sent. Return whether it had been sent."""
         line = self._line_of(call)
         if line.under_way.pop(call.call_id, None) is None:
             line.waiting.remove(call)
@@ -114,7 +116,7 @@ class LogstoreAdminClient:
         return True
 
     def stream_lost(self, node_id: int) -> None:
-        """Its process is gone or silent: nobody is kept waiting for the answers."""
+        """The logstore's process is gone or silent: end all waits for its answers."""
         lines = [self._lines.pop(key) for key in [key for key in self._lines if key[0] == node_id]]
         calls = [call for line in lines for call in (*line.under_way.values(), *line.waiting)]
         self._turn.outputs.logstore_cancels.extend(call_id for line in lines for call_id in line.under_way)

@@ -4,9 +4,10 @@ A request spends credit or waits in line at its logstore, so a slow logstore hol
 it. Everything for one logstore leaves in one message per turn. Reads and calls to coordinators have streams of their
 own (`read_router`, `coordinator_client`).
 
-A message costs both sides a hundred microseconds and more, whatever is in it. So appends gather over turns while more
-of them than that are in flight to the same logstore: it has enough to do, and what gathers goes with its next answer.
-With nothing in flight, or as much gathered as there is, they go at once; `GATHER_MS` bounds what one waits.
+A message costs both sides a hundred microseconds and more, whatever it contains. So appends are batched over turns
+while more of them than already batched are in flight to the same logstore: it has enough to do, and the batch is sent
+with its next answer. With nothing in flight, or as much batched as is in flight, they are sent at once; `GATHER_MS`
+bounds how long one waits.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from services.gateway.core.backends.pending_query import PendingQuery
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 
 GATHER_IN_FLIGHT_MIN: Final = 16
-"""With less in flight a logstore may soon have nothing to do."""
+"""With less in flight, a logstore may soon be idle."""
 GATHER_APPENDS_MAX: Final = 64
-"""As many as a logstore takes in one step."""
+"""As many as a logstore processes in one step."""
 GATHER_BYTES_MAX: Final = 64 * 1024
 GATHER_MS: Final = 2
 
@@ -50,20 +51,20 @@ class Logstore:
         self.exchange_is_up = False
         self.exchange_credit = CreditAccount()
         self.exchange: ExchangeRequest | None = None
-        """The next message, made when there is something to put into it."""
+        """The next message, created when there is something to put into it."""
         self.gathered_bytes = 0
-        """Records in `exchange`."""
+        """Bytes of records in `exchange`."""
         self.gather_until_ms = -1
-        """When `exchange` goes at the latest; -1 while it is not held back."""
+        """When `exchange` is sent at the latest; -1 while it is not held back."""
         self.leaving_exchange: list[RequestTiming] = []
         """Timed requests in `exchange`, once for each part."""
         self.answer_times = Histogram()
-        """Of timed requests on the exchange."""
+        """Timed requests on the exchange stream."""
         self.appends: AppendStream = CreditedStream(self.exchange_credit)
         self.queries: CreditedStream[PendingQuery, PendingQuery] = CreditedStream(self.exchange_credit)
 
     def gathers(self, exchange: ExchangeRequest, now_ms: int) -> bool:
-        """Whether `exchange` had better wait for more appends."""
+        """Whether `exchange` should wait for more appends."""
         gathered = len(exchange.appends)
         in_flight = len(self.appends.in_flight) - gathered
         if (
@@ -80,12 +81,12 @@ class Logstore:
         return now_ms < self.gather_until_ms
 
     def time_request(self, exchange: ExchangeRequest, request_id: int, timing: RequestTiming) -> None:
-        """Ask for the times of a request that is in `exchange`."""
+        """Request the times of a request that is in `exchange`."""
         exchange.timed.append(timed_of(request_id, timing))
         self.leaving_exchange.append(timing)
 
     def asked_on_exchange(self, times: Iterable[Times]) -> list[tuple[RequestTiming | None, Times]]:
-        """Whose times these are; None of those that are over."""
+        """Return the timed requests with these ids, without those that have ended."""
         asked: list[tuple[RequestTiming | None, Times]] = []
         for each in times:
             append = self.appends.in_flight.get(each.request_id)
@@ -96,7 +97,7 @@ class Logstore:
 
 
 class Logstores:
-    """All of them by node id, the turn's messages, and the numbering of requests."""
+    """All logstores by node id, the turn's messages, and the numbering of requests."""
 
     __slots__ = ("_by_node_id", "_next_request_id", "sending")
 
@@ -116,7 +117,7 @@ class Logstores:
         return logstore
 
     def take_request_id(self) -> int:
-        """Never used twice by one processor, so an answer that comes late can't be taken for another's."""
+        """Return an id that this processor never reuses, so that a late answer can't be taken for another's."""
         request_id = self._next_request_id
         self._next_request_id = request_id + 1
         return request_id
@@ -154,5 +155,5 @@ class Logstores:
         return taken
 
     def gather_until_ms(self) -> int | None:
-        """When the first message that is held back goes at the latest."""
+        """When the first message that is held back is sent at the latest."""
         return min((logstore.gather_until_ms for logstore in self.sending), default=None)

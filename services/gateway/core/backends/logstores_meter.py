@@ -1,4 +1,4 @@
-"""LogstoresMeter: how logstores look from a processor, which names the one that is slow."""
+"""LogstoresMeter: metrics of the logstores as a processor sees them, which identify a slow one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The appends of one connection to one partition, and what its idempotent producers may not have written there yet.
+"""The appends of one connection to one partition, and the sequences that its idempotent producers may not have written.
 
 One state machine for each append; `PartitionAppends` owns it from the request to its decision:
 
@@ -11,18 +11,18 @@ One state machine for each append; `PartitionAppends` owns it from the request t
         │                                                            └──┘ its leader lost the partition, and the
         └─ held back, given up, withdrawn ──> decided: failed            next one holds the append
 
-*Undecided* is what is in flight or parked. While anything is, nothing of the partition goes to another leader, or to
-the same one under another epoch: what Kafka's muted connection gives its clients (`SocketServer`), and what their
-recovery is written for. Nor does anything follow a producer's first batch (sequence 0) before that is decided: a leader
-that never heard of the producer would take any sequence, and write a gap.
+*Undecided* is what is in flight or parked. While an append is undecided, no other of the partition goes to another
+leader, or to the same one under another epoch: the same guarantee as Kafka's muted connection gives its clients
+(`SocketServer`), and what their recovery relies on. Nor does anything follow a producer's first batch (sequence 0)
+before that is decided: a leader that does not know the producer would accept any sequence, and write a gap.
 
-A batch that fails with one of LOSSES is sent again by its producer. Until it comes, a *fence* answers later sequences
-of that producer with NOT_LEADER_OR_FOLLOWER, and they are not written: they could meet another leader, or enough
-replicas again, and skip a sequence. Producers have IN_FLIGHT_MAX requests in flight at most on a connection (Java,
-librdkafka and franz-go hold idempotent producers to that), so that a request which comes as many behind the failed one
-was sent in knowledge of its answer. The fence ends with that request, with the failed batch, with another producer
-epoch, or HELD_BACK_MS after the answer; requests from before that stay behind it. What a fence refuses has to come
-again as well, and raises a fence of its own: the request behind it may be the one that ends the first fence.
+A batch that fails with one of LOSSES is sent again by its producer. Until then, a *fence* answers later sequences of
+that producer with NOT_LEADER_OR_FOLLOWER, and they are not written: they could meet another leader, or enough replicas
+again, and skip a sequence. Producers have at most IN_FLIGHT_MAX requests in flight on a connection (Java, librdkafka
+and franz-go limit idempotent producers to that), so a request that arrives that many behind the failed one was sent in
+knowledge of its answer. The fence ends with that request, with the failed batch, with another producer epoch, or
+HELD_BACK_MS after the answer; requests from before that stay fenced. What a fence refuses has to be sent again as well,
+and raises its own fence: the request behind it may be the one that ends the first fence.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNSENT = 0
 IN_FLIGHT_MAX: Final = 5
 HELD_BACK_MS: Final = 5_000
 PRODUCERS_FENCED_MAX: Final = 8
-"""Producers of one connection and partition; a client has one."""
+"""The most producers of one connection and partition; a client has one."""
 LOSSES: Final = frozenset(
     {
         int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -62,7 +62,7 @@ LOSSES: Final = frozenset(
 """Answers after which a producer sends the same batch again."""
 
 _PRODUCER = struct.Struct(">qhi")
-"""Id, epoch and first sequence in the header of a record batch (magic 2)."""
+"""Layout of id, epoch and first sequence in the header of a record batch (magic 2)."""
 _PRODUCER_POSITION: Final = 43
 _SEQUENCE_POSITION: Final = 53
 _SEQUENCE_END: Final = 57
@@ -72,20 +72,20 @@ _SEQUENCES: Final = 2**31
 
 
 class AppendOwner(Protocol):
-    """The request that an append is of."""
+    """The request that an append belongs to."""
 
     @property
     def acks(self) -> int: ...
 
     @property
     def position(self) -> int:
-        """Among the produce requests of its connection, from 1."""
+        """Its number among the produce requests of its connection, from 1."""
 
     @property
     def timing(self) -> RequestTiming | None: ...
 
     def append_answered(self, append: PendingAppend, result: AppendResult) -> None:
-        """A leader's result, or an error of the router in its place."""
+        """A leader's result, or an error of the router instead."""
 
 
 class AppendingConnection(Protocol):
@@ -106,19 +106,19 @@ class AppendingConnection(Protocol):
         """How many of its produce requests have been answered."""
 
     def hold_requests(self) -> None:
-        """Start no further request until as many calls of `one_waits_less` have followed."""
+        """Start no further request until `one_waits_less` has been called as many times."""
 
     def one_waits_less(self) -> None: ...
 
 
 class AppendScheduler(Protocol):
-    """What sends the appends of all connections: the router."""
+    """The router, which sends the appends of all connections."""
 
     @property
     def clock(self) -> Clock: ...
 
     def give_up_routing(self, order: PartitionAppends) -> None:
-        """The stream of its leader did not come back in time."""
+        """The leader's stream did not come back in time."""
 
 
 class PendingAppend(Append):
@@ -152,10 +152,10 @@ class PendingAppend(Append):
         self.leader_id = NO_LEADER
         self.required_offset: int = -1
         self.record_epoch: int = -1
-        """The leader epoch of its last record in the log; `leader_epoch` moves on with the leader that it waits for."""
+        """The leader epoch of its last record in the log; `leader_epoch` follows the leader that it waits for."""
         self.is_parked = False
         self.is_leader_lost = False
-        """Whether its leader was lost and the next one was not there when leaders were asked last."""
+        """Whether its leader was lost and the next one was not known at the last look."""
         self.is_undecided = False
 
     __hash__ = object.__hash__
@@ -168,27 +168,27 @@ class _Sequence(NamedTuple):
     base_sequence: int
 
     def is_behind(self, other: _Sequence) -> bool:
-        """Whether it is a later one of the same producer and epoch; sequences wrap from 2^31-1 to 0."""
+        """Whether it is a later append of the same producer and epoch; sequences wrap from 2^31-1 to 0."""
         distance = (self.base_sequence - other.base_sequence) % _SEQUENCES
         return self[:2] == other[:2] and 0 < distance < _SEQUENCES // 2
 
 
 class Fence:
-    """The first batch of a producer that has to come again. It holds nothing of the request that failed."""
+    """The first batch of a producer that must be sent again. It references nothing of the failed request."""
 
     __slots__ = ("end_position", "position", "sequence", "until_ms")
 
     def __init__(self, sequence: _Sequence, position: int) -> None:
         self.sequence = sequence
         self.position = position
-        """Of the request that failed, among the produce requests of its connection; likewise all other positions."""
+        """The number of the failed request among the produce requests of its connection, as all positions here."""
         self.end_position = -1
-        """Of the request that the producer sent in knowledge of the failure, once that is known."""
+        """The position of the first request that the producer sent in knowledge of the failure, once it is known."""
         self.until_ms = -1
-        """Set when the answer of the request that failed was seen to have left."""
+        """Set when the answer of the failed request was seen to have left."""
 
     def holds(self, sequence: _Sequence, position: int, connection: AppendingConnection, now_ms: int) -> bool:
-        """Whether the request at `position` was sent without knowledge of the failure, and brings a later batch."""
+        """Whether the request at `position` was sent without knowledge of the failure, and contains a later batch."""
         if 0 <= self.end_position <= position:
             return False
         if not sequence.is_behind(self.sequence):
@@ -205,12 +205,12 @@ class Fence:
         return position - self.position < IN_FLIGHT_MAX
 
     def is_over(self, connection: AppendingConnection) -> bool:
-        """Whether every request that it could hold back has been answered."""
+        """Whether every request that it could fence has been answered."""
         return self.position + IN_FLIGHT_MAX - 1 <= connection.produce_answers
 
 
 class PartitionAppends:
-    """It lives as long as anything is undecided, waits, or is fenced."""
+    """It exists as long as any append is undecided, waits, or is fenced."""
 
     __slots__ = (
         "connection",
@@ -236,14 +236,14 @@ class PartitionAppends:
         self.leader_id = NO_LEADER
         self.leader_epoch = -1
         self.first_is_undecided = False
-        """Whether the first batch of a producer is among them."""
+        """Whether they include the first batch of a producer."""
         self.waiting: deque[PendingAppend] | None = None
         self.stream: AppendStream | None = None
-        """The one for whose credit the first of `waiting` waits."""
+        """The stream for whose credit the first of `waiting` waits."""
         self.line: AppendStream | None = None
-        """The one in whose line this is."""
+        """The stream in whose queue this is."""
         self.fences: dict[int, list[Fence]] | None = None
-        """By producer id, in the order in which they were raised."""
+        """Fences by producer id, in the order in which they were raised."""
         self.deadline_bucket = -1
         """Set while the leader's stream is down."""
 
@@ -254,7 +254,7 @@ class PartitionAppends:
         return not (self.undecided or self.waiting or self.fences)
 
     def may_send_under(self, leader_id: int, leader_epoch: int) -> bool:
-        """Whether another append may go there while the undecided ones are."""
+        """Whether another append may be sent there while the undecided ones are outstanding."""
         return not self.undecided or (
             self.leader_epoch == leader_epoch and self.leader_id == leader_id and not self.first_is_undecided
         )
@@ -268,7 +268,7 @@ class PartitionAppends:
             self.first_is_undecided = True
 
     def decided(self, append: PendingAppend) -> None:
-        """An append is in flight or parked no more."""
+        """An append is not in flight or parked any more."""
         append.is_undecided = False
         self.undecided -= 1
         if self.undecided == 0:
@@ -294,7 +294,7 @@ class PartitionAppends:
         self.connection.fences.append((fence, self))
 
     def holds_back(self, append: PendingAppend, position: int) -> bool:
-        """Whether `append`, of the request at `position`, was sent behind a batch that has to come again, and may not
+        """Whether `append`, of the request at `position`, was sent behind a batch that must be sent again, and may not
         be written.
         """
         self._forget_fences()
@@ -307,12 +307,12 @@ class PartitionAppends:
         now_ms = self.scheduler.clock.now_ms
         is_held_back = False
         for fence in fences:
-            # Each has to see the sequence: it may end by it.
+            # Every fence has to see the sequence, which may end it.
             is_held_back |= fence.holds(sequence, position, self.connection, now_ms)
         return is_held_back
 
     def _forget_fences(self) -> None:
-        """Those of the connection that are over, of any partition."""
+        """Remove the fences of the connection that are over, of any partition."""
         connection = self.connection
         fences = connection.fences
         while fences and fences[0][0].is_over(connection):
@@ -328,11 +328,11 @@ class PartitionAppends:
 
 
 AppendStream: TypeAlias = CreditedStream[PartitionAppends, PendingAppend]
-"""To one logstore. Each connection and partition stands in line once, however much of it waits."""
+"""The queue of one logstore. Each connection and partition is in it once, however many of its appends wait."""
 
 
 def _sequence_of(records: Buffer) -> _Sequence | None:
-    """None for a producer that is not idempotent, and for what is no whole batch."""
+    """Return None for a producer that is not idempotent, and for an incomplete batch."""
     if len(records) < _SEQUENCE_END:
         return None
     sequence = _Sequence(*_PRODUCER.unpack_from(records, _PRODUCER_POSITION))

@@ -1,4 +1,4 @@
-"""A small question to a leader's logstore, on its way."""
+"""Small queries to a leader's logstore that are in progress."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PendingStateQuery(StateQuery):
         self.asker = asker
         self.append = append
         self.node_id = node_id
-        """The logstore that is asked."""
+        """The logstore that is queried."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__

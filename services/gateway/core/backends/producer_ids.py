@@ -1,8 +1,8 @@
 """Producer ids for InitProducerId, from blocks that the controller hands out (KIP-730).
 
-Kafka's RPCProducerIdManager: the next block is asked for before the present one is used up, and while there is none
-the answer is COORDINATOR_LOAD_IN_PROGRESS, which producers retry. A block that is lost with its processor only
-leaves a gap.
+Kafka's RPCProducerIdManager: the next block is asked for before the present one is used up, and while there is none,
+the answer is COORDINATOR_LOAD_IN_PROGRESS, which producers retry. A block that is lost with its processor only leaves a
+gap.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming, Untimed
 
 _PREFETCH_PARTS = 10
-"""The next block is asked for when less than this part of the present one is left."""
+"""The next block is requested when less than this fraction of the present one is left."""
 
 
 class ProducerIdAsker(Protocol):
     @property
     def timing(self) -> RequestTiming | None:
-        """Where the request is timed that asks."""
+        """The timing of the request that needs an id."""
 
     def producer_id_taken(self, producer_id: int | None) -> None: ...
 
@@ -51,7 +51,9 @@ class ProducerIds(Untimed):
         self._waiting: deque[ProducerIdAsker] = deque()
 
     def allocate(self, asker: ProducerIdAsker) -> None:
-        """Call `asker.producer_id_taken` with an id, now or when there is a block, or with None when there is none."""
+        """Call `asker.producer_id_taken` with an id, now or when a block arrives, or with None if no block can be
+        had.
+        """
         self._waiting.append(asker)
         self._serve()
         if asker.timing is not None and asker in self._waiting:

@@ -1,8 +1,8 @@
-"""Requests that wait in purgatory: which pod holds them, and what becomes of them when it is gone.
+"""Requests that wait in purgatory: which pod holds them, and how they end if the pod is lost.
 
-All entries of one request are in one pod, chosen by a leader's node id over the sorted pods that are up, so that the
-watches of one logstore gather in few pods. An entry's answer, its loss and its cancellation exclude each other: each
-takes the entry out of its pod first.
+All entries of one request are in one pod, chosen by a leader's node id from the sorted pods that are up, so that the
+watches of one logstore concentrate on few pods. An entry's answer, its loss and its cancellation exclude each other:
+each removes the entry from its pod first.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 
 _WAIT_MS_MAX = 0xFFFF_FFFF
-"""What a uint32 holds; Kafka's waits are int32 and smaller."""
+"""The maximum of a uint32; Kafka's waits are int32 and smaller."""
 
 
 class Parked(Protocol):
-    """What waits in purgatory: one entry at a time."""
+    """A request that waits in purgatory, with one entry at a time."""
 
     pod: Pod | None
-    """That holds it. Set and cleared here, but for `completed`, which clears it."""
+    """The pod that holds it. Set and cleared here, except that `completed` clears it."""
     entry_id: int
 
     @property
     def timing(self) -> RequestTiming | None: ...
 
     def completed(self, completion: Completion) -> None:
-        """Purgatory's word."""
+        """Purgatory's answer."""
 
     def pod_lost(self) -> None:
-        """Its pod is gone, and no longer watches."""
+        """Its pod is gone, and does not watch any more."""
 
 
 class Pod:
@@ -60,11 +60,11 @@ class PurgatoryClient:
         self._clock = clock
         self._turn = turn
         self._pods: list[Pod] = []
-        """Those that are up, by pod id."""
+        """The pods that are up, by pod id."""
         self._next_entry_id = 1
 
     def park_produce(self, produce: Parked, until_ms: int, conditions: list[ProduceCondition]) -> bool:
-        """False when no pod is up."""
+        """Return False if no pod is up."""
         pod = self._choose(conditions[0].leader_id)
         if pod is None:
             return False
@@ -74,7 +74,7 @@ class PurgatoryClient:
         return True
 
     def park_fetch(self, wait: Parked, until_ms: int, min_bytes: int, conditions: list[FetchCondition]) -> bool:
-        """False when no pod is up."""
+        """Return False if no pod is up."""
         pod = self._choose(conditions[0].leader_id)
         if pod is None:
             return False
@@ -84,7 +84,7 @@ class PurgatoryClient:
         return True
 
     def park_group(self, member: Parked, park: ParkGroup) -> bool:
-        """False when no pod is up. The entry id is given here."""
+        """Return False if no pod is up. The entry id is assigned here."""
         pod = self._choose(park.leader_id)
         if pod is None:
             return False
@@ -109,7 +109,7 @@ class PurgatoryClient:
         return entry_id
 
     def _request_of(self, pod: Pod) -> ParkRequest:
-        """This turn's message, made when there is something to put into it."""
+        """This turn's message, created when there is something to put into it."""
         parks = self._turn.outputs.parks
         request = parks.get(pod.pod_id)
         if request is None:
@@ -117,7 +117,7 @@ class PurgatoryClient:
         return request
 
     def cancel_entry(self, parked: Parked) -> None:
-        """It ends otherwise, or its client is gone. Nothing happens when it is not parked."""
+        """It ends otherwise, or its client is gone. Does nothing if it is not parked."""
         pod = parked.pod
         if pod is not None:
             parked.pod = None

@@ -1,7 +1,7 @@
-"""Small questions to the leaders' logstores: offsets for ListOffsets, states of partitions for parked produces.
+"""Small queries to the leaders' logstores: offsets for ListOffsets, states of partitions for parked produces.
 
-They travel with the appends and spend a request of the same credit. Asking twice does no harm, so a question that is
-lost with its stream is simply not answered, and its asker decides.
+They travel with the appends and spend a request of the same credit. Repeating one is harmless, so a query that is lost
+with its stream gets no answer, and the caller decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class QueryRouter:
         self._logstores = logstores
 
     def submit_query(self, query: PendingQuery, node_id: int) -> bool:
-        """Ask that logstore, now or when there is credit; False when there is no stream to it."""
+        """Send a query to that logstore, now or when there is credit. Return False if there is no stream to it."""
         logstore = self._logstores.find_logstore(node_id)
         if logstore is None or not logstore.exchange_is_up:
             return False

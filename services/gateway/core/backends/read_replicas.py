@@ -1,10 +1,10 @@
-"""Where a consumer that says where it is has its partitions read (KIP-392).
+"""Choose the replica for a consumer that gives its rack (KIP-392).
 
-Under the policy `per-broker-port` it is the client who goes to the replica that the leader has named: what comes to a
-broker's own port is read there, if the partition has a replica there. Under `shared` there is no such port, and no
-replica is ever named to a client: the processor itself goes to the one that the leader has named, and remembers it for
-as long as a Java client would (`metadata.max.age.ms`). A follower that can't answer is left alone for a while, and the
-leader answers instead, whatever it would rather.
+Under the policy `per-broker-port` the client goes to the replica that the leader has named: a request to a broker's own
+port is read there, if the partition has a replica there. Under `shared` there is no such port, and no replica is ever
+named to a client: the processor reads from the replica that the leader has named, and remembers it for as long as a
+Java client would (`metadata.max.age.ms`). A follower that can't answer is avoided for a while, and the leader answers
+instead, even if it prefers another replica.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ _Key = tuple[str, bytes, int]
 
 
 class ReadPlace(NamedTuple):
-    """A logstore, and what it is told of the client's rack: nothing where it has to answer itself."""
+    """A logstore, and the client's rack for it: empty if it has to answer itself."""
 
     node_id: int
     rack_id: str
 
 
 class ReadReplicas:
-    """One processor's. Entries are of racks that leaders know, so there are no more than partitions times racks."""
+    """The choices of one processor. Entries are for racks that leaders know, so there are at most partitions times
+    racks.
+    """
 
     __slots__ = ("_clock", "_image", "_lanes", "_policy", "_replicas")
 
@@ -45,17 +47,17 @@ class ReadReplicas:
         self._image = image
         self._lanes = lanes
         self._replicas: dict[_Key, tuple[int, int]] = {}
-        """(node id or _LEADER, until when)."""
+        """(node id or _LEADER, expiry time)."""
 
     @property
     def is_own_choice(self) -> bool:
-        """Clients are not told; the processor goes where they would be sent."""
+        """Whether the processor chooses the replica, because none is named to clients."""
         return self._policy is AddressPolicy.SHARED
 
     def place_of(
         self, context: RequestContext, rack_id: str, topic_id: bytes, partition: PartitionMetadata
     ) -> ReadPlace:
-        """Where to read this partition for a client in that rack."""
+        """Return where to read this partition for a client in that rack."""
         if self.is_own_choice:
             node_id, until_ms = self._replicas.get((rack_id, topic_id, partition.partition), (None, 0))
             if node_id is None or self._clock.now_ms >= until_ms:
@@ -73,11 +75,11 @@ class ReadReplicas:
         self._replicas[rack_id, topic_id, partition] = (node_id, self._clock.now_ms + PREFERRED_MS)
 
     def avoid(self, rack_id: str, topic_id: bytes, partition: int) -> None:
-        """That replica does not give what is asked for."""
+        """That replica does not serve what is requested."""
         self._replicas[rack_id, topic_id, partition] = (_LEADER, self._clock.now_ms + AVOIDED_MS)
 
     def image_changed(self) -> None:
-        """Forget what has come to its end, and partitions that are gone."""
+        """Forget choices that have expired, and partitions that are gone."""
         image, now_ms = self._image, self._clock.now_ms
         self._replicas = {
             key: place

@@ -1,4 +1,4 @@
-"""Reads on their way to the logstores: each waits for memory first, then for credit.
+"""Send reads to the logstores: each waits for memory first, then for credit.
 
 A read is sent only when its largest reply has been reserved, so that a processor never has to stop reading a
 logstore's stream. Both waits are lines. One read at a time may overtake: the one that keeps answers of its own
@@ -27,10 +27,10 @@ class ReadOwner(Protocol):
     def timing(self) -> RequestTiming | None: ...
 
     def holds_back_answers(self) -> bool:
-        """Whether other answers of its connection wait for this request's, and hold memory meanwhile."""
+        """Whether other responses of its connection wait for this request's, and hold memory meanwhile."""
 
     def read_answered(self, read: PendingRead, result: ReadResult | None) -> None:
-        """A logstore's result, or None when its stream was lost."""
+        """A logstore's result, or None if its stream was lost."""
 
 
 class PendingRead(Read):
@@ -54,12 +54,12 @@ class PendingRead(Read):
         self.rack_id = rack_id
         self.targets = targets
         self.fetch: ReadOwner | None = fetch
-        """None once nobody waits for it."""
+        """None once the request does not wait for it any more."""
         self.lane = lane
         self.line: OrderedDict[PendingRead, None] | None = None
         """Where it waits, for memory or for credit."""
         self.reserved_bytes = 0
-        """Held in `FetchMemory` for the reply; of the reply itself once it is here."""
+        """Bytes held in `FetchMemory` for the reply; those of the reply itself once it has arrived."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -85,14 +85,14 @@ class ReadRouter:
         self.lanes: dict[int, ReadLane] = {}
         """By node id; there is one for each logstore whose stream was ever up."""
         self.waiting: OrderedDict[PendingRead, None] = OrderedDict()
-        """For memory."""
+        """The queue for memory."""
         self.sending: list[ReadLane] = []
         """Those with a message in this turn."""
         self._overdraft: PendingRead | None = None
-        """The read that was sent without waiting for memory, until its reply is here."""
+        """The read that was sent without waiting for memory, until its reply arrives."""
 
     def submit_read(self, read: PendingRead) -> None:
-        """Its logstore's stream is up."""
+        """Send a read to a logstore whose stream is up."""
         if self.waiting or not self._try_reserve(read):
             read.line = self.waiting
             self.waiting[read] = None
@@ -135,7 +135,7 @@ class ReadRouter:
         return message
 
     def _times_received(self, lane: ReadLane, times: Times) -> None:
-        """The first piece of an answer is here, with how long the logstore had the read."""
+        """The first piece of an answer has arrived, with how long the logstore had the read."""
         read = lane.in_flight.get(times.request_id)
         if read is not None and read.fetch is not None and read.fetch.timing is not None:
             read.fetch.timing.answer_begun(times.queue_us, times.work_us)
@@ -153,7 +153,7 @@ class ReadRouter:
             self._message_of(lane).cancels.append(read.request_id)
 
     def release(self, read: PendingRead) -> None:
-        """Give back what is reserved for it."""
+        """Release what is reserved for it."""
         if read is self._overdraft:
             self._overdraft = None
         if read.reserved_bytes:
@@ -168,7 +168,7 @@ class ReadRouter:
             self._overdraw()
 
     def _overdraw(self) -> None:
-        """Let one read go that answers of its own connection wait for: what they hold is free once it is answered."""
+        """Let one read go that responses of its own connection wait for: what they hold is free once it is answered."""
         for read in self.waiting:
             assert read.fetch is not None, "a read that was withdrawn is not in line"
             if read.fetch.holds_back_answers():

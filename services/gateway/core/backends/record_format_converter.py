@@ -1,11 +1,11 @@
 """Conversions of old message formats: Produce v0 to v2 up, Fetch v0 to v3 down, on a worker of the host.
 
-To convert a megabyte of small records takes tens of milliseconds, in which a processor would serve nobody. So a
-conversion is an effect: the host runs `Conversion.run` on one thread, one after the other, and reports its end with the
-time it took. What it works on is its own until then. While a produce is converted its connection starts nothing new,
-which keeps the order of its appends.
+Converting a megabyte of small records takes tens of milliseconds, in which a processor would serve no other client. So
+a conversion is an effect: the host runs `Conversion.run` on one thread, one after the other, and reports its end with
+the time it took. Its data is not shared until then. While a produce is converted, its connection starts no further
+request, which keeps the order of its appends.
 
-Counted as Kafka 3 did, for each of the two APIs: MessageConversionsTimeMs and TemporaryMemoryBytes.
+Counted as in Kafka 3, for each of the two APIs: MessageConversionsTimeMs and TemporaryMemoryBytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from services.gateway.core.timing.request_timing import RequestTiming
 
 @dataclass(slots=True)
 class ConversionCounts:
-    """Of one API, since the processor started: one value for each request that needed a conversion."""
+    """Counts of one API since the processor started: one value for each request that needed a conversion."""
 
     time_ms: Histogram = field(default_factory=Histogram)
     memory_bytes: Histogram = field(default_factory=lambda: Histogram(BYTE_BOUNDS, unit=1))
@@ -66,11 +66,11 @@ class UpConversion:
     owner: UpConversionOwner
     counts: ConversionCounts
     appends: Sequence[PendingAppend]
-    """All of the request's, in order."""
+    """All appends of the request, in order."""
     to_convert: Sequence[PendingAppend]
     outcomes: list[UpConverted | Refusal] = field(default_factory=list)
     fault: str = ""
-    """Of ours, for the log: the host sets it where `run` did not come to its end."""
+    """The traceback of an internal error, for the log: the host sets it if `run` failed."""
 
     def run(self, codecs: Codecs) -> None:
         self.outcomes = [up_convert(append.records, codecs) for append in self.to_convert]
@@ -92,7 +92,7 @@ class DownConversion:
     magic: int
     targets: Sequence[FetchTarget]
     records: Sequence[Buffer]
-    """Of each target."""
+    """The records of each target."""
     outcomes: list[DownConverted | ErrorCode] = field(default_factory=list)
     fault: str = ""
 
@@ -121,13 +121,13 @@ class RecordFormatConverter:
     def convert_up(
         self, owner: UpConversionOwner, appends: Sequence[PendingAppend], to_convert: Sequence[PendingAppend]
     ) -> None:
-        """Make batches of those of a request's appends that are message sets; `owner.up_converted` follows."""
+        """Convert those of a request's appends that are message sets to batches; `owner.up_converted` follows."""
         if owner.timing is not None:
             owner.timing.enter(Hop.CONVERSION)
         self._turn.outputs.conversions.append(UpConversion(owner, self.produce, appends, to_convert))
 
     def convert_down(self, owner: DownConversionOwner, magic: int, targets: Sequence[FetchTarget]) -> None:
-        """Make message sets of what was read; `owner.down_converted` follows."""
+        """Convert what was read to message sets; `owner.down_converted` follows."""
         if owner.timing is not None:
             owner.timing.enter(Hop.CONVERSION)
         records = [target.records for target in targets]

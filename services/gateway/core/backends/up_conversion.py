@@ -1,12 +1,13 @@
-"""Message sets of magic 0 and 1, from Produce v0 to v2, made into one record batch (Kafka 3's LogValidator).
+"""Convert message sets of magic 0 and 1, from Produce v0 to v2, to one record batch (Kafka 3's LogValidator).
 
-The batch keeps the producer's codec; what its topic wants of codec, timestamps and keys is for the leader to see to. A
-timestamp that magic 0 does not have is −1. Where the messages say LogAppendTime the batch says so too: the leader takes
-or refuses that as it would from any producer.
+The batch keeps the producer's codec; the leader applies what its topic requires of codec, timestamps and keys. A
+timestamp, which magic 0 does not have, is −1. If the messages say LogAppendTime, the batch says so too: the leader
+accepts or refuses that as from any producer.
 
-Errors, as Kafka's: CORRUPT_MESSAGE for sizes and CRCs that are wrong, of inner messages too; INVALID_RECORD for formats
-that are mixed, a compressed message that is not alone, is empty, can't be opened within the limit, or wraps another;
-INVALID_TIMESTAMP for one that is negative and not −1; UNSUPPORTED_COMPRESSION_TYPE for codecs that these formats lack.
+Errors, as in Kafka: CORRUPT_MESSAGE for wrong sizes and CRCs, also of inner messages; INVALID_RECORD for mixed formats,
+and for a compressed message that is not alone, is empty, can't be decompressed within the limit, or wraps another;
+INVALID_TIMESTAMP for one that is negative and not −1; UNSUPPORTED_COMPRESSION_TYPE for codecs that these formats don't
+have.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from barnabas.wire.record_batch import (
 
 _LOG_APPEND_TIME_BIT = 0x08
 _LEGACY_CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
-# Deltas of timestamps have to fit into 64 bits, one of -1 included.
+# Deltas of timestamps must fit into 64 bits, one from −1 included.
 _TIMESTAMP_MS_MAX = 2**63 - 2
 
 
 @dataclass(slots=True, frozen=True)
 class UpConverted:
-    """`memory_bytes` is what was made on the way and is not kept (Kafka's TemporaryMemoryBytes)."""
+    """`memory_bytes` is the memory used temporarily (Kafka's TemporaryMemoryBytes)."""
 
     records: bytes
     memory_bytes: int
@@ -59,7 +60,7 @@ class Refusal:
 
 
 def needs_up_conversion(records: Buffer) -> bool:
-    """Whether this is a message set; anything else is for the leader to judge."""
+    """Whether this is a message set; the leader judges anything else."""
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] in (MAGIC_0, MAGIC_1)
 
 
@@ -96,20 +97,20 @@ def _open(wrapper: Message, codecs: Codecs) -> bytes | None:
 
 
 def _unwrapped(wrapper: Message, content: bytes) -> Iterator[Message]:
-    """The messages inside; all timestamps are the wrapper's where that has LogAppendTime. Raises MalformedFrame."""
+    """Return the messages inside; all timestamps are the wrapper's if that has LogAppendTime. Raises MalformedFrame."""
     message = None
     for message in iterate_messages(content):
         yield message._replace(timestamp_ms=wrapper.timestamp_ms) if wrapper.is_log_append_time else message
     if message is None:
         raise MalformedFrame("a compressed message set with no inner records")
     if wrapper.magic == MAGIC_1 and 0 != wrapper.offset < message.offset:
-        # 0 is what some versions of librdkafka leave there.
+        # Some versions of librdkafka leave 0 there.
         raise MalformedFrame(f"wrapper offset {wrapper.offset} is less than the last inner one, {message.offset}")
 
 
 def _assemble(messages: Iterator[Message], first: Message, memory_bytes: int, codecs: Codecs) -> UpConverted | Refusal:
-    """One batch of `messages`, of which nothing is kept but their bytes. `first` is the first of the set itself, the
-    wrapper where there is one.
+    """Assemble one batch of `messages`, keeping only their bytes. `first` is the first of the set itself, the wrapper
+    if there is one.
     """
     payload = bytearray()
     count = 0
@@ -149,7 +150,7 @@ def _assemble(messages: Iterator[Message], first: Message, memory_bytes: int, co
 
 
 def _add_record(payload: bytearray, message: Message, timestamp_delta: int, offset_delta: int) -> None:
-    """A message as a record without headers."""
+    """Write a message as a record without headers."""
     key, value = message.key, message.value
     body = b"".join(
         (

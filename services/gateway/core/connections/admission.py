@@ -1,4 +1,4 @@
-"""Which connections a gateway accepts: `max.connections` in all, `max.connections.per.ip` from one address."""
+"""Limit the connections of a gateway: `max.connections` in all, `max.connections.per.ip` from one address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Admission(Enum):
 
 
 class ConnectionQuota:
-    """Counts connections by the client's address. At `max.connections` nothing more is accepted: see `is_full`."""
+    """Counts connections by the client's address. At `max.connections` no more are accepted: see `is_full`."""
 
     __slots__ = ("_by_address", "_connections", "_connections_max", "_connections_per_ip_max")
 
@@ -23,7 +23,7 @@ class ConnectionQuota:
         self._by_address: dict[str, int] = {}
 
     def limit(self, connections_max: int, connections_per_ip_max: int) -> None:
-        """Other limits from now on. Nobody who is in is sent away."""
+        """Change the limits. Existing connections stay."""
         self._connections_max = connections_max
         self._connections_per_ip_max = connections_per_ip_max
 
@@ -32,7 +32,7 @@ class ConnectionQuota:
         return self._connections >= self._connections_max
 
     def admit(self, address: str) -> Admission:
-        """Count one that was accepted."""
+        """Count a connection that was accepted."""
         count = self._by_address.get(address, 0)
         if count >= self._connections_per_ip_max:
             return Admission.TOO_MANY_FROM_ADDRESS
@@ -41,7 +41,7 @@ class ConnectionQuota:
         return Admission.ADMITTED
 
     def release(self, address: str) -> None:
-        """One that was admitted has closed."""
+        """Remove a connection that was counted and has closed."""
         count = self._by_address[address] - 1
         self._connections -= 1
         if count:

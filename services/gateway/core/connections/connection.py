@@ -1,8 +1,8 @@
-"""One client connection, and its requests: frames in, requests in order, answers out.
+"""One client connection and its requests: frames in, requests in order, responses out.
 
-Runs of Produce, and runs of Fetch, overlap; any other request is a barrier, which waits for the answers to all before
-it, and nothing after it starts before it is answered. Kafka gets the same order by muting the connection at each
-request (`SocketServer`); here a producer with several requests in flight keeps them in flight.
+Runs of Produce, and runs of Fetch, overlap; any other request is a barrier, which waits for the responses to all
+requests before it, and nothing after it starts before it is answered. Kafka gets the same order by muting the
+connection at each request (`SocketServer`); here a producer with several requests in flight keeps them in flight.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from services.gateway.core.model.config import GatewayConfig
 from services.gateway.core.timing.request_timing import RequestTiming
 
 QUEUED_FRAME_BYTES = 256
-"""What a whole frame takes beside its bytes while it waits: the smallest has ten of them."""
+"""The memory that a complete frame takes in addition to its bytes while it waits: the smallest frame has ten bytes."""
 
 
 class ResponseKind(IntEnum):
-    """What can come out of a request (`RequestChannel.Response` in Kafka)."""
+    """What a request can result in (`RequestChannel.Response` in Kafka)."""
 
     SEND = 1
     NO_OP = 2
-    """Nothing is sent, and the next answer may go: a produce with acks=0."""
+    """Nothing is sent, and the next response may go: a produce with acks=0."""
     CLOSE = 3
-    """The connection ends in the place of the answer: a produce with acks=0 that failed, which has no other voice."""
+    """The connection closes instead of a response: a failed produce with acks=0 has no other way to report it."""
     START_THROTTLING = 4
-    """The connection is muted; the answer itself has gone out at once (KIP-219)."""
+    """The connection is muted; the response itself was sent at once (KIP-219)."""
     END_THROTTLING = 5
 
 
 class PendingRequest:
-    """One request of a connection, from its frame to its answer.
+    """One request of a connection, from its frame to its response.
 
-    Answers leave a connection in the order of its requests; this holds a request's place in that order. What a request
-    needs while it is under way is in the subclass of its API, so that each request costs one object.
+    Responses leave a connection in the order of its requests; this holds a request's place in that order. The state of
+    a request in progress is in the subclass of its API, so that each request costs one object.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class PendingRequest:
     )
 
     handler: object
-    """That serves it; subclasses say of which class."""
+    """The handler that serves it; subclasses narrow its class."""
 
     def __init__(self, handler: object, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         self.handler = handler
@@ -70,33 +70,33 @@ class PendingRequest:
         self.kind: ResponseKind | None = None
         """None until the request is answered; then SEND, NO_OP or CLOSE."""
         self.buffers: list[Buffer] | None = None
-        """The answer's frame, with SEND."""
+        """The response's frame, with SEND."""
         self.reserved_bytes = 0
-        """Held in `FetchMemory` for the answer until it goes out."""
+        """Bytes held in `FetchMemory` for the response until it is sent."""
         self.deadline_bucket = -1
         self.is_long = False
-        """Whether it names more than `SHORT_ELEMENTS_MAX`, or its answer may."""
+        """Whether it names more than `SHORT_ELEMENTS_MAX` elements, or its response may."""
         self.steps: Steps[None] | None = None
-        """What `RequestSteps` is still to do for it; None while that is under way, and when there is nothing."""
+        """What `RequestSteps` still has to do for it; None while that runs, and if there is nothing."""
         self.timing: RequestTiming | None = None
-        """Of the few that are timed (`request_metrics`), until the answer is out."""
+        """The timing of the few requests that are timed (`request_metrics`), until the response is sent."""
 
     @property
     def trace_id(self) -> str:
-        """For lines of the log about it, in hex; empty where it is not traced."""
+        """The trace id in hex for log lines; empty if it is not traced."""
         timing = self.timing
         return "" if timing is None or timing.trace is None else timing.trace.trace_id.hex()
 
     def expire(self, now_ms: int) -> None:
-        """Its deadline has come. Only requests that wait for others set one."""
+        """Its deadline has passed. Only requests that wait for others set one."""
         raise AssertionError("a request without a deadline expired")
 
     def cancel(self) -> None:
-        """Its connection is gone: drop what was not sent, cancel what waits."""
+        """Its connection is closed: drop what was not sent, cancel what waits."""
 
 
 class ConnectionOwner(Protocol):
-    """What holds a processor's connections, as one of them sees it."""
+    """The owner of a processor's connections, as one of them sees it."""
 
     @property
     def config(self) -> GatewayConfig: ...
@@ -149,43 +149,45 @@ class Connection:
         self.context = context
         self.splitter = FrameSplitter(owner.config.socket_request_bytes_max)
         self.queued_frames: deque[memoryview] = deque()
-        """Whole frames that may not start yet."""
+        """Complete frames that may not start yet."""
         self.queued_since_us: deque[int] = deque()
-        """When each of them had come."""
+        """When each of them arrived."""
         self.queued_bytes = 0
-        """What these take, with `QUEUED_FRAME_BYTES` for each."""
+        """The memory of these, with `QUEUED_FRAME_BYTES` for each."""
         self.frame_since_ms = now_ms
-        """When the frame that is still incomplete began to arrive, or might go on arriving."""
+        """When the frame that is still incomplete began to arrive, or could continue to."""
         self.requests: deque[PendingRequest] = deque()
-        """Requests whose answers have not gone out, in order; the first is unanswered, others may be answered."""
+        """Requests whose responses have not been sent, in order; the first is unanswered, others may be answered."""
         self.unanswered = 0
         self.run_api_key = -1
-        """Of the requests that are unanswered, when there are any: they are all of one key."""
+        """The API key of the unanswered requests, if there are any: they all have the same."""
         self.outgoing: list[Buffer] = []
         self.outgoing_bytes = 0
         self.append_orders: dict[PartitionKey, PartitionAppends] = {}
         self.produce_requests = 0
-        """All that have come."""
+        """The number of produce requests received."""
         self.produce_answered_ms = now_ms
         """When the last one was answered."""
         self.fences: deque[tuple[Fence, PartitionAppends]] = deque()
-        """Of all its partitions, in the order in which they were raised, and some that others have replaced."""
+        """Fences of all its partitions, in the order in which they were raised, including some that others have
+        replaced.
+        """
         self.waiting_appends = 0
-        """Appends that have no credit or no route, and requests that are being converted: as long as there are any, no
-        request starts.
+        """Appends without credit or a route, and requests that are being converted: while there are any, no request
+        starts.
         """
         self.throttles = 0
         self.unsent_bytes = 0
-        """Answers that the host still holds, as it said last."""
+        """Response bytes that the host still holds, as it last reported."""
         self.written_bytes = 0
-        """All that the host was ever given."""
+        """All response bytes that the host was ever given."""
         self.unsent_since_ms = now_ms
-        """When the client last took some of them."""
+        """When the client last read some of them."""
         self.active_ms = now_ms
         self.is_paused = False
         self.is_closed = False
         self.is_starting = False
-        """A request is begun in steps: until that is done, no other request starts."""
+        """A request is begun in steps: until that is complete, no other request starts."""
         self.is_runnable = False
         """Whether the processor looks at it at the end of the turn."""
         self.deadline_bucket = -1
@@ -206,17 +208,17 @@ class Connection:
         if len(frame) < 2 or frame[0] << 8 | frame[1] != self.run_api_key:
             return False
         if self.run_api_key == ApiKey.FETCH:
-            # A client that pipelines fetches must not take the last memory from those that wait for each answer.
+            # A client that pipelines fetches must not take the last memory from those that wait for each response.
             return not self.owner.fetch_memory.is_scarce()
         return self.run_api_key == ApiKey.PRODUCE
 
     @property
     def produce_answers(self) -> int:
-        """How many produce requests have been answered; a run of them has no other requests in it."""
+        """How many produce requests have been answered; a run of them contains no other requests."""
         return self.produce_requests - len(self.requests)
 
     def wants_pause(self) -> bool:
-        """Whether more of its bytes would only pile up here."""
+        """Whether more bytes from its socket would only accumulate here."""
         config = self.owner.config
         return (
             self.waiting_appends > 0
@@ -228,11 +230,11 @@ class Connection:
         )
 
     def hold_requests(self) -> None:
-        """Start no request until an append, or a conversion, has gone on: `one_waits_less`."""
+        """Start no request until an append, or a conversion, has progressed: `one_waits_less`."""
         self.waiting_appends += 1
 
     def one_waits_less(self) -> None:
-        """With the last that waited its connection may go on."""
+        """When the last one that waited is done, its connection may continue."""
         self.waiting_appends -= 1
         if self.waiting_appends == 0:
             self.owner.run_later(self)

@@ -17,10 +17,10 @@ from services.gateway.core.timing.request_metrics import RequestMetrics
 
 
 class RequestMemory:
-    """Request bytes, of whole requests until they are answered and of frames that are still incomplete.
+    """Request bytes: of complete requests until they are answered, and of frames that are still incomplete.
 
-    Over the limit a connection that sends is paused, all but one: the *privileged* one, whose frame may be completed
-    whatever is held. Without it, many half frames could fill the memory and none of them would ever be whole.
+    Over the limit, every connection that sends is paused except one: the *privileged* one, whose frame may be completed
+    whatever is held. Without it, many incomplete frames could fill the memory and none of them would ever be completed.
     """
 
     __slots__ = ("_bytes_max", "held_bytes", "privileged", "waiting")
@@ -36,7 +36,7 @@ class RequestMemory:
         return self.held_bytes > self._bytes_max
 
     def must_pause(self, connection: Connection) -> bool:
-        """Asked after `connection` has added bytes; True puts it in the line of those to be resumed."""
+        """Called after `connection` has added bytes; True queues it to be resumed."""
         if self.held_bytes <= self._bytes_max or connection is self.privileged:
             return False
         if self.privileged is None and connection.splitter.buffered_bytes:
@@ -55,7 +55,9 @@ class RequestMemory:
         self.yield_privilege(connection)
 
     def take_resumable(self) -> list[Connection]:
-        """The connections that may be read again: all once memory is free, the longest paused one to be privileged."""
+        """Return the connections that may be read again: all once memory is free, the longest paused one to be
+        privileged.
+        """
         if not self.waiting:
             return []
         if self.held_bytes <= self._bytes_max:
@@ -109,14 +111,14 @@ class Connections:
         self._metrics = metrics
         self._turn = turn
         self.discarded = Discarded()
-        """What long requests leave behind."""
+        """What long requests leave to be freed."""
         self.long_requests: set[PendingRequest] = set()
         """Those that are decoded in steps, until they are finished."""
         self._connections: dict[int, Connection] = {}
         self.runnable: deque[Connection] = deque()
-        """Those that the dispatcher has to look at in this turn."""
+        """Connections that the dispatcher has to look at in this turn."""
         self._next_turn: list[Connection] = []
-        """Those that may start more requests as soon as the others had their turn."""
+        """Connections that may start more requests as soon as the others have had their turn."""
         self.is_draining = False
         self._writing: list[Connection] = []
         """Those with something to write in this turn."""
@@ -141,7 +143,7 @@ class Connections:
     # --- closing ---
 
     def close_connection(self, connection: Connection) -> None:
-        """Close it from our side, after the bytes that are written already if the client takes them."""
+        """Close it from our side, after the bytes that are already written if the client reads them."""
         if connection.is_closed:
             return
         if connection.unsent_bytes > self.config.connection_unsent_bytes_max:
@@ -152,12 +154,12 @@ class Connections:
         self.forget_connection(connection)
 
     def abort_connection(self, connection: Connection) -> None:
-        """Close it without another byte: what it holds is to be free now."""
+        """Close it without sending another byte, so that what it holds is free now."""
         self._turn.outputs.aborts.append(connection.connection_id)
         self.forget_connection(connection)
 
     def forget_connection(self, connection: Connection) -> None:
-        """Its socket is gone, or about to go: drop what was not sent, cancel what waits, give back what it holds."""
+        """Its socket is closed, or about to be: drop what was not sent, cancel what waits, release what it holds."""
         connection.is_closed = True
         connection.outgoing = []
         connection.outgoing_bytes = 0
@@ -186,7 +188,7 @@ class Connections:
         self.discarded.free_later(pending)
 
     def check_idle(self, connection: Connection, now_ms: int) -> None:
-        """`connections.max.idle.ms`; a connection that waits for an answer is not idle."""
+        """Apply `connections.max.idle.ms`; a connection that waits for a response is not idle."""
         idle_ms = 0 if connection.unanswered else now_ms - connection.active_ms
         idle_ms_max = self.config.connection_idle_ms_max
         if idle_ms >= idle_ms_max:
@@ -197,19 +199,21 @@ class Connections:
             self._deadlines.schedule(connection, now_ms - idle_ms + idle_ms_max)
 
     def close_stalled_readers(self) -> None:
-        """Others wait for the memory of answers that these clients do not take."""
+        """Close connections whose clients don't read their responses while others wait for that memory."""
         since_ms = self._clock.now_ms - self.config.stalled_reader_ms
         stalled = [
             each for each in self._connections.values() if each.unsent_bytes and each.unsent_since_ms <= since_ms
         ]
         for connection in stalled:
-            event = "connection closed: its client takes no answers"
+            event = "connection closed: its client does not read responses"
             unsent = {"unsent_bytes": connection.unsent_bytes}
             self._log_lines.add_line(LogLevel.WARNING, event, connection.context, None, unsent)
             self.abort_connection(connection)
 
     def close_stalled_senders(self) -> None:
-        """Others wait for the memory of frames that these clients do not finish, however many bytes they drip."""
+        """Close connections whose clients don't complete their frames while others wait for that memory, however slowly
+        bytes arrive.
+        """
         since_ms = self._clock.now_ms - self.config.stalled_sender_ms
         stalled = [
             each
@@ -223,7 +227,7 @@ class Connections:
             self.abort_connection(connection)
 
     def unanswered_by_api_key(self) -> dict[int, int]:
-        """How many requests are under way."""
+        """How many requests are in progress."""
         unanswered: dict[int, int] = {}
         for each in self._connections.values():
             if each.unanswered:
@@ -231,11 +235,11 @@ class Connections:
         return unanswered
 
     def queued_requests(self) -> int:
-        """Whole, and not begun."""
+        """Complete frames whose requests have not started."""
         return sum(len(each.queued_frames) for each in self._connections.values())
 
     def queued_responses(self) -> int:
-        """Answers that wait for those before them."""
+        """Responses that wait for those before them."""
         return sum(len(each.requests) - each.unanswered for each in self._connections.values())
 
     def drain_all(self) -> None:
@@ -249,13 +253,13 @@ class Connections:
     # --- reading ---
 
     def run_later(self, connection: Connection) -> None:
-        """Something that kept its next request from starting, or its socket from being read, may be over."""
+        """The reason why its next request could not start, or its socket was not read, may be gone."""
         if not connection.is_runnable:
             connection.is_runnable = True
             self.runnable.append(connection)
 
     def run_next_turn(self, connection: Connection) -> None:
-        """It may start more requests as soon as the others had their turn."""
+        """It may start more requests as soon as the others have had their turn."""
         self._next_turn.append(connection)
 
     def has_more(self) -> bool:
@@ -263,7 +267,7 @@ class Connections:
         return len(self.runnable) > 0
 
     def adjust_reading(self, connection: Connection) -> None:
-        """Pause its socket, or read it again, as far as its requests have come."""
+        """Pause its socket, or resume it, depending on its requests."""
         if not connection.is_paused:
             self.pause_reading(connection)
         elif not connection.wants_pause() and connection not in self.request_memory.waiting:

@@ -1,4 +1,4 @@
-"""RequestDispatcher: requests begun from the frames of their connections, as far as limits allow."""
+"""RequestDispatcher: start requests from the frames of their connections, within the limits."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from services.gateway.core.timing.request_counts import RequestKind
 from services.gateway.core.timing.request_metrics import RequestMetrics, kind_key
 
 _ANSWERS_PER_TURN = 16
-"""Of one connection to requests that are answered as they start, before the others have their turn."""
+"""The number of requests of one connection that are answered as they start, before the others have their turn."""
 _ANSWER_BYTES = 256
-"""So many more bytes of such a request count for another answer: it may name an element in every few of them."""
+"""Every so many bytes of such a request count as another response: it may name an element in every few of them."""
 
 
 class WithBody(NamedTuple):
-    """A request that is handed on as it came, and the bytes that it was read from: whole, since they were decoded."""
+    """A request that is forwarded unchanged, and the bytes that it was read from: complete, since they were decoded."""
 
     request: Request
     body: memoryview
 
 
 class RequestHandler(Protocol):
-    """What serves the requests of one API key."""
+    """Serves the requests of one API key."""
 
     @property
     def request_class(self) -> type[PendingRequest]: ...
@@ -75,7 +75,7 @@ class RequestDispatcher:
         self._routes: dict[int, tuple[RequestHandler, RequestKind]] = {
             key: (handlers[key >> 16], kind) for key, kind in metrics.kinds.items()
         }
-        """By API key and version, as `kind_key` has them."""
+        """By API key and version, as `kind_key` encodes them."""
 
     # --- reading ---
 
@@ -93,7 +93,7 @@ class RequestDispatcher:
             return
         memory.held_bytes += splitter.buffered_bytes
         answers_left = _ANSWERS_PER_TURN
-        # One that has come alone and may start has come now.
+        # A request that has arrived alone and may start has arrived now.
         arrived_us = self._metrics.read_us() if len(frames) > 1 else -1
         for frame in frames:
             if answers_left and not connection.queued_frames and connection.may_start(frame):
@@ -119,7 +119,7 @@ class RequestDispatcher:
             self._connections.pause_reading(connection)
 
     def start_runnable(self) -> None:
-        """Start what may start now, and let the sockets follow."""
+        """Start what may start now, and adjust the reading of the sockets."""
         runnable = self._connections.runnable
         while runnable:
             connection = runnable.popleft()
@@ -153,9 +153,9 @@ class RequestDispatcher:
     # --- starting ---
 
     def start_request(self, connection: Connection, frame: memoryview, arrived_us: int) -> None:
-        """Begin one request. Whatever can be wrong with its frame closes its connection, and no other.
+        """Start one request. Anything wrong with its frame closes its connection, and no other.
 
-        `arrived_us` is -1 for one that has come this moment.
+        `arrived_us` is -1 for a request that has just arrived.
         """
         header: RequestHeader | None = None
         try:
@@ -191,13 +191,13 @@ class RequestDispatcher:
             if steps is not None:
                 self._responder.steps.begin_steps(pending, steps)
         except Exception as error:
-            # A fault of ours that one request finds must not take the other connections with it.
+            # An internal error in one request must not close the other connections.
             self._responder.failed(pending, error)
 
     def _start_in_steps(
         self, pending: PendingRequest, handler: RequestHandler, frame: memoryview, position: int
     ) -> Steps[None]:
-        """Decode a long request and begin it. Nothing else of its connection begins before that is done."""
+        """Decode a long request and start it. No other request of its connection starts before that is complete."""
         header, connection = pending.header, pending.connection
         try:
             request = yield from decode_request_in_steps(header.api_key, header.api_version, frame, position)
@@ -218,10 +218,11 @@ class RequestDispatcher:
             self._responder.refuse(connection, header, "the API key is not served")
 
     def _answer_unsupported_api_versions(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        """KIP-511: a v0 answer that every client can read."""
+        """KIP-511: a v0 response that every client can read."""
         header_v0 = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
         if self._is_measured:
-            # Counted by the version that it is answered in: one that a client makes up is no label.
+            # Counted under the version that it is answered in: a version that a client makes up must not become a
+            # label.
             _, kind = self._routes[kind_key(ApiKey.API_VERSIONS, 0)]
             kind.requests += 1
             kind.request_bytes += frame_bytes
@@ -237,7 +238,7 @@ class RequestDispatcher:
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer, to be sent in v0, to a version of ApiVersions that is not served."""
+    """Return the response, to be sent in v0, to an unsupported version of ApiVersions."""
     api_key = ApiKey.API_VERSIONS
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
@@ -246,7 +247,7 @@ def unsupported_version() -> ApiVersionsResponse:
 
 
 def _readable_header(frame: memoryview) -> RequestHeader | None:
-    """What every header begins with, for the log line about one that is malformed further on."""
+    """Return the fields that every header begins with, for the log line about one that is malformed further on."""
     if len(frame) < 8:
         return None
     api_key, version, correlation_id = (

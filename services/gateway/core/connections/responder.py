@@ -1,4 +1,4 @@
-"""Responder: how a request ends, and how its answer leaves in the order of its connection's requests."""
+"""Responder: complete requests, and send their responses in the order of their connection's requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_metrics import RequestMetrics
 
 _SHORT_ANSWERS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS)
-"""Those of most requests, which have no more elements than their requests: encoded at once where these are short."""
+"""API keys of most requests, whose responses have no more elements than the requests: encoded at once if these are
+short.
+"""
 
 
 class Responder:
@@ -57,11 +59,11 @@ class Responder:
         self.steps = RequestSteps(self, connections.discarded)
 
     def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:
-        """Do this for a request, in as many turns as it takes; in place of what was still to be done for it."""
+        """Do this for a request, over as many turns as it takes, instead of what was still to be done for it."""
         self.steps.begin_steps(pending, steps)
 
     def failed(self, pending: PendingRequest, error: Exception) -> None:
-        """Close the connection of a request whose bytes are none after all, or that finds a fault of ours."""
+        """Close the connection of a request whose bytes turn out to be malformed, or that hits an internal error."""
         connection, header = pending.connection, pending.header
         if isinstance(error, MalformedFrame):
             self.refuse(connection, header, str(error))
@@ -69,7 +71,7 @@ class Responder:
         self.close_faulty(pending, "".join(traceback.format_exception(error)))
 
     def close_faulty(self, pending: PendingRequest, fault: str) -> None:
-        """Close the connection of a request that finds a fault of ours: the other connections keep theirs.
+        """Close the connection of a request that hits an internal error: the other connections stay open.
 
         `fault` is a traceback, for the log.
         """
@@ -80,13 +82,13 @@ class Responder:
         self._connections.close_connection(pending.connection)
 
     def refuse(self, connection: Connection, header: RequestHeader | None, reason: str) -> None:
-        """Bytes that are no request of Kafka's, or none that is served."""
+        """Close the connection of bytes that are not a Kafka request, or not a supported one."""
         event = "connection closed: bad request"
         self._log_lines.add_line(LogLevel.WARNING, event, connection.context, header, {"reason": reason})
         self._connections.close_connection(connection)
 
     def respond(self, pending: PendingRequest, response: Response, *, may_have_failed: bool = True) -> None:
-        """Answer a request; `may_have_failed`: perhaps there are errors in it, which are to be counted."""
+        """Answer a request; `may_have_failed`: it may contain errors, which are to be counted."""
         header = pending.header
         if pending.timing is not None:
             pending.timing.enter(Hop.GATEWAY)
@@ -110,11 +112,11 @@ class Responder:
         self.finish(pending, ResponseKind.SEND)
 
     def count_errors(self, pending: PendingRequest, response: Response) -> None:
-        """Count the errors of an answer that is not sent."""
+        """Count the errors of a response that is not sent."""
         self._metrics.response_failed(pending.header.api_key, response)
 
     def respond_encoded(self, pending: PendingRequest, body: Buffer) -> None:
-        """Answer a request by what another has encoded, in the version of the request."""
+        """Answer a request with bytes that another service has encoded, in the version of the request."""
         header = pending.header
         if pending.timing is not None:
             pending.timing.enter(Hop.GATEWAY)
@@ -129,7 +131,7 @@ class Responder:
         pending.frame_bytes = 0
 
     def finish(self, pending: PendingRequest, kind: ResponseKind) -> None:
-        """A request is over. Its answer leaves when those before it have left."""
+        """A request is complete. Its response is sent when those before it have been sent."""
         pending.kind = kind
         if pending.timing is not None:
             pending.timing.enter(Hop.RESPONSE_QUEUE)
@@ -174,7 +176,7 @@ class Responder:
                 assert_never(unknown)
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
-        """Mute a connection for a while; its answers go out all the same (KIP-219)."""
+        """Mute a connection for a while; its responses are still sent (KIP-219)."""
         self.steer(connection, ResponseKind.START_THROTTLING)
         self._deadlines.schedule(_Throttle(self, connection), self._clock.now_ms + throttle_ms)
 

@@ -1,9 +1,10 @@
-"""Requests that take long, some steps in each turn: however much one client asks, others have their turns between.
+"""Requests that take long, some steps in each turn: however much one client requests, others have their turns in
+between.
 
-What grows with what a request names, or with what its answer has, is a generator (`barnabas.wire.primitives.Steps`):
-its decoding, its beginning (`Handler.start`), its answer's encoding. A step is the work for about one element. All
+Work that grows with the elements of a request, or of its response, is a generator (`barnabas.wire.primitives.Steps`):
+its decoding, its start (`Handler.start`), its response's encoding. A step is the work for about one element. All
 requests together have `STEPS_PER_TURN` in a turn of the processor, and each has `STEPS_AT_ONCE` before the next one has
-its share. What fits into the present turn is done at once, so that a request of some elements notices nothing of this.
+its share. What fits into the present turn is done at once, so that a small request is not delayed by this.
 
 Between two steps anything may happen: the image changes, the connection closes, the request's time is over. A request
 whose connection is closed is dropped, and so is work that is replaced by other work for the same request. What a long
@@ -21,17 +22,19 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import PendingRequest
 
 STEPS_PER_TURN: Final = 500
-"""Of 5 to 20 µs each, as the slowest are."""
+"""At 5 to 20 µs each, the slowest steps."""
 STEPS_AT_ONCE: Final = 125
 DISCARDED_OBJECTS_PER_TURN: Final = 2_000
-"""Of half a microsecond each. A request has some tracked objects for each element, which takes three steps or more."""
+"""At half a microsecond each. A request has some tracked objects for each element, which takes three steps or more."""
 
 _PARTS_PER_OBJECT: Final = 8
-"""So many parts that are looked at cost what freeing one object costs."""
+"""Looking at so many parts costs as much as freeing one object."""
 
 
 def _count_own_references() -> int:
-    """What `sys.getrefcount` says of an object that only a local variable refers to: 2, or from Python 3.14 on 1."""
+    """Return what `sys.getrefcount` reports for an object that only a local variable references: 2, or from Python 3.14
+    on 1.
+    """
     each = object()
     return sys.getrefcount(each)
 
@@ -40,7 +43,7 @@ _OWN_REFERENCES: Final = _count_own_references()
 
 
 class Discarded:
-    """What long requests leave behind, freed a little in each turn.
+    """Free what long requests leave behind, a little in each turn.
 
     The last reference to a request of 100,000 elements frees all of them at once, in a turn of 50 ms. So it is kept
     here instead, and taken apart from above: an object's parts are kept before the object itself is freed, which then
@@ -56,7 +59,7 @@ class Discarded:
         self._objects: list[Any] = []
 
     def free_later(self, what: object) -> None:
-        """Free this in later turns, if nothing else refers to it then."""
+        """Free this in later turns, if nothing else references it then."""
         self._objects.append(what)
 
     def has_work(self) -> bool:
@@ -71,7 +74,7 @@ class Discarded:
             left -= 1
             if sys.getrefcount(each) == _OWN_REFERENCES:
                 parts = gc.get_referents(each)
-                # What is not tracked (text, numbers) has no parts, and goes with the object.
+                # Untracked objects (text, numbers) have no parts, and are freed with the object.
                 objects.extend(filter(gc.is_tracked, parts))
                 left -= len(parts) // _PARTS_PER_OBJECT
                 del parts
@@ -94,7 +97,7 @@ class RequestSteps:
         self.discarded = discarded
 
     def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:
-        """Do this for a request, now as far as the turn allows; in place of what was still to be done for it."""
+        """Do this for a request, now as far as the turn allows, instead of what was still to be done for it."""
         is_waiting = pending.steps is not None
         pending.steps = steps
         if is_waiting or pending is self._running:
@@ -105,7 +108,7 @@ class RequestSteps:
             self._go_on(pending)
 
     def run_turn(self) -> None:
-        """Go on with what waits, until the turn's steps are used up; the next turn begins with this."""
+        """Continue with what waits, until the turn's steps are used up; the next turn begins with this."""
         if self.discarded.has_work():
             self.discarded.free_objects(DISCARDED_OBJECTS_PER_TURN)
         while self._waiting and self._steps_left > 0:
@@ -116,7 +119,7 @@ class RequestSteps:
         return len(self._waiting) > 0 or self.discarded.has_work()
 
     def _go_on(self, pending: PendingRequest) -> None:
-        """The request's share, and into the line for another one where that is not enough."""
+        """Run the request's share, and queue it for another one if that is not enough."""
         left = min(self._steps_left, STEPS_AT_ONCE)
         self._steps_left -= left
         self._running = pending
@@ -132,7 +135,7 @@ class RequestSteps:
                 if pending.steps is None:
                     pending.steps = steps
         except Exception as error:
-            # A fault that one request finds must not take the other connections with it.
+            # An internal error in one request must not close the other connections.
             self._owner.failed(pending, error)
         finally:
             self._running = None

@@ -1,6 +1,7 @@
-"""One file per API key, named by its number: this directory is the index of what a gateway speaks.
+"""One file per API key, named by its number: this directory is the index of the supported APIs.
 
-Each opens as a contract: API key, versions, behaviour, known deviations. Each handler asks `authorize` before it acts.
+Each opens with its contract: API key, versions, behaviour, known deviations. Each handler calls `authorize` before it
+acts.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ SERVED_ALONE: Final[tuple[type[Handler], ...]] = (
     ListConfigResourcesHandler,
     DescribeTopicPartitionsHandler,
 )
-"""What a gateway answers by what it knows."""
+"""APIs that a gateway answers from its own state."""
 SERVED_BY_CONTROLLER: Final[tuple[type[ControllerHandler], ...]] = (
     MetadataHandler,
     CreateTopicsHandler,
@@ -109,7 +110,7 @@ SERVED_AFTER_A_WAIT: Final[tuple[type[MemberHandler], ...]] = (
     JoinGroupHandler,
     SyncGroupHandler,
 )
-"""By the coordinator of a group, and perhaps when the other members have come."""
+"""APIs that a group's coordinator answers, perhaps after the other members have joined."""
 
 _SERVED: Final[tuple[type[Handler], ...]] = (
     ProduceHandler,
@@ -127,9 +128,9 @@ _SERVED: Final[tuple[type[Handler], ...]] = (
 HANDLERS: Final[dict[int, type[Handler]]] = {
     int(handler.api_key): handler for handler in sorted(_SERVED, key=lambda handler: handler.api_key)
 }
-"""The class that serves each API key; its module is the contract."""
+"""The class that serves each API key; its module states the contract."""
 
 
 def served_versions() -> dict[int, tuple[int, int]]:
-    """Return the first and the last version that is served, by API key."""
+    """Return the first and the last supported version, by API key."""
     return {api_key: (handler.version_min, handler.version_max) for api_key, handler in HANDLERS.items()}

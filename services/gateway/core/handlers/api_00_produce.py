@@ -1,19 +1,19 @@
 """Produce, API key 0, versions 0 to 13 (Kafka 4.3: 3 to 13).
 
 - v0 to v2 carry message sets of magic 0 and 1, which become one batch before they go to the leader, as in Kafka 3.
-  Where `produce.message.upconversion.enable` is off each of their partitions is answered UNSUPPORTED_VERSION, as in
+  If `produce.message.upconversion.enable` is off, each of their partitions is answered UNSUPPORTED_VERSION, as in
   Kafka 4, which advertises them too (KAFKA-18659).
 - acks 0, 1 and −1 (all); any other value is INVALID_REQUIRED_ACKS for each partition. acks=0 has no answer; when any of
   its partitions fails the connection is closed.
 - A partition named twice is appended once, with the records named last, and answered once: Kafka keeps a map of them.
-- A partition without records is INVALID_RECORD; zstd before v7 is UNSUPPORTED_COMPRESSION_TYPE. All else about the
-  records (size, CRC, magic, `message.max.bytes`, sequence numbers) is for the leader's logstore to check.
+- A partition without records is INVALID_RECORD; zstd before v7 is UNSUPPORTED_COMPRESSION_TYPE. The leader's logstore
+  checks everything else about the records (size, CRC, magic, `message.max.bytes`, sequence numbers).
 - Unknown topic or partition: UNKNOWN_TOPIC_OR_PARTITION, by id (v13) UNKNOWN_TOPIC_ID.
-- Kafka's own topics take records of nobody but a client that is called `__admin_client`: INVALID_TOPIC_EXCEPTION.
+- Kafka's own topics accept records only from a client with the id `__admin_client`: INVALID_TOPIC_EXCEPTION.
 - NOT_LEADER_OR_FOLLOWER carries the current leader and its endpoint (v10, KIP-951).
 
 Deviations: there are no transactions yet, so no transactional id is assigned any producer id, and transactional records
-are INVALID_PRODUCER_ID_MAPPING. A leader whose stream is down is waited for, `route_wait_ms_max` at most.
+are INVALID_PRODUCER_ID_MAPPING. If a leader's stream is down, the gateway waits for it up to `route_wait_ms_max`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[N
 
 
 def _refusal(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
-    """What is wrong with the request as a whole, if anything."""
+    """Return what is wrong with the request as a whole, if anything."""
     config = pending.handler.config
     if pending.header.api_version < _VERSION_WITH_BATCHES and not config.produce_up_conversion:
         return ErrorCode.UNSUPPORTED_VERSION
@@ -105,7 +105,7 @@ def _add_topic(
 ) -> Steps[None]:
     """Add one topic's appends, and its response with a place for the result of each.
 
-    A partition named twice, perhaps with its topic, has the place of the first and is what was named last.
+    A partition named twice, perhaps with its topic, has the place of the first and the content of the last.
     """
     image = pending.handler.image
     absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -156,7 +156,7 @@ def _add_partition(
 
 
 def _fault(version: int, records: Buffer) -> tuple[ErrorCode, str] | None:
-    """What the version of the request says about the records' form; only the header of the batch is looked at."""
+    """Check what the version of the request requires of the records' format; only the header of the batch is read."""
     if len(records) <= _ATTRIBUTES_POSITION or records[_MAGIC_POSITION] != _MAGIC:
         return None
     attributes = records[_ATTRIBUTES_POSITION]

@@ -1,27 +1,27 @@
 """Fetch, API key 1, versions 0 to 18 (Kafka 4.3: 4 to 18).
 
-- v0 to v3 get what was read as message sets of magic 0 (v0, v1) or 1, as in Kafka 3. Where
-  `log.message.downconversion.enable` is off these versions are not told by ApiVersions, and close the connection.
+- v0 to v3 get records as message sets of magic 0 (v0, v1) or 1, as in Kafka 3. If
+  `log.message.downconversion.enable` is off, ApiVersions does not list these versions, and they close the connection.
 - Long polls: answered at once with `min_bytes`, with an error of a leader, with `max_wait_ms` 0 or less; else parked
   once. A session's polls that change nothing share what is parked, for `fetch_wait_ms_max` at most.
 - `max_bytes` (at most `fetch.max.bytes`) is spent in the order of the request, with at least one batch (KIP-74), also
   when the partitions are on several logstores. In a session, partitions that had records go to the end of the order.
-- Sessions (KIP-227, v7): epoch 0 begins one, −1 ends it, and both are full fetches. Any other epoch goes on with one:
-  FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH; FETCH_SESSION_TOPIC_ID_ERROR where it began with topic ids
-  (v13) and is gone on with without them, or the other way round. An incremental answer has the partitions with records,
+- Sessions (KIP-227, v7): epoch 0 begins one, −1 ends it, and both are full fetches. Any other epoch continues one:
+  FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH; FETCH_SESSION_TOPIC_ID_ERROR if it began with topic ids
+  (v13) and is continued without them, or the other way round. An incremental answer has the partitions with records,
   an error, or a high watermark, last stable offset or log start that moved. A session that has no partitions left ends.
 - Sessions live in the processor that the connection came to, and outlive the connection. Another connection of the same
-  client may come to another processor, which knows nothing of them: FETCH_SESSION_ID_NOT_FOUND, and the client begins
-  anew. Each processor has its share of `max.incremental.fetch.session.cache.slots`; without room session id 0 is
-  answered, and the client goes on with full fetches.
+  client may come to another processor, which does not know them: FETCH_SESSION_ID_NOT_FOUND, and the client begins a
+  new session. Each processor has its share of `max.incremental.fetch.session.cache.slots`; when it is full, session id
+  0 is answered, and the client continues with full fetches.
 - A request that overtakes the one before it in its session ends that one as INVALID_FETCH_SESSION_EPOCH, at once.
 - A partition named twice is fetched once, as named last, in the place of the first: Kafka collects them in a map.
-- Epochs of the client go to the leader, which answers FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320). Where the
-  leader is another, its id and endpoint are in the answer (v12, v16, KIP-951).
-- A client that says where it is (`client.rack`, v11, KIP-392) may be named a nearer replica by the leader, which ends a
+- Epochs of the client go to the leader, which answers FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320). If another
+  broker is the leader, its id and endpoint are in the answer (v12, v16, KIP-951).
+- The leader may name a nearer replica to a client that gives its rack (`client.rack`, v11, KIP-392), which ends a
   long poll; at the port of a broker with a replica of the partition it is read there, up to that replica's own high
-  watermark. What it has not got yet is OFFSET_OUT_OF_RANGE there, and the client goes back to the leader. Under the
-  address policy `shared` the processor goes to that replica itself, and the client is told nothing.
+  watermark. What it does not have yet is OFFSET_OUT_OF_RANGE there, and the client goes back to the leader. Under the
+  address policy `shared` the processor reads from that replica itself, and the client is not redirected.
 - Unknown topic or partition: UNKNOWN_TOPIC_OR_PARTITION, by id (v13) UNKNOWN_TOPIC_ID; these do not end a long poll.
   In a session a topic that was deleted becomes UNKNOWN_TOPIC_OR_PARTITION, by id INCONSISTENT_TOPIC_ID once another has
   its name; one that appears is read from the next request on.
@@ -81,7 +81,7 @@ def _start_in_steps(pending: PendingFetch, request: FetchRequest) -> Steps[None]
 
 
 def _start_incremental(pending: PendingFetch, request: FetchRequest) -> Steps[None]:
-    """An incremental fetch."""
+    """Continue a session: an incremental fetch."""
     handler = pending.handler
     sessions = handler.fetch_sessions
     session = sessions.resume_session(request.session_id, request.session_epoch, by_id=pending.by_id)
@@ -89,7 +89,7 @@ def _start_incremental(pending: PendingFetch, request: FetchRequest) -> Steps[No
         if session.fetch is not None:
             session.fetch.supersede()
         is_changed = yield from session.update_partitions(request.topics, request.forgotten_topics_data)
-        # Another request may have taken the session meanwhile, or it may have had to make room.
+        # Another request may have taken the session meanwhile, or it may have been evicted.
         session = sessions.resume_session(request.session_id, request.session_epoch, by_id=pending.by_id)
     if isinstance(session, ErrorCode):
         handler.responder.respond(pending, FetchResponse(error_code=session))

@@ -7,7 +7,7 @@
 - A leader that can't be asked is NOT_LEADER_OR_FOLLOWER, one that does not answer in `timeout_ms` (v10; before it 30 s)
   REQUEST_TIMED_OUT; both are retried by clients.
 - A leader whose high watermark has not reached the start of its epoch yet is OFFSET_NOT_AVAILABLE for what may lie
-  beyond it; before v5 LEADER_NOT_AVAILABLE, which those clients know.
+  beyond it; before v5 LEADER_NOT_AVAILABLE, which those clients support.
 - A replica id of 0 or more is TOPIC_AUTHORIZATION_FAILED: replicas do not ask a gateway.
 
 Deviations: a debugging consumer (replica id −2) sees no further than any other, to the high watermark. There is no
@@ -47,7 +47,7 @@ _VERSION_WITH_NOT_AVAILABLE = 5
 _VERSION_WITH_TIMEOUT = 10
 
 QUERIES_AT_ONCE: Final = 256
-"""Unanswered, of one request: they take the place of appends at the leaders, and others have to have some, too."""
+"""Unanswered queries of one request: they compete with appends at the leaders, and other requests need capacity too."""
 
 _VERSIONS_MIN = {
     LATEST_TIMESTAMP: 1,
@@ -57,7 +57,7 @@ _VERSIONS_MIN = {
     LATEST_TIERED_TIMESTAMP: 9,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
-"""The first version that may ask for each special timestamp."""
+"""The first version that may use each special timestamp."""
 
 
 class PendingListOffsets(PendingRequest):
@@ -71,7 +71,7 @@ class PendingListOffsets(PendingRequest):
         super().__init__(handler, connection, header, frame_bytes)
         self.response: ListOffsetsResponse = ListOffsetsResponse()
         self.queries: deque[tuple[PendingOffsetQuery, int]] = deque()
-        """Not asked yet, with the node ids of the leaders."""
+        """Queries that are not sent yet, with the node ids of the leaders."""
         self.unanswered: dict[PendingOffsetQuery, None] = {}
 
     def offset_answered(self, query: PendingOffsetQuery, answer: OffsetAnswer | None) -> None:
@@ -94,7 +94,7 @@ class PendingListOffsets(PendingRequest):
         self.ask_next()
 
     def ask_next(self) -> None:
-        """As many of the questions as there may be at once; respond when all are answered."""
+        """Send as many of the queries as may be outstanding at once; respond when all are answered."""
         handler = self.handler
         while self.queries and len(self.unanswered) < QUERIES_AT_ONCE:
             query, leader = self.queries.popleft()
@@ -159,7 +159,7 @@ def _ask(
     partition: ListOffsetsPartition,
     response: ListOffsetsPartitionResponse,
 ) -> None:
-    """Add the question to this partition's leader, or the error that needs none."""
+    """Add the query to this partition's leader, or the error if there is none to send."""
     image = pending.handler.image
     metadata = image.topics_by_name.get(topic)
     leader = None if metadata is None else image.partition(metadata.topic_id, partition.partition_index)

@@ -11,7 +11,7 @@
 - Broker ids are logstore ids; their addresses follow the policy of the listener. `controller_id` is the lowest live
   broker id, as any of them takes admin requests.
 
-Deviations: authorized operations are never told (−2147483648, "not asked for") until ACLs exist.
+Deviations: authorized operations are never returned (−2147483648, "not asked for") until ACLs exist.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CREATION_IS_UNDER_WAY = (
 
 
 CREATED_MAX: Final = 100
-"""Topics that one request has created. Of the others clients ask again, since they are not there."""
+"""Topics that one request may create. For the others clients retry, since they don't exist."""
 
 
 class PendingMetadata(PendingRequest):
@@ -61,7 +61,7 @@ class PendingMetadata(PendingRequest):
         super().__init__(handler, connection, header, frame_bytes)
         self.request: MetadataRequest = MetadataRequest()
         self.creation_errors: dict[str, int] = {}
-        """Of the names that this request tries to create."""
+        """The names that this request tries to create."""
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         if not isinstance(answer, CreateTopicsResponse):
@@ -102,7 +102,7 @@ class MetadataHandler(ControllerHandler, api_key=ApiKey.METADATA):
 
 
 def _find_to_create(pending: PendingMetadata, missing: dict[str, None]) -> Steps[None]:
-    """The unknown names that may be created, each once, and no more than `CREATED_MAX`."""
+    """Return the unknown names that may be created, each once, and at most `CREATED_MAX`."""
     request, handler = pending.request, pending.handler
     if not (request.allow_auto_topic_creation and handler.config.auto_create_topics):
         return
@@ -145,7 +145,7 @@ def _add_topics(
     asked = pending.request.topics
     if asked is None or (not asked and pending.header.api_version == 0):
         for name in list(image.topics_by_name):
-            # It may have gone since the list was made.
+            # It may have been deleted since the list was made.
             if name in image.topics_by_name and authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
                 told.append((yield from _known_topic(image, name)))
         return

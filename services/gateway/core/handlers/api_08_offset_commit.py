@@ -1,14 +1,14 @@
 """OffsetCommit, API key 8, versions 2 to 10.
 
 - Topics that the cluster does not have are UNKNOWN_TOPIC_OR_PARTITION, by id (v10) UNKNOWN_TOPIC_ID, and so are
-  partitions; by this gateway's metadata, as by a broker's in Kafka. The rest is committed all the same.
-- A request of which nothing has to be taken out goes as it came to the group's coordinator, and its answer as it came
-  to the client. Else, and with topic ids, what is left is written anew, with names (v9 at most), and the answers are
-  put together: first what was refused here. One of more than 512 elements is put to the coordinator in calls of 500
-  partitions, one after the other: where one fails, those before it are committed. There a partition that is named twice
-  is committed once, as named last, and answered once.
-- An error of the whole group is told in each partition. Without a coordinator NOT_COORDINATOR;
-  COORDINATOR_NOT_AVAILABLE where the offsets may have been committed.
+  partitions; by this gateway's metadata, as by a broker's in Kafka. The rest is still committed.
+- A request of which nothing has to be removed is forwarded unchanged to the group's coordinator, and its answer
+  unchanged to the client. Otherwise, and with topic ids, what is left is encoded again, with names (v9 at most), and
+  the answers are merged: first what was refused here. One of more than 512 elements is put to the coordinator in calls
+  of 500 partitions, one after the other: where one fails, those before it are committed. There a partition that is
+  named twice is committed once, as named last, and answered once.
+- An error of the whole group is returned in each partition. Without a coordinator NOT_COORDINATOR;
+  COORDINATOR_NOT_AVAILABLE if the offsets may have been committed.
 
 Deviations: none known.
 """
@@ -47,9 +47,9 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.answered: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
-        """What is answered so far, by name and id; first what the coordinator is not asked."""
+        """What is answered so far, by name and id; first what the coordinator is not sent."""
         self.topic_ids: dict[str, bytes] = {}
-        """Of what it is asked."""
+        """What is sent to the coordinator."""
 
     @property
     def call_version(self) -> int:
@@ -73,7 +73,7 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
         self.handler.responder.begin_steps(self, self._refuse_in_steps(error))
 
     def _refuse_in_steps(self, error: int) -> Steps[None]:
-        """Nothing comes of what is not answered yet."""
+        """Fail everything that is not answered yet."""
         for part in (self.asked, *self.parts):
             assert isinstance(part, OffsetCommitRequest)
             for topic in part.topics:
@@ -84,7 +84,7 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
         self.respond()
 
     def refusal(self, error: int) -> OffsetCommitResponse:
-        raise AssertionError("the error is told in each partition")
+        raise AssertionError("the error is returned in each partition")
 
     def respond(self) -> None:
         response = OffsetCommitResponse(topics=list(self.answered.values()))
@@ -119,7 +119,7 @@ def _add_topic(
     topic: OffsetCommitRequestTopic,
     offsets: dict[str, dict[int, OffsetCommitRequestPartition]],
 ) -> Steps[None]:
-    """Have its partitions committed that there are, and refuse the others."""
+    """Commit its existing partitions, and refuse the others."""
     image = pending.handler.image
     refusal = ErrorCode.NONE
     if pending.header.api_version >= _VERSION_WITH_TOPIC_IDS:
@@ -145,7 +145,7 @@ def _add_topic(
 def _split(
     request: OffsetCommitRequest, offsets: dict[str, dict[int, OffsetCommitRequestPartition]], parts: deque[Request]
 ) -> Steps[None]:
-    """The same request for these, in as many parts as it takes; one without topics has one."""
+    """Split the request into as many as needed; one without topics stays one."""
     room = 0
     for name, by_partition in offsets.items() or (("", {}),):
         topic: OffsetCommitRequestTopic | None = None

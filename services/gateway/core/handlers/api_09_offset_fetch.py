@@ -1,11 +1,11 @@
 """OffsetFetch, API key 9, versions 1 to 10.
 
-- Each group is asked of its own coordinator, groups of one partition of `__consumer_offsets` together, whatever the
+- Each group's own coordinator is asked, groups of one partition of `__consumer_offsets` together, whatever the
   version by v8 (with `require_stable`) or v9 (with member epochs), and the answers are put into the client's form.
-- By id (v10): an unknown topic is UNKNOWN_TOPIC_ID. Where all topics are asked for, those are left out that have no id
-  any more, and in every version those that may not be described.
-- An error of a group stands at the group (v8), at the top (v2), or in each partition (v1). Whatever goes wrong on the
-  way to the coordinator is NOT_COORDINATOR: nothing was changed, and consumers before Kafka 3.9 know no other error
+- By id (v10): an unknown topic is UNKNOWN_TOPIC_ID. If all topics are requested, those without an id are left out, and
+  in every version those that may not be described.
+- An error of a group stands at the group (v8), at the top (v2), or in each partition (v1). Any failure to reach the
+  coordinator is NOT_COORDINATOR: nothing was changed, and consumers before Kafka 3.9 know no other error
   that they may repeat (the coordinator's own COORDINATOR_LOAD_IN_PROGRESS aside).
 
 Deviations: a group named twice is answered once, as named last, and so is a topic or partition that is named twice.
@@ -49,13 +49,13 @@ class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
         self.call_version = min(max(header.api_version, _VERSION_WITH_GROUPS), _VERSION_WITH_NAMES)
         self.require_stable = False
         self.asked: dict[str, OffsetFetchRequestGroup] = {}
-        """What the client asks, by group."""
+        """What the client requests, by group."""
         self.added: dict[str, None] = {}
-        """The groups that are asked for."""
+        """The groups that are requested."""
         self.by_name: dict[tuple[str, str], OffsetFetchResponseTopics] = {}
-        """What is answered so far, by group and topic: a topic may be asked for in several parts."""
+        """What is answered so far, by group and topic: a topic may be requested in several parts."""
         self.results: dict[str, OffsetFetchResponseGroup] = {}
-        """By group, begun with what is refused here."""
+        """By group, beginning with what is refused here."""
 
     @property
     def by_id(self) -> bool:
@@ -74,7 +74,7 @@ class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
                 continue
             result = self.results[query.group_id]
             if result.error_code:
-                # Of another part, for the whole group.
+                # The error of another part holds for the whole group.
                 continue
             is_all = self.asked[query.group_id].topics is None
             for topic in group.topics:
@@ -188,7 +188,7 @@ def _ask(
 
 
 def _name_of(pending: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:
-    """The topic by name, or why it is not asked for."""
+    """Return the topic by name, or why it is refused."""
     if pending.by_id:
         known = pending.handler.image.topics_by_id.get(topic_id)
         if known is None:

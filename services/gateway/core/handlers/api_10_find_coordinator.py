@@ -1,11 +1,11 @@
 """FindCoordinator, API key 10, versions 0 to 6.
 
-- Of a group: the leader of its partition of `__consumer_offsets`, at the address that this listener's clients are told.
-  The first request of a cluster has that topic made; until it is there and led COORDINATOR_NOT_AVAILABLE, with node −1,
-  no host and port −1, which clients ask again. They need not go there: groups are served wherever a request comes in.
-- Of a transaction or a share group, by a well-formed key: COORDINATOR_NOT_AVAILABLE.
-- An unknown key type is INVALID_REQUEST; so are a share key before v6 and a malformed share key
-  (`group:topic id:partition`).
+- For a group: the leader of its partition of `__consumer_offsets`, at the address advertised on this listener. The
+  first request of a cluster creates that topic; until it exists and has a leader COORDINATOR_NOT_AVAILABLE, with node
+  −1, no host and port −1, which clients retry. Clients need not connect there: any connection serves group requests.
+- For a transaction or a share group, by a well-formed key: COORDINATOR_NOT_AVAILABLE.
+- An unknown key type is INVALID_REQUEST; so are a share key before v6 and a malformed share key (`group:topic
+  id:partition`).
 
 Deviations: there are no coordinators of transactions and share groups yet.
 """
@@ -73,7 +73,7 @@ class FindCoordinatorHandler(Handler, api_key=ApiKey.FIND_COORDINATOR):
 
 
 def _error(pending: PendingRequest, key: str, key_type: int) -> ErrorCode:
-    """What is wrong with the question; nothing with one for a group."""
+    """Return what is wrong with the request; nothing for a group."""
     resource_type = _RESOURCES.get(key_type)
     if resource_type is None:
         return ErrorCode.INVALID_REQUEST

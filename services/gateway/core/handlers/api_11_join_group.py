@@ -1,12 +1,12 @@
 """JoinGroup, API key 11, versions 0 to 9.
 
-- Goes as it came to the group's coordinator, whose answer goes as it came to the client. A member that has to wait is
-  parked, for as long as the coordinator says so (`PendingMemberRequest`); its connection is not idle meanwhile, and the
+- Forwarded unchanged to the group's coordinator, whose answer goes unchanged to the client. A member that has to wait
+  is parked for as long as the coordinator says (`PendingMemberRequest`); its connection is not idle meanwhile, and the
   requests behind it on the same connection wait, as in Kafka.
-- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the join may have been heard. In both cases the
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if the join may have been received. In both cases the
   client joins again with the member id that it has.
 
-Deviations: more than 100 protocols are INVALID_REQUEST, as each of a group's members is looked up in each of them.
+Deviations: more than 100 protocols are INVALID_REQUEST, because each of a group's members is looked up in each of them.
 """
 
 from __future__ import annotations

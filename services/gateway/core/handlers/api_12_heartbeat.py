@@ -1,7 +1,7 @@
 """Heartbeat, API key 12, versions 0 to 4.
 
-- Goes as it came to the group's coordinator, whose answer goes as it came to the client.
-- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the heartbeat may have been heard.
+- Forwarded unchanged to the group's coordinator, whose answer goes unchanged to the client.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if the heartbeat may have been received.
 
 Deviations: none known.
 """

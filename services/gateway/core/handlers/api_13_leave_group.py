@@ -1,8 +1,8 @@
 """LeaveGroup, API key 13, versions 0 to 5.
 
-- Goes as it came to the group's coordinator, whose answer goes as it came to the client.
+- Forwarded unchanged to the group's coordinator, whose answer goes unchanged to the client.
 - More than 512 members leave in several calls, one after the other, each of them once.
-- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the members may have left. Neither names a
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if the members may have left. Neither names a
   member.
 
 Deviations: none known.

@@ -1,11 +1,11 @@
 """SyncGroup, API key 14, versions 0 to 5.
 
-- Goes as it came to the group's coordinator, whose answer goes as it came to the client. A member that has to wait for
-  its leader's assignments is parked, as for JoinGroup.
-- From v5 on a protocol type and name are to be there: without them INCONSISTENT_GROUP_PROTOCOL, whatever the group.
-- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the assignments may have been taken.
+- Forwarded unchanged to the group's coordinator, whose answer goes unchanged to the client. A member that has to wait
+  for its leader's assignments is parked, as for JoinGroup.
+- From v5 on a protocol type and name are required: without them INCONSISTENT_GROUP_PROTOCOL, for any group.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if the assignments may have been received.
 
-Deviations: more than 5,000 assignments are INVALID_REQUEST: the coordinator takes them in one turn.
+Deviations: more than 5,000 assignments are INVALID_REQUEST: the coordinator processes them in one turn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from services.gateway.core.requests.group_member_request import MemberHandler, P
 
 _VERSION_WITH_PROTOCOL = 5
 ASSIGNMENTS_MAX: Final = 5_000
-"""One for each member of the group."""
+"""One assignment for each member of the group."""
 
 
 class PendingSyncGroup(PendingMemberRequest):

@@ -1,11 +1,11 @@
 """DescribeGroups, API key 15, versions 0 to 6.
 
-- Each group is asked of its own coordinator, groups of one partition of `__consumer_offsets` together; the answer has
+- Each group's own coordinator is asked, groups of one partition of `__consumer_offsets` together; the answer has
   them in the order of the request.
-- Without a coordinator NOT_COORDINATOR, which clients ask again; COORDINATOR_NOT_AVAILABLE where it does not answer.
+- Without a coordinator NOT_COORDINATOR, which clients retry; COORDINATOR_NOT_AVAILABLE if it does not answer.
 
-Deviations: authorized operations are never told (−2147483648, "not asked for") until ACLs exist. A group named twice is
-answered once: each answer may be large, and a small request must not become a response that no memory holds.
+Deviations: authorized operations are never returned (−2147483648, "not asked for") until ACLs exist. A group named
+twice is answered once: each answer may be large, and a small request must not become a response that no memory holds.
 """
 
 from __future__ import annotations

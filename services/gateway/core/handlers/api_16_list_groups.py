@@ -1,12 +1,13 @@
 """ListGroups, API key 16, versions 0 to 5.
 
-- A client that came to a broker's own port is told the groups that this broker coordinates. A client that came to the
-  bootstrap address (with `advertised.address.policy=shared` all do) means no broker in particular, and is told the
-  groups of all: clients that ask every broker have each group as often as there are brokers, and keep one.
-- Filters are the coordinators' to apply.
+- A client that came to a broker's own port gets the groups that this broker coordinates. A client that came to the
+  bootstrap address (with `advertised.address.policy=shared` all do) means no broker in particular, and gets the groups
+  of all: clients that ask every broker have each group as often as there are brokers, and keep one.
+- The coordinators apply the filters.
 - A coordinator that loads its groups is COORDINATOR_LOAD_IN_PROGRESS, one that can't be asked
-  COORDINATOR_NOT_AVAILABLE, both for the whole answer: nobody is told that the others are all. Clients ask again.
-- Who may not describe the cluster is told the groups that it may describe.
+  COORDINATOR_NOT_AVAILABLE, both for the whole answer, so that an incomplete list is never taken for a complete one.
+  Clients retry.
+- A principal that may not describe the cluster gets the groups that it may describe.
 
 Deviations: none known.
 """
@@ -43,7 +44,7 @@ class PendingListGroups(PendingGroupsRequest[ListGroupsRequest]):
         self.groups += response.groups
 
     def fail_queries(self, queries: list[ListGroupsRequest], error: int) -> None:
-        # Clients repeat this request for two errors only, and this is one of them.
+        # Clients retry this request on two errors only, and this is one of them.
         self.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error
 
     def complete(self) -> None:
@@ -65,7 +66,7 @@ class ListGroupsHandler(GroupHandler, api_key=ApiKey.LIST_GROUPS):
     request_class = PendingListGroups
 
     def start(self, pending: PendingListGroups, request: ListGroupsRequest) -> None:
-        # Of all that is named, some states and types are known.
+        # Some of the given states and types are known.
         request.states_filter = list(dict.fromkeys(request.states_filter))[:SHORT_ELEMENTS_MAX]
         request.types_filter = list(dict.fromkeys(request.types_filter))[:SHORT_ELEMENTS_MAX]
         asked_node = pending.connection.context.node_id

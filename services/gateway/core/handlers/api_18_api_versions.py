@@ -1,7 +1,7 @@
 """ApiVersions, API key 18, versions 0 to 4.
 
-- Tells exactly what `HANDLERS` serves; Produce from v0 even where the old message formats are switched off, Kafka's own
-  exception (KAFKA-18659), Fetch from v4 then.
+- Lists exactly what `HANDLERS` serves; Produce from v0 even if the old message formats are switched off, as in Kafka
+  (KAFKA-18659), Fetch from v4 then.
 - A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the range of ApiVersions (KIP-511).
 - v3: a client software name or version that is not `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` is INVALID_REQUEST.
 - Features (KIP-584): none is supported and none finalized, in particular neither `group.version` nor
@@ -27,7 +27,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 class ApiVersionsHandler(Handler, api_key=ApiKey.API_VERSIONS):
     def start(self, pending: PendingRequest, request: ApiVersionsRequest) -> None:
-        """Everybody may ask: the answer is needed before a client can name itself."""
+        """No authorization is needed: a client needs the response before it can authenticate."""
         config = self.config
         response = ApiVersionsResponse(api_keys=[_range(api_key, config) for api_key in SERVED_KEYS])
         if pending.header.api_version >= _VERSION_WITH_SOFTWARE_NAME and not (

@@ -1,15 +1,15 @@
 """CreateTopics, API key 19, versions 2 to 7.
 
 - The controller decides and the answer waits until this processor has applied the revision that has the topics, so a
-  client that goes on to produce finds them.
-- A name that is asked for twice is INVALID_REQUEST. Numbers that contradict an assignment are INVALID_REQUEST, a
-  partition or replica in it twice is the controller's to judge.
-- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may exist all the same.
+  client that produces next finds them.
+- A name that is asked for twice is INVALID_REQUEST. Numbers that contradict an assignment are INVALID_REQUEST, the
+  controller checks for a partition or replica in it twice.
+- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may still exist.
 
-- The answer (v5) has all configs of each topic, as a topic with these overrides and the configs that all brokers were
-  given while they run has them.
+- The answer (v5) has all configs of each topic: those of a topic with these overrides and the dynamic default broker
+configs.
 
-Deviations: what single logstores were started with is not in these configs; DescribeConfigs has it.
+Deviations: the static configs of single logstores are not in these configs; DescribeConfigs has them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 - Of names and ids that this gateway does not know, the controller is asked about the first 100 of a request; the
   others are UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID by the gateway's own image.
 - A topic that is asked for twice, or by both name and id, or by neither, is INVALID_REQUEST.
-- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may be gone all the same.
+- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may still be deleted.
 
 Deviations: none known.
 """

@@ -1,11 +1,12 @@
 """DeleteRecords, API key 21, versions 0 to 2.
 
-- Asked of the leaders' logstores, each once; the offset is the first to keep, −1 the high watermark. A logstore answers
-  when every in-sync replica has moved its log start, or at `timeout_ms` with REQUEST_TIMED_OUT for what has not.
+- The leaders' logstores are asked, each once; the offset is the first to keep, −1 the high watermark. A logstore
+  answers when every in-sync replica has moved its log start, or at `timeout_ms` with REQUEST_TIMED_OUT for what has
+  not.
 - Of the logstore: OFFSET_OUT_OF_RANGE past the high watermark, POLICY_VIOLATION where `cleanup.policy` lacks `delete`.
 - An internal topic is INVALID_TOPIC_EXCEPTION; a partition named twice gets the offset named last, in the first place.
 - A leader that can't be asked is NOT_LEADER_OR_FOLLOWER: certainly nothing was deleted. One whose answer is lost or
-  late is REQUEST_TIMED_OUT: the records may be gone, and asking again does no harm.
+  late is REQUEST_TIMED_OUT: the records may be deleted, and repeating the request is harmless.
 
 Deviations: none known.
 """
@@ -81,7 +82,7 @@ class DeleteRecordsHandler(AdminHandler, api_key=ApiKey.DELETE_RECORDS):
                     _add(pending, topic, partition, offset, result)
                 yield 1
             yield 1
-        # What the logstore may take, and time for the way there and back.
+        # The time that the logstore may take, and the time for the way there and back.
         pending.send_calls(pending.timeout_ms + config.append_wait_ms_min)
 
 
@@ -97,7 +98,7 @@ def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int
 def _add(
     pending: PendingDeleteRecords, topic: str, partition: int, offset: int, result: DeleteRecordsPartitionResult
 ) -> None:
-    """Ask the leader, or note the error that needs no question."""
+    """Send the request to the leader, or note the error."""
     known = leader_of(pending.handler.image, topic, partition)
     if known is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -2,7 +2,7 @@
 
 - Without a transactional id: a producer id that was never given out, with epoch 0, whatever id the producer presents.
 - An empty transactional id, or a producer id without epoch or the reverse (v3), is INVALID_REQUEST.
-- While the controller has handed out no block of ids: COORDINATOR_LOAD_IN_PROGRESS, which producers retry.
+- While the gateway has no block of ids from the controller: COORDINATOR_LOAD_IN_PROGRESS, which producers retry.
 
 Deviations: there is no transaction coordinator yet, so a transactional id is COORDINATOR_NOT_AVAILABLE.
 """

@@ -1,12 +1,12 @@
 """OffsetForLeaderEpoch, API key 23, versions 2 to 4.
 
-- Asked of the leaders' logstores, whose answer is Kafka's (KIP-101, KIP-320): the largest epoch at or below the one
+- The leaders' logstores are asked, whose answer is Kafka's (KIP-101, KIP-320): the largest epoch at or below the one
   asked for and where it ends, or −1 and −1 for an epoch after all that the leader knows, and for −1.
 - The client's current leader epoch is compared with the leader's: FENCED_LEADER_EPOCH below it, UNKNOWN_LEADER_EPOCH
   above it; −1 is not compared.
 - A leader that can't be asked is NOT_LEADER_OR_FOLLOWER, one that does not answer in 30 s REQUEST_TIMED_OUT.
 - Replicas do not ask a gateway: a replica id of 0 or more (v3) is TOPIC_AUTHORIZATION_FAILED, as for any principal
-  without CLUSTER_ACTION. v2 does not tell.
+  without CLUSTER_ACTION. v2 has no replica id.
 
 Deviations: none known.
 """

@@ -2,7 +2,7 @@
 
 - SECURITY_DISABLED, as of a broker of Kafka without an authorizer.
 
-Deviations: none known; there are no ACLs to tell.
+Deviations: none known; there are no ACLs to describe.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """DescribeConfigs, API key 32, versions 1 to 4 (KIP-133, KIP-226, KIP-569).
 
-- A topic is described by a logstore, since its defaults are the logstores' own; when one does not answer the next one
-  is asked, whoever leads the topic. A broker is described by itself, with the keys that gateways read from this one.
-  Without a name: what all brokers were given while they run, from this gateway's image.
+- A topic is described by a logstore, since its defaults are the logstores' own; if one does not answer the next one is
+  asked, independent of the topic's leaders. A broker is described by itself, with the keys that gateways read from this
+  one. Without a name: the dynamic defaults of all brokers, from this gateway's image.
 - Keys that do not exist are left out; no keys, or null, are all keys. Passwords are null.
-- UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION; INVALID_REQUEST for a broker that is not live or no number, and
-  for types of resources that are not served; REQUEST_TIMED_OUT when no logstore answers in 30 s.
+- UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION; INVALID_REQUEST for a broker that is not live or not a number,
+  and for types of resources that are not served; REQUEST_TIMED_OUT when no logstore answers in 30 s.
 
-Deviations: a resource that is asked for twice is INVALID_REQUEST the second time. Any broker is described on any
-connection, since a gateway serves all of them. Only keys that some service reads are there. A topic's default in
+Deviations: a resource that is requested twice is INVALID_REQUEST the second time. Any broker is described on any
+connection, since a gateway serves all of them. Only keys that some service reads are returned. A topic's default in
 another unit names its source: see `barnabas.cluster.config_description`.
 """
 
@@ -43,14 +43,14 @@ from services.gateway.core.model.topic_names import is_legal_topic_name
 from services.gateway.core.requests.admin_request import AdminHandler
 
 _LOGSTORE_WAIT_MS = 5_000
-"""For one logstore, before the next one is asked."""
+"""Timeout for one logstore, before the next one is asked."""
 _TOPICS_PER_CALL = 20
 """A topic's description is some 10 KiB, and takes a processor half a millisecond."""
 _CALLS_AT_ONCE = 2
 
 
 class _Question:
-    """Resources that one logstore is asked for; `others` may be asked in its place."""
+    """Resources that one logstore is asked for; `others` may be asked instead."""
 
     __slots__ = ("others", "resources", "results")
 
@@ -76,11 +76,11 @@ class PendingDescribeConfigs(PendingRequest):
         self._request = DescribeConfigsRequest()
         self._response = wire.DescribeConfigsResponse()
         self._calls: dict[int, tuple[LogstoreCall, _Question]] = {}
-        """Unanswered, by call id."""
+        """Unanswered queries, by call id."""
         self._brokers: dict[str, DescribeConfigsResource] = {}
         """What is asked of each, by name."""
         self._questions: deque[_Question] = deque()
-        """Not asked yet."""
+        """Queries that are not sent yet."""
 
     def send_calls(
         self, request: DescribeConfigsRequest, response: wire.DescribeConfigsResponse, questions: list[_Question]
@@ -92,14 +92,14 @@ class PendingDescribeConfigs(PendingRequest):
         self._ask_next()
 
     def _ask_next(self) -> None:
-        """Some questions at a time; respond when all are answered."""
+        """Send some queries at a time; respond when all are answered."""
         while self._questions and len(self._calls) < _CALLS_AT_ONCE:
             self._put(self._questions.popleft())
         if not self._calls:
             self._complete()
 
     def _put(self, question: _Question) -> None:
-        """To the next logstore that can be asked; none is left: it has timed out."""
+        """Send to the next logstore that can be asked; if none is left, the query has timed out."""
         request = contract.DescribeConfigsRequest(
             question.resources, self._request.include_synonyms, self._request.include_documentation
         )
@@ -127,7 +127,7 @@ class PendingDescribeConfigs(PendingRequest):
         result.configs = [_wire_config(described[name]) for name in sorted(described)]
 
     def _own(self, result: DescribeConfigsResult) -> list[DescribedConfig]:
-        """The keys that gateways read first, or alone."""
+        """Return the keys that gateways read first, or alone."""
         handler = self.handler
         settings = {
             name: setting
@@ -161,7 +161,7 @@ class DescribeConfigsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
     def start(self, pending: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
         image = self.image
         response = wire.DescribeConfigsResponse()
-        # Connections begin with different logstores, so that not all ask the first.
+        # Connections begin with different logstores, so that not all clients ask the same one first.
         live = sorted(image.brokers)
         first = pending.connection.context.connection_id % len(live) if live else 0
         order = live[first:] + live[:first]

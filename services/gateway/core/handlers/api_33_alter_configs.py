@@ -1,12 +1,12 @@
 """AlterConfigs, API key 33, versions 0 to 2 (KIP-133).
 
-- What is given replaces all that a topic, a broker or (with the empty name) all brokers were given before; the
+- The given configs replace all configs that a topic, a broker or (with the empty name) all brokers had before; the
   controller decides, each resource as a whole. The answer waits until every live logstore and gateway has the change.
 - A null value, a key twice or a resource twice is INVALID_REQUEST.
-- No controller, or none that answers in 30 s: REQUEST_TIMED_OUT; the configs may be changed all the same.
+- No controller, or none that answers in 30 s: REQUEST_TIMED_OUT; the configs may still be changed.
 
 Deviations: any broker's configs may be changed by any connection, since a gateway serves all of them. Broker loggers,
-client metrics and groups are INVALID_REQUEST, and so is all that a broker can't change while it runs.
+client metrics and groups are INVALID_REQUEST, and so are all configs that a broker can't change dynamically.
 """
 
 from __future__ import annotations

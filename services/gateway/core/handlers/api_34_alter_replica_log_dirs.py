@@ -1,13 +1,13 @@
 """AlterReplicaLogDirs, API key 34, versions 1 to 2 (KIP-113).
 
 - Moves replicas of one broker between its log directories: of the broker whose own port the client came to. Answered
-  when the moves are taken up; DescribeLogDirs tells how far they are.
+  when the moves have been accepted; DescribeLogDirs shows their progress.
 - A client that came to the bootstrap address (with `advertised.address.policy=shared` all do) names the broker in the
-  path, as DescribeLogDirs tells it: `2:/var/lib/barnabas`. Any other path is LOG_DIR_NOT_FOUND there.
+  path, as DescribeLogDirs returns it: `2:/var/lib/barnabas`. Any other path is LOG_DIR_NOT_FOUND there.
 - Of the logstore: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE for a replica that it does not have.
 - An unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION. One named twice goes where it was named last.
 - A broker that can't be asked is BROKER_NOT_AVAILABLE; one whose answer is lost or late is REQUEST_TIMED_OUT: the moves
-  may have been taken up, and asking again does no harm.
+  may have been accepted, and repeating the request is harmless.
 
 Deviations: none known.
 """
@@ -97,7 +97,7 @@ def _add(
     path: str,
     result: AlterReplicaLogDirPartitionResult,
 ) -> None:
-    """Ask the broker that is meant, or note the error that needs no question."""
+    """Send the request to that broker, or note the error."""
     node_id = pending.connection.context.node_id
     place = parse_path_in_cluster(path) if node_id == ANY_NODE else (node_id, path)
     if leader_of(pending.handler.image, topic, partition) is None:

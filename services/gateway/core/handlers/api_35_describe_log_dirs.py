@@ -1,12 +1,13 @@
 """DescribeLogDirs, API key 35, versions 1 to 5 (KIP-113, KIP-827).
 
-- A client that came to a broker's own port is told that broker's log directories: paths, volumes, and the replicas
-  asked for (null: all) with their sizes and lags. An offline directory is KAFKA_STORAGE_ERROR, with nothing more.
+- A client that came to a broker's own port gets that broker's log directories: paths, volumes, and the replicas asked
+  for (null: all) with their sizes and lags. An offline directory is KAFKA_STORAGE_ERROR, with nothing more.
 - A client that came to the bootstrap address (with `advertised.address.policy=shared` all do) means no broker in
-  particular, and is told the directories of all, each path with its broker's id in front: `2:/var/lib/barnabas`.
-  Brokers that can't be asked are left out.
+  particular, and gets the directories of all, each path with its broker's id in front: `2:/var/lib/barnabas`. Brokers
+  that can't be asked are left out.
 - A broker that can't be asked is BROKER_NOT_AVAILABLE, one that does not answer in 30 s REQUEST_TIMED_OUT, for the
-  whole response (v3). Before v3 there is no place for an error: there are no results then, as for who may not ask.
+  whole response (v3). Before v3 there is no place for an error: there are no results then, as for a client that is not
+  authorized.
 - Unknown topics and partitions are left out, as in Kafka.
 
 Deviations: no directory is ever cordoned (v5).
@@ -50,7 +51,7 @@ class _Broker:
         """By path."""
 
     def add_log_dirs(self, log_dirs: list[LogDirDescription]) -> None:
-        """It has answered one of its calls."""
+        """The broker has answered one of its calls."""
         self.error_code = ErrorCode.NONE
         for each in log_dirs:
             known = self.log_dirs.setdefault(each.path, each)
@@ -111,7 +112,7 @@ class DescribeLogDirsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
             topics = []
             partitions = self.image.partitions_by_topic_id
             if sum(map(len, partitions.values())) > PARTITIONS_PER_CALL:
-                # All, in parts: the answer to one call would take a turn that is as long as the cluster is large.
+                # All, in parts: the answer to one call would take a turn that grows with the cluster.
                 known = [(each.topic, list(partitions[each.topic_id])) for each in self.image.topics_by_name.values()]
                 topics = [DescribableLogDirTopic(*each) for each in known]
         yield from _add_named(pending, topics, named)
@@ -131,7 +132,7 @@ class DescribeLogDirsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
 def _add_named(
     pending: PendingDescribeLogDirs, topics: list[DescribableLogDirTopic], named: list[TopicIdPartition]
 ) -> Steps[None]:
-    """Those that exist, each once."""
+    """Add those that exist, each once."""
     image = pending.handler.image
     wanted: dict[tuple[bytes, int], None] = {}
     for topic in topics:

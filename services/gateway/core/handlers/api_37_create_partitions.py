@@ -1,9 +1,9 @@
 """CreatePartitions, API key 37, versions 0 to 3 (KIP-195).
 
 - The controller decides, and the answer waits until the new partitions have leaders and this processor knows them, so
-  that a client that goes on to produce finds them. What is there already keeps its partitions and its leaders.
+  that a client that produces next finds them. Existing partitions keep their replicas and leaders.
 - A topic that is asked for twice is INVALID_REQUEST. `count` is the new total, assignments are those of the new ones.
-- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the partitions may come to exist all the same.
+- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the partitions may still be created.
 
 Deviations: none known.
 """

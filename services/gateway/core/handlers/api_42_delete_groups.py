@@ -1,8 +1,8 @@
 """DeleteGroups, API key 42, versions 0 to 2 (KIP-229).
 
-- Each group is asked of its own coordinator, groups of one partition of `__consumer_offsets` together. A group named
+- Each group's own coordinator is asked, groups of one partition of `__consumer_offsets` together. A group named
   twice is deleted, and answered, once, as in Kafka.
-- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the group may have been deleted.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if the group may have been deleted.
 
 Deviations: none known.
 """

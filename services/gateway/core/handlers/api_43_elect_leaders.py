@@ -1,13 +1,14 @@
 """ElectLeaders, API key 43, versions 0 to 2 (KIP-183, KIP-460).
 
-- Preferred leaders (v0 knows no others), or any leader for partitions without one. Named partitions are all told of,
-  with ELECTION_NOT_NEEDED where the leader is the right one already; null asks for all, and tells of those elected.
+- Preferred leaders (v0 knows no others), or any leader for partitions without one. Named partitions are all in the
+  answer, with ELECTION_NOT_NEEDED if the leader is the right one already; null requests all, and the answer has those
+  elected.
 - Of partitions that this gateway does not know, the controller is asked about the first 100 of a request; the others
   are UNKNOWN_TOPIC_OR_PARTITION. "All" are those that need an election as far as this gateway knows. A partition named
-  twice is told once.
+  twice is answered once.
 - The controller decides, and the answer waits until the new leaders lead and this processor knows them.
 - An election type that Kafka does not have is INVALID_REQUEST.
-- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; there may be other leaders all the same.
+- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; leaders may still change.
 
 Deviations: none known.
 """
@@ -51,7 +52,7 @@ class PendingElectLeaders(PendingControllerRequest[TopicPartition]):
         self.asks_for_all = False
         self.error_code: int = ErrorCode.NONE
         self.results: dict[tuple[str, int], PartitionResult] = {}
-        """By topic and partition; until the controller answers, of those that are named."""
+        """By topic and partition; until the controller answers, for those that are named."""
 
     def set(self, topic: str, partition: int, error_code: int, message: str = "") -> None:
         told = client_message(error_code, message)
@@ -118,7 +119,7 @@ class ElectLeadersHandler(ControllerHandler, api_key=ApiKey.ELECT_LEADERS):
 
 
 def _add_all(pending: PendingElectLeaders) -> Steps[None]:
-    """All partitions that need an election as far as this gateway knows; the others are told nothing."""
+    """Add all partitions that need an election as far as this gateway knows; the others are not in the answer."""
     image = pending.handler.image
     for topic in list(image.topics_by_name.values()):
         for each in list(image.partitions_by_topic_id.get(topic.topic_id, {}).values()):

@@ -1,13 +1,13 @@
 """IncrementalAlterConfigs, API key 44, versions 0 to 1 (KIP-339).
 
-- SET, DELETE, and for lists APPEND and SUBTRACT, of what a topic, a broker or (with the empty name) all brokers were
-  given; what is not named stays. The controller decides, each resource as a whole, one request after the other: changes
-  of two clients never undo each other. The answer waits until every live logstore and gateway has the change.
-- A null value but for DELETE, a key twice or a resource twice is INVALID_REQUEST.
-- No controller, or none that answers in 30 s: REQUEST_TIMED_OUT; the configs may be changed all the same.
+- SET, DELETE, and for lists APPEND and SUBTRACT, of the configs of a topic, a broker or (with the empty name) all
+  brokers; what is not named stays. The controller decides, each resource as a whole, one request after the other:
+  changes of two clients never undo each other. The answer waits until every live logstore and gateway has the change.
+- A null value except for DELETE, a key twice or a resource twice is INVALID_REQUEST.
+- No controller, or none that answers in 30 s: REQUEST_TIMED_OUT; the configs may still be changed.
 
 Deviations: any broker's configs may be changed by any connection, since a gateway serves all of them. Broker loggers,
-client metrics and groups are INVALID_REQUEST, and so is all that a broker can't change while it runs.
+client metrics and groups are INVALID_REQUEST, and so are all configs that a broker can't change dynamically.
 """
 
 from __future__ import annotations

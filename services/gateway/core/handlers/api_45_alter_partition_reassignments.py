@@ -1,12 +1,13 @@
 """AlterPartitionReassignments, API key 45, versions 0 to 1 (KIP-455).
 
-- Moves partitions to other replicas, or with null replicas takes the move under way back; NO_REASSIGNMENT_IN_PROGRESS
-  where there is none. The answer comes when the move has begun; ListPartitionReassignments tells how it goes on.
+- Moves partitions to other replicas, or with null replicas cancels the move in progress; NO_REASSIGNMENT_IN_PROGRESS
+  if there is none. The answer comes when the move has begun; ListPartitionReassignments shows its progress.
 - v1: without `allow_replication_factor_change` another number of replicas is INVALID_REPLICATION_FACTOR (KIP-860).
 - A partition that is asked for twice is INVALID_REQUEST.
-- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the move may begin all the same.
+- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the move may still begin.
 
-Deviations: what a move under way was adding and a new move is not goes at once, as it did in Kafka with ZooKeeper.
+Deviations: what a move in progress was adding and a new move is not is removed at once, as it was in Kafka with
+ZooKeeper.
 """
 
 from __future__ import annotations

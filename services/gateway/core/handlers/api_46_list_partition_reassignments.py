@@ -1,7 +1,7 @@
 """ListPartitionReassignments, API key 46, version 0 (KIP-455).
 
-- The moves under way, from the gateway's own image: all of them, or of the partitions asked for. What does not move, or
-  is not there, is left out.
+- The moves in progress, from the gateway's own image: all of them, or those of the given partitions. Partitions that
+  don't move, or don't exist, are left out.
 
 Deviations: none known.
 """
@@ -31,7 +31,7 @@ class ListPartitionReassignmentsHandler(Handler, api_key=ApiKey.LIST_PARTITION_R
             self.responder.respond(pending, refusal)
             return
         image = self.image
-        # A topic named twice is told once, with all the partitions that are asked for.
+        # A topic named twice is answered once, with all the partitions that are requested.
         asked: dict[str, dict[int, None] | None] = dict.fromkeys(image.topics_by_name)
         if request.topics is not None:
             named: dict[str, dict[int, None]] = {}

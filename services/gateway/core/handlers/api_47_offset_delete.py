@@ -1,11 +1,11 @@
 """OffsetDelete, API key 47, version 0 (KIP-496).
 
 - Topics and partitions that the cluster does not have are UNKNOWN_TOPIC_OR_PARTITION; the group's coordinator is asked
-  for the rest, and also where nothing is left: what is wrong with the group comes first. GROUP_SUBSCRIBED_TO_TOPIC is
-  its word.
+  for the rest, and also if nothing is left: errors of the group come first. The coordinator decides
+  GROUP_SUBSCRIBED_TO_TOPIC.
 - A partition that is named twice is deleted and answered once. More than 500 are put to the coordinator in several
   calls, one after the other.
-- Without a coordinator the whole is NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where offsets may have been deleted.
+- Without a coordinator the whole is NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if offsets may have been deleted.
 
 Deviations: none known.
 """
@@ -58,7 +58,7 @@ class PendingOffsetDelete(PendingSplitGroupRequest):
         return True
 
     def refusal(self, error: int) -> OffsetDeleteResponse:
-        """An error of the group says nothing of partitions."""
+        """An error of the group says nothing about partitions."""
         return OffsetDeleteResponse(error_code=error)
 
     def respond(self) -> None:

@@ -1,8 +1,8 @@
 """DescribeClientQuotas, API key 48, versions 0 to 1 (KIP-546, KIP-612).
 
-- No entity has a quota: nobody can set one, since AlterClientQuotas is not served.
-- A filter that Kafka refuses is refused: an entity type that is empty or comes twice, `ip` beside another one, a name
-  that is missing or too many and match types that nobody knows are INVALID_REQUEST; an unknown entity type is
+- No entity has a quota: none can be set, since AlterClientQuotas is not supported.
+- A filter that Kafka refuses is refused: an entity type that is empty or repeated, `ip` beside another one, a name
+  that is missing or too many and unknown match types are INVALID_REQUEST; an unknown entity type is
   UNSUPPORTED_VERSION.
 
 Deviations: none known.
@@ -26,7 +26,7 @@ from services.gateway.core.requests.handler import Handler
 _EXACT: Final = 0
 _MATCH_TYPE_MAX: Final = 2
 _COMPONENTS_MAX: Final = 4
-"""One of these has a type that is unknown, or that comes twice."""
+"""One of these has a type that is unknown or repeated."""
 _ENTITY_TYPES: Final = ("user", "client-id", "ip")
 
 
@@ -42,7 +42,7 @@ class DescribeClientQuotasHandler(Handler, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS
 
 
 def _refusal(components: list[ComponentData]) -> ErrorCode | None:
-    """In the order of Kafka's own checks."""
+    """Check in the order of Kafka's own checks."""
     seen: set[str] = set()
     for each in components:
         if not each.entity_type or each.entity_type in seen:

@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials, API key 50, version 0 (KIP-554).
 
-- Nobody has a credential: there is no SASL, and AlterUserScramCredentials is not served.
-- A user that is asked for is RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE.
+- No user has a credential: there is no SASL, and AlterUserScramCredentials is not supported.
+- A user that is requested is RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE.
 
 Deviations: none known.
 """

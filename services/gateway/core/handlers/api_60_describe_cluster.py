@@ -4,7 +4,7 @@
 - Endpoint type (v1): 1 is brokers. 2, controllers, is MISMATCHED_ENDPOINT_TYPE on a broker's listener; others are
   UNSUPPORTED_ENDPOINT_TYPE.
 
-Deviations: fenced brokers (v2) are not known to gateways and never listed; authorized operations are never told
+Deviations: fenced brokers (v2) are not known to gateways and never listed; authorized operations are never returned
 (−2147483648, "not asked for") until ACLs exist.
 """
 
@@ -25,7 +25,7 @@ from services.gateway.core.requests.handler import Handler
 
 class DescribeClusterHandler(Handler, api_key=ApiKey.DESCRIBE_CLUSTER):
     def start(self, pending: PendingRequest, request: DescribeClusterRequest) -> None:
-        """Everybody may ask: what it tells is in Metadata too."""
+        """No authorization is needed: Metadata returns the same."""
         self.responder.respond(pending, _response(self, pending.connection.context, request.endpoint_type))
 
 

@@ -1,7 +1,7 @@
 """DescribeProducers, API key 61, version 0 (KIP-664).
 
 - The producers that the leader's logstore knows of each partition, with the sequence, time and transaction of their
-  last batch; in the order in which it came to know them.
+  last batch; in the order in which it first saw them.
 - An illegal name is INVALID_TOPIC_EXCEPTION, an unknown topic or partition UNKNOWN_TOPIC_OR_PARTITION. A leader that
   can't be asked is NOT_LEADER_OR_FOLLOWER, one that does not answer in 30 s REQUEST_TIMED_OUT.
 

@@ -1,8 +1,8 @@
 """ListTransactions, API key 66, versions 0 to 2 (KIP-664, KIP-994, KIP-1152).
 
-- There are no transactions, under any filter. States that Kafka does not know are told back.
+- There are no transactions, under any filter. States that Kafka does not know are returned as unknown.
 
-Deviations: `transactional_id_pattern` (v2) is not checked: nothing is there that could match.
+Deviations: `transactional_id_pattern` (v2) is not checked, because there is nothing to match.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STATES: Final = frozenset(
 
 class ListTransactionsHandler(Handler, api_key=ApiKey.LIST_TRANSACTIONS):
     def start(self, pending: PendingRequest, request: ListTransactionsRequest) -> Steps[None]:
-        """Everybody may ask: what Kafka tells is only what a principal may describe."""
+        """No authorization is needed: Kafka returns only what a principal may describe."""
         unknown: dict[str, None] = {}
         for name in request.state_filters:
             if name not in _STATES:

@@ -1,7 +1,7 @@
 """ListConfigResources, API key 74, versions 0 to 1 (KIP-1000, KIP-1142).
 
-- v1 lists the topics and brokers of this gateway's image; no types asks for all that there are. Nobody has configs of
-  client metrics or of groups here, so that v0 has an empty list, and so have these types.
+- v1 lists the topics and brokers of this gateway's image; no types requests all that exist. There are no configs of
+  client metrics or of groups, so v0 and these types give an empty list.
 - A type that Kafka does not list either is UNSUPPORTED_VERSION, as in Kafka.
 
 Deviations: no broker loggers, which have no configs here.

@@ -5,11 +5,12 @@
   one; where that ends the page, `next_cursor` is the first partition that is missing.
 - The cursor's topic has to be among those asked for, and its partition 0 or more: INVALID_REQUEST for all otherwise.
   Topics before the cursor are left out.
-- An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal name INVALID_TOPIC_EXCEPTION; both count for nothing.
-- From the gateway's own image: the leader is −1 where there is none alive; replicas that are not alive are offline.
+- An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal name INVALID_TOPIC_EXCEPTION; both don't count as
+  partitions.
+- From the gateway's own image: the leader is −1 if there is none alive; replicas that are not alive are offline.
 
 Deviations: last known eligible leader replicas are always empty, as the last member of an ISR never leaves it here;
-authorized operations are never told (−2147483648, "not asked for") until ACLs exist.
+authorized operations are never returned (−2147483648, "not asked for") until ACLs exist.
 """
 
 from __future__ import annotations

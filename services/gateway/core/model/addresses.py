@@ -1,4 +1,4 @@
-"""Where clients are told that a broker id lives: a policy of the gateway, per listener."""
+"""The addresses that clients get for a broker id: a policy of the gateway, per listener."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from services.gateway.core.model.config import AddressPolicy, Listener
 
 
 def broker_port(policy: AddressPolicy, bootstrap_port: int, node_id: int) -> int:
-    """The port of one broker id, given the port of the bootstrap address."""
+    """Return the port of one broker id, given the port of the bootstrap address."""
     match policy:
         case AddressPolicy.PER_BROKER_PORT:
             return bootstrap_port + 1 + node_id
@@ -21,7 +21,7 @@ def broker_port(policy: AddressPolicy, bootstrap_port: int, node_id: int) -> int
 
 
 def node_of_port(policy: AddressPolicy, bootstrap_port: int, port: int) -> int:
-    """Whose port this is: a broker id, or ANY_NODE of the bootstrap port, which all share under SHARED."""
+    """Return the broker id of a port, or ANY_NODE for the bootstrap port, which all share under SHARED."""
     match policy:
         case AddressPolicy.PER_BROKER_PORT:
             return ANY_NODE if port == bootstrap_port else port - bootstrap_port - 1
@@ -39,6 +39,6 @@ class BrokerAddress(NamedTuple):
 
 
 def broker_address(policy: AddressPolicy, listener: Listener, broker: Broker) -> BrokerAddress:
-    """What clients of this listener are told about one broker."""
+    """Return the address of one broker for clients of this listener."""
     port = broker_port(policy, listener.advertised_port, broker.node_id)
     return BrokerAddress(broker.node_id, listener.advertised_host, port, broker.rack or None)

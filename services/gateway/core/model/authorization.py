@@ -1,6 +1,6 @@
-"""The question that every handler asks before it acts. Until ACLs exist, the answer is yes.
+"""The authorization check that every handler makes before it acts. Until ACLs exist, it always succeeds.
 
-The operations and resource types are Kafka's (`AclOperation`, `ResourceType`), with its numbers.
+The operations and resource types are Kafka's (`AclOperation`, `ResourceType`), with their numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ResourceType(IntEnum):
 
 
 Resource: TypeAlias = tuple[ResourceType, str]
-"""A type and a name; a plain tuple, since one is made for every topic of every request."""
+"""A type and a name; a plain tuple, since one is created for every topic of every request."""
 
 CLUSTER: Resource = (ResourceType.CLUSTER, "kafka-cluster")
 
@@ -42,7 +42,7 @@ ANY_NODE = -1
 
 @dataclass(slots=True, frozen=True)
 class RequestContext:
-    """Who asks, and from where. One per connection: nothing in it changes from request to request."""
+    """The client and its connection. One per connection: nothing in it changes from request to request."""
 
     connection_id: int
     listener: str
@@ -53,5 +53,5 @@ class RequestContext:
 
 
 def authorize(context: RequestContext, operation: Operation, resource: Resource) -> bool:
-    """Whether this principal may do that."""
+    """Return whether this principal may do that."""
     return True

@@ -18,16 +18,16 @@ class ClusterView:
         """Whether any was adopted in this turn; the processor clears it."""
 
     def adopt_leader(self, topic_id: bytes, partition: int, leader: int, leader_epoch: int) -> None:
-        """Take over a leader of a later epoch than the image has, as a logstore's answer names it.
+        """Adopt a leader of a later epoch than the image has, as a logstore's answer names it.
 
-        Answers name it from now on. Waiting appends are not routed to it here, since the caller may be an append's
+        Responses name it from now on. Waiting appends are not routed to it here, since the caller may be an append's
         answer: the processor does that at the end of the turn.
         """
         if self.image.adopt_leader(topic_id, partition, leader, leader_epoch):
             self.has_new_leaders = True
 
     def address_of(self, node_id: int, context: RequestContext) -> BrokerAddress | None:
-        """Return a broker's address for clients of this connection's listener; None when it is not alive."""
+        """Return a broker's address for clients of this connection's listener; None if it is not alive."""
         broker = self.image.brokers.get(node_id)
         if broker is None:
             return None

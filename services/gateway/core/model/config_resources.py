@@ -1,4 +1,4 @@
-"""What has configs: Kafka's ConfigResource types, whose they are by ACLs, and which are not served."""
+"""Kafka's ConfigResource types: the ACL resource of each, and those that are not supported."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ CLIENT_METRICS: Final = 16
 GROUP: Final = 32
 
 NOT_SERVED: Final[dict[int, str]] = {
-    BROKER_LOGGER: "Loggers have no levels of their own: log.level is a whole service's.",
-    CLIENT_METRICS: "Client metrics are not served.",
-    GROUP: "Groups are not served.",
+    BROKER_LOGGER: "Single loggers have no level: log.level applies to a whole service.",
+    CLIENT_METRICS: "Client metrics are not supported.",
+    GROUP: "Configs of groups are not supported.",
 }
-"""By type: what a client is told."""
+"""The error message for a client, by type."""
 
 
 def acl_resource(resource_type: int, resource_name: str) -> Resource | None:
-    """What a principal needs a right to, to see or change these configs; None: there is no such type."""
+    """Return the resource on which a principal needs a right to see or change these configs; None: unknown type."""
     match resource_type:
         case 2:
             return ResourceType.TOPIC, resource_name
@@ -35,7 +35,7 @@ def acl_resource(resource_type: int, resource_name: str) -> Resource | None:
 
 
 def authorization_error(resource_type: int) -> ErrorCode:
-    """The error for who has no such right."""
+    """Return the error for a principal without that right."""
     if resource_type == TOPIC:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if resource_type == GROUP:

@@ -1,7 +1,7 @@
-"""The time of the present input; deadlines of requests and connections, in buckets of a few ms.
+"""The time of the present input, and deadlines of requests and connections, in buckets of a few ms.
 
-Nearly every deadline is cancelled, since its request is answered long before. A heap would keep the dead ones until
-their time comes, with all that they refer to; here adding and removing are one dictionary operation each.
+Nearly every deadline is cancelled, since its request is answered long before. A heap would keep the cancelled ones
+until their time, with all that they reference; here adding and removing are one dictionary operation each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ BUCKET_MS = 8
 
 
 class Clock:
-    """One per processor; the processor sets it at each input, everything else reads it."""
+    """One per processor; the processor sets it at each input, all others read it."""
 
     __slots__ = ("now_ms",)
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 class Expiring(Protocol):
-    """What can be added. `deadline_bucket` belongs to `Deadlines`; it starts as -1, which means not added."""
+    """An object with a deadline. `deadline_bucket` belongs to `Deadlines`; it starts as -1, which means not added."""
 
     deadline_bucket: int
 
@@ -41,7 +41,7 @@ class Deadlines:
         """Call `expiring.expire` once at `deadline_ms` or up to a bucket later; replaces an earlier deadline."""
         if expiring.deadline_bucket >= 0:
             self.unschedule(expiring)
-        # A timeout that a client chose may lie before the clock began; a bucket below 0 would mean none.
+        # A timeout chosen by a client may lie before the clock began; a bucket below 0 would mean none.
         number = max(deadline_ms // BUCKET_MS + 1, 0)
         bucket = self._buckets.get(number)
         if bucket is None:
@@ -51,7 +51,7 @@ class Deadlines:
         expiring.deadline_bucket = number
 
     def unschedule(self, expiring: Expiring) -> None:
-        """Forget its deadline, if it has one."""
+        """Remove its deadline, if it has one."""
         number = expiring.deadline_bucket
         if number >= 0:
             del self._buckets[number][expiring]
@@ -69,7 +69,7 @@ class Deadlines:
             del self._buckets[number]
 
     def next_deadline_ms(self) -> int | None:
-        """When `expire` should be called next, or None."""
+        """Return when `expire` should be called next, or None."""
         while self._heap:
             number = self._heap[0]
             if self._buckets[number]:

@@ -29,7 +29,9 @@ FetchKey: TypeAlias = tuple[str | bytes, int]
 
 
 class FetchTarget(ReadPartition):
-    """It is also what goes to the logstore: a fetch costs one object per partition, and a session's next ones none."""
+    """It is also what goes to the logstore: a fetch costs one object per partition, and a session's next fetches
+    none.
+    """
 
     __slots__ = (
         "current_leader",
@@ -50,27 +52,27 @@ class FetchTarget(ReadPartition):
     )
 
     def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
-        """`topic` is empty while only the id is known (v13), the id of no meaning while only the name is."""
+        """`topic` is empty while only the id is known (v13); the id has no meaning while only the name is known."""
         self.topic = topic
         self.topic_id = topic_id
         self.partition = asked.partition
         self.set_request(asked)
         self.leader_id = NO_LEADER
-        """Whom it is read from: the leader, or a follower where `from_follower` says so."""
+        """The node that it is read from: the leader, or a follower if `from_follower` says so."""
         self.from_follower = False
         self.leader_epoch = NO_EPOCH
         self.fetch_position = -1
         self.error_code: int = ErrorCode.NONE
-        """Of the last read, or why there was none; likewise all up to `current_leader`."""
+        """The fields from here to `current_leader` are of the last read, or why there was none."""
         self.high_watermark = UNKNOWN_OFFSET
         self.last_stable_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.records: Buffer = b""
         self.current_leader: LeaderIdAndEpoch | None = None
         self.preferred_read_replica: int | None = None
-        """Where the client had better read (KIP-392)."""
+        """The replica that the client should read from (KIP-392)."""
         self.sent_high_watermark = UNKNOWN_OFFSET
-        """In the session's last answer that had this partition; likewise the next two."""
+        """The fields from here on are what the session's last answer with this partition had."""
         self.sent_last_stable_offset = UNKNOWN_OFFSET
         self.sent_log_start_offset = UNKNOWN_OFFSET
 
@@ -78,13 +80,13 @@ class FetchTarget(ReadPartition):
     __eq__ = object.__eq__
 
     def set_request(self, asked: FetchPartition) -> None:
-        """Fetch on from there."""
+        """Fetch from there next."""
         self.current_leader_epoch = asked.current_leader_epoch
         self.fetch_offset = asked.fetch_offset
         self.partition_bytes_max = max(0, asked.partition_max_bytes)
 
     def refuse(self, error_code: int) -> None:
-        """There is nothing to be said but this."""
+        """Answer the partition with only this error."""
         self.error_code = error_code
         self.high_watermark = self.last_stable_offset = self.log_start_offset = UNKNOWN_OFFSET
         self.records = b""
@@ -92,7 +94,7 @@ class FetchTarget(ReadPartition):
         self.preferred_read_replica = None
 
     def set_result(self, result: ReadPartitionResult) -> None:
-        """What the leader said, or the follower."""
+        """Store what the leader, or the follower, answered."""
         self.error_code = result.error_code
         self.high_watermark = result.high_watermark
         self.last_stable_offset = result.last_stable_offset
@@ -104,7 +106,7 @@ class FetchTarget(ReadPartition):
         self.preferred_read_replica = result.preferred_read_replica
 
     def has_news(self) -> bool:
-        """Whether an incremental answer has to have this partition: records, an error, or offsets that moved."""
+        """Whether an incremental answer must include this partition: records, an error, or offsets that moved."""
         return (
             len(self.records) > 0
             or self.error_code != ErrorCode.NONE
@@ -115,14 +117,16 @@ class FetchTarget(ReadPartition):
         )
 
     def note_sent(self) -> None:
-        """The client is told the present state. When an error is over it is told again, whatever the offsets."""
+        """The present state is sent to the client. When an error is over, the partition is sent again, whatever the
+        offsets.
+        """
         is_error = self.error_code != ErrorCode.NONE
         self.sent_high_watermark = UNKNOWN_OFFSET if is_error else self.high_watermark
         self.sent_last_stable_offset = self.last_stable_offset
         self.sent_log_start_offset = self.log_start_offset
 
     def answer(self, reads_committed: bool) -> PartitionData:
-        """Its part of the response."""
+        """Return its part of the response."""
         return PartitionData(
             self.partition,
             self.error_code,
@@ -139,10 +143,10 @@ class FetchTarget(ReadPartition):
 
 
 def find_topic(image: ClusterImage, target: FetchTarget, *, by_id: bool) -> TopicMetadata | ErrorCode:
-    """The topic that a target means now, by its id or by its name.
+    """Return the topic that a target means now, by its id or by its name.
 
-    A topic that a session fetches by id, and that is gone since, is UNKNOWN_TOPIC_OR_PARTITION, or
-    INCONSISTENT_TOPIC_ID where another one has its name; an id that was never known is UNKNOWN_TOPIC_ID.
+    A topic that a session fetches by id, and that has been deleted since, is UNKNOWN_TOPIC_OR_PARTITION, or
+    INCONSISTENT_TOPIC_ID if another topic has its name; an id that was never known is UNKNOWN_TOPIC_ID.
     """
     topic = image.topics_by_id.get(target.topic_id) if by_id else image.topics_by_name.get(target.topic)
     if topic is not None:

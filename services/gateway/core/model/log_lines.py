@@ -1,4 +1,4 @@
-"""The core's log lines. Each about a connection says which: whoever reads it wants to find the client."""
+"""The core's log lines. Each line about a connection identifies it, so that the client can be found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LogLineBuffer:
         fields: Mapping[str, str | int],
         trace_id: str = "",
     ) -> None:
-        """`header`: of the request that the line is about, where there is one; `trace_id`: where it is traced."""
+        """`header`: of the request that the line is about, if there is one; `trace_id`: if it is traced."""
         described: dict[str, str | int] = {
             "connection_id": context.connection_id,
             "listener": context.listener,

@@ -1,4 +1,4 @@
-"""What a processor's core wants done: `GatewayCore.take_outputs()` returns one `Outputs` per turn of its host."""
+"""The effects of a processor's core: `GatewayCore.take_outputs()` returns one `Outputs` per turn of its host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ControllerAnswer: TypeAlias = ClusterResponse
 
 
 class Trace:
-    """A request that is traced: the ids of its span, and the hops one after the other."""
+    """A traced request: the ids of its span, and the hops one after the other."""
 
     __slots__ = ("hops", "span_id", "trace_id")
 
@@ -30,17 +30,17 @@ class Trace:
 
 @dataclass(slots=True, frozen=True)
 class ControllerCall:
-    """To be put to the active controller, once; the answer, or None without one, goes to `controller_answered`."""
+    """A call to the active controller, sent once; the answer, or None without one, goes to `controller_answered`."""
 
     call_id: int
     request: ControllerRequest
     trace: Trace | None = None
-    """Of the request that asks, where it is traced."""
+    """The trace of the request that makes the call, if it is traced."""
 
 
 @dataclass(slots=True, frozen=True)
 class LogstoreCall:
-    """To be put to one logstore, once; the answer, or None without one, goes to `logstore_answered`."""
+    """A call to one logstore, sent once; the answer, or None without one, goes to `logstore_answered`."""
 
     call_id: int
     node_id: int
@@ -52,12 +52,12 @@ class Conversion(Protocol):
     """Work for the host's worker; it goes to `GatewayCore.converted` when it is done."""
 
     fault: str
-    """A traceback of ours, for the log: the host sets it where `run` did not come to its end."""
+    """The traceback of an internal error, for the log: the host sets it if `run` failed."""
 
     def run(self, codecs: Codecs) -> None: ...
 
     def ended(self, elapsed_ms: float) -> None:
-        """It has run, in `elapsed_ms`. Its connection may be gone."""
+        """It has run, in `elapsed_ms`. Its connection may be closed."""
 
 
 class LogLevel(IntEnum):
@@ -77,7 +77,7 @@ class Log:
 
 @dataclass(slots=True)
 class Outputs:
-    """One turn's effects, to be carried out in the order of the fields. Whatever is empty asks for nothing."""
+    """One turn's effects, to be carried out in the order of the fields. Empty fields need no action."""
 
     logs: list[Log] = field(default_factory=list)
     exchanges: list[tuple[int, ExchangeRequest]] = field(default_factory=list)
@@ -89,13 +89,13 @@ class Outputs:
     controller_calls: list[ControllerCall] = field(default_factory=list)
     logstore_calls: list[LogstoreCall] = field(default_factory=list)
     logstore_cancels: list[int] = field(default_factory=list)
-    """Ids of calls whose answers nobody waits for any more: calls of former turns, or of this one."""
+    """Ids of calls whose answers are not needed any more: calls of former turns, or of this one."""
     writes: list[tuple[int, list[Buffer]]] = field(default_factory=list)
     """At most one per connection id."""
     closes: list[int] = field(default_factory=list)
-    """After the bytes that were written so far; the core has forgotten these connections already."""
+    """Close after the bytes that were written so far; the core has forgotten these connections already."""
     aborts: list[int] = field(default_factory=list)
-    """At once, with all that the client has not taken; forgotten likewise."""
+    """Close at once, with all that the client has not read; forgotten already too."""
     pauses: list[int] = field(default_factory=list)
     """Stop reading these sockets."""
     resumes: list[int] = field(default_factory=list)

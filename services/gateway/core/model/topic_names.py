@@ -1,4 +1,4 @@
-"""Which topic names are legal (`org.apache.kafka.common.internals.Topic`), which are Kafka's own, which are known."""
+"""Legal topic names (`org.apache.kafka.common.internals.Topic`), Kafka's internal topics, and known topics."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def is_legal_topic_name(topic: str) -> bool:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
-"""Kafka's own; Metadata marks them as internal."""
+"""Kafka's internal topics; Metadata marks them as such."""
 
 
 def partitions_of(image: ClusterImage, topic: str) -> Collection[int]:
-    """The partitions that there are of a topic; none of one that is not there."""
+    """Return the existing partitions of a topic; none if it does not exist."""
     known = image.topics_by_name.get(topic)
     return () if known is None else image.partitions_by_topic_id[known.topic_id]

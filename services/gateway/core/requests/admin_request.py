@@ -1,7 +1,6 @@
-"""A request that is put to one or several logstores and answered when all calls are.
+"""A request that is sent to one or several logstores and answered when all calls have ended.
 
-Each logstore is asked in one call, or where much is asked in several, one after the other: what others ask of it goes
-between them.
+Each logstore gets one call, or for a large request several, one after the other: calls of others go in between.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 
 class AdminHandler(Handler):
-    """Serves an API by asking logstores."""
+    """Serves an API by calling logstores."""
 
     def __init__(self, environment: RequestEnvironment, logstore_admin: LogstoreAdminClient) -> None:
         super().__init__(environment)
@@ -41,7 +40,7 @@ Result = TypeVar("Result", bound=HasErrorCode)
 
 @dataclass(slots=True, frozen=True)
 class Question(Generic[Query, Result]):
-    """What is asked of a logstore for one partition, and where the answer belongs in the response."""
+    """What a logstore is asked for one partition, and where its answer belongs in the response."""
 
     query: Query
     result: Result
@@ -50,7 +49,7 @@ class Question(Generic[Query, Result]):
 class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill_results`), how it ends (`complete`).
 
-    What certainly was not asked is `UNREACHED`; what was, and not answered, `LOST`.
+    `UNREACHED` marks what was certainly not sent, `LOST` what was sent and not answered.
     """
 
     __slots__ = ("_calls", "_questions", "_until_ms")
@@ -60,14 +59,14 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
     UNREACHED: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     LOST: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     CALL_QUERIES_MAX: ClassVar[int] = 500
-    """Each takes a loop some 10 µs to read and some to answer."""
+    """Each takes an event loop about 10 µs to read and the same to answer."""
 
     def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self._questions: dict[int, deque[list[Question[Query, Result]]]] = {}
-        """By node id, a list for each call; the first is that under way, if there is one."""
+        """By node id, a list for each call; the first is the one in flight, if there is one."""
         self._calls: dict[int, LogstoreCall] = {}
-        """Unanswered, by node id."""
+        """Unanswered calls, by node id."""
         self._until_ms = 0
 
     def add_query(self, node_id: int, query: Query, result: Result) -> None:
@@ -78,7 +77,7 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
         calls[-1].append(Question(query, result))
 
     def send_calls(self, timeout_ms: int) -> None:
-        """Put the questions, and wait for `timeout_ms` at most."""
+        """Send the calls, and wait for `timeout_ms` at most."""
         handler = self.handler
         self._until_ms = handler.clock.now_ms + timeout_ms
         for node_id in self._questions:
@@ -89,7 +88,7 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
             self.complete()
 
     def _ask_next(self, node_id: int) -> None:
-        """The next call to this logstore, if there is one; a call that ends makes room for the next."""
+        """Send the next call to this logstore, if there is one; a call that ends makes way for the next."""
         handler, calls = self.handler, self._questions[node_id]
         while calls:
             request = self.request_of([question.query for question in calls[0]])
@@ -131,7 +130,7 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
 
     @abstractmethod
     def request_of(self, queries: list[Query]) -> AdministrationRequest:
-        """The call that asks these of one logstore."""
+        """Return the call for these to one logstore."""
 
     @abstractmethod
     def fill_results(self, questions: list[Question[Query, Result]], answer: AdministrationResponse) -> None:
@@ -139,11 +138,11 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
 
     @abstractmethod
     def complete(self) -> None:
-        """Respond: all that can be known is."""
+        """Respond: all that can be known is known."""
 
 
 def leader_of(image: ClusterImage, topic: str, partition: int) -> tuple[bytes, int] | None:
-    """(topic id, node id of the leader, or -1 without one) of a partition by name; None: there is no such partition."""
+    """Return (topic id, node id of the leader, or -1 without one) of a partition by name; None: it does not exist."""
     metadata = image.topics_by_name.get(topic)
     if metadata is None:
         return None

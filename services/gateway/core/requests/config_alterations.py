@@ -1,4 +1,4 @@
-"""Changes of configs, full or incremental: what a gateway refuses by itself, and what it puts to the controller.
+"""Changes of configs, full or incremental: checks that a gateway makes itself, and the call to the controller.
 
 Rules and messages are those of Kafka's ConfigAdminManager. The answer is given when logstores and gateways have the
 changes, and this processor too.
@@ -35,13 +35,13 @@ from services.gateway.core.requests.controller_request import (
 )
 
 TIMEOUT_MS: Final = 30_000
-"""The requests have none of their own; Kafka's clients wait as long by default."""
+"""These requests have no timeout; Kafka's clients wait this long by default."""
 
 CONFIGS_LOOKED_AT: Final = SHORT_ELEMENTS_MAX + 1
-"""Of one resource: with so many it is refused."""
+"""Configs of one resource: with this many it is refused."""
 
 SET, DELETE = 0, 1
-"""Of Kafka's AlterConfigOp, those that the gateway has to tell apart."""
+"""The values of Kafka's AlterConfigOp that the gateway has to distinguish."""
 
 _PROCESSORS: Final = "num.network.threads"
 
@@ -72,7 +72,7 @@ _Asked: TypeAlias = tuple[AlterConfigsResource, Outcome]
 
 
 class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
-    """Of either API; a subclass has the response."""
+    """The changes of either API; a subclass has the response."""
 
     __slots__ = ("validate_only",)
 
@@ -83,7 +83,7 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
         self.validate_only = False
 
     def ask_controller(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> Steps[None]:
-        """Refuse what can be refused here, and ask for the rest."""
+        """Refuse what can be refused here, and send the rest to the controller."""
         self.validate_only = validate_only
         named: dict[tuple[int, str], int] = {}
         for each in resources:
@@ -136,9 +136,10 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
         return ErrorCode.NONE, ""
 
     def _problem_of_processors(self, changes: Sequence[AskedChange]) -> str:
-        """Their number at most doubles, and at most halves, at a time: one slip would start hundreds of processes.
+        """At most double, and at most halve, the number of processors at a time: a typing error would start hundreds of
+        processes.
 
-        As in Kafka's DynamicThreadPool. What no number of processors can be is the controller's to refuse.
+        As in Kafka's DynamicThreadPool. The controller refuses numbers that are invalid in themselves.
         """
         config, image = self.handler.config, self.handler.image
         setting = config.settings.get(_PROCESSORS)

@@ -1,8 +1,8 @@
-"""A request that the controller decides: put to it in calls of some elements, one after the other.
+"""A request that the controller decides, sent to it in calls of some elements, one after the other.
 
-A controller that decides about hundreds of thousands of names in one turn loses its lease by that, and another one's
-turn comes. So a call has `CALL_ELEMENTS_MAX` elements at most, and the next one goes when it is answered: between them
-the controller has its own turns, and those of other requests. All calls have the time that the client gave for one.
+A controller that decides about hundreds of thousands of names in one turn loses its lease by that, and another one
+takes over. So a call has `CALL_ELEMENTS_MAX` elements at most, and the next one is sent when it is answered: in between
+the controller has its own turns, and those of other requests. All calls share the timeout that the client gave.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequ
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 CALL_ELEMENTS_MAX: Final = 100
-"""A new topic takes a controller some 100 µs, and its answer a gateway. One query with more elements goes alone."""
+"""A new topic takes a controller about 100 µs, and its answer a gateway. One query with more elements is sent alone."""
 UNKNOWN_NAMES_MAX: Final = 100
-"""Of what this gateway does not know, so much of a request is asked of the controller, which may know better."""
+"""The maximum number of names unknown to this gateway for which one request asks the controller, which may know
+them.
+"""
 
 Query = TypeVar("Query")
 
 
 class ControllerHandler(Handler):
-    """Serves an API by asking the controller."""
+    """Serves an API by calling the controller."""
 
     def __init__(self, environment: RequestEnvironment, controller: ControllerClient) -> None:
         super().__init__(environment)
@@ -46,13 +48,13 @@ class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
     ) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self._calls: deque[list[Query]] = deque()
-        """Not asked yet."""
+        """Not sent yet."""
         self._elements = 0
-        """In the last of them."""
+        """Elements in the last of the calls."""
         self._asked: Sequence[Query] = ()
         self._deadline_ms = 0
         self._revision = -1
-        """That makes the answers true."""
+        """The revision that makes the answers true."""
 
     def add_query(self, query: Query, elements: int = 1) -> None:
         """Have this asked, by `send_calls`; `elements` is how much work it is to the controller."""
@@ -68,7 +70,7 @@ class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
         return len(self._calls) > 0
 
     def send_calls(self, timeout_ms: int) -> None:
-        """Put the calls, and wait for `timeout_ms` at most; respond at once when there are none."""
+        """Send the calls, and wait for `timeout_ms` at most; respond at once if there are none."""
         if not self._calls:
             self.complete()
             return
@@ -106,12 +108,12 @@ class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
 
     @abstractmethod
     def request_of(self, queries: Sequence[Query], timeout_ms: int) -> ControllerRequest:
-        """The call that asks these."""
+        """Return the call for these."""
 
     @abstractmethod
     def fill_results(self, queries: Sequence[Query], answer: ControllerAnswer) -> int:
-        """Put the answer to these into the response; the revision that it speaks of."""
+        """Put the answer to these into the response; return the revision that it names."""
 
     @abstractmethod
     def complete(self) -> None:
-        """Respond: all that can be known is. What nobody has answered is as it was before the calls."""
+        """Respond: all that can be known is known. What was not answered is as it was before the calls."""

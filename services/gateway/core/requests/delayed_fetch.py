@@ -1,12 +1,13 @@
-"""What is parked for a Fetch with too little to answer: for one request, or for a session from request to request.
+"""What is parked for a Fetch with too little to answer: for one request, or for a session across requests.
 
-A consumer that has read everything asks every half a second for each of its partitions. Were each of these polls parked
-anew, a consumer of 1,000 idle partitions would have 1,000 partitions read, 1,000 conditions parked and 1,000 watches
-begun and ended with each. So a session's wait stands: when a poll is over its conditions stay parked, and the next poll
-that changes nothing takes them up. While they stand, nothing of what the session fetches has moved.
+A consumer that has read everything polls each of its partitions every half second. If each of these polls were parked
+separately, a consumer of 1,000 idle partitions would have 1,000 partitions read, 1,000 conditions parked and 1,000
+watches begun and ended with each. So a session's wait persists: when a poll is over, its conditions stay parked, and
+the next poll that changes nothing reuses them. While they are parked, nothing of what the session fetches has moved.
 
-A wait stands only where any byte ends it (`min_bytes` 1), as long as the image is the one that it was made by, and for
-`fetch_wait_ms_max` at most: what no condition is about (a log start that moves below the fetch offset) is told by then.
+A wait persists only if any byte ends it (`min_bytes` 1), as long as the image has not changed since, and for
+`fetch_wait_ms_max` at most: changes without a condition (a log start that moves below the fetch offset) are returned by
+then.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class DelayedFetch:
         self.image_revision = image_revision
         self.isolation_level = fetch.isolation_level
         self.refused = fetch.refused
-        """Partitions that are not waited for: each answer names them, with their error."""
+        """Partitions that are not waited for: each response names them, with their error."""
         self.topics = list(dict.fromkeys(target.topic for target in fetch.targets))
         self.session: WaitingSession | None = None
         self.pod: Pod | None = None
@@ -91,7 +92,7 @@ class DelayedFetch:
 
     @property
     def timing(self) -> RequestTiming | None:
-        """Of the request that waits."""
+        """The timing of the request that waits."""
         return None if self.fetch is None else self.fetch.timing
 
     def may_serve(self, fetch: WaitingFetch, image_revision: int) -> bool:
@@ -120,7 +121,7 @@ class DelayedFetch:
         ]
 
     def completed(self, completion: Completion) -> None:
-        """Purgatory's word."""
+        """Purgatory's answer."""
         fetch = self._ended()
         if fetch is not None:
             fetch.wait_over(is_expired=completion.outcome is Outcome.EXPIRED)
@@ -131,12 +132,12 @@ class DelayedFetch:
             fetch.wait_lost()
 
     def cancel(self) -> None:
-        """Nobody is to be told any more."""
+        """No request or session needs it any more."""
         self._purgatory.cancel_entry(self)
         self._ended()
 
     def _ended(self) -> WaitingFetch | None:
-        """It is no session's and no request's wait from now on; the request that had it."""
+        """Detach it from its session and request; return the request that had it."""
         self.pod = None
         if self.session is not None:
             self.session.wait = None

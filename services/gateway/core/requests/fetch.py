@@ -1,8 +1,8 @@
-"""A Fetch request under way: read from the leaders, parked while there is too little, then read again and answered.
+"""A Fetch request in progress: read from the leaders, parked while there is too little, then read again and answered.
 
-Kafka's `ReplicaManager.fetchMessages`: the answer goes out at once with enough bytes, with any error of a leader, with
-no time to wait, or after one wait in purgatory whatever that brought. Nothing of a first read that was too small is
-kept. A session's fetch that changes nothing may find its wait parked already, and then reads nothing at all.
+As Kafka's `ReplicaManager.fetchMessages`: the response is sent at once with enough bytes, with any error of a leader,
+with no time to wait, or after one wait in purgatory whatever that resulted in. Nothing of a first read that was too
+small is kept. A session's fetch that changes nothing may find its wait already parked, and then reads nothing at all.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from services.gateway.core.timing.hops import Hop
 
 _VERSION_WITH_MAGIC_1 = 2
 _VERSION_WITH_BATCHES = 4
-"""Of magic 2: what is fetched before is converted."""
+"""Of magic 2: what earlier versions fetch is converted."""
 
 _NAMES_LEADER = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
 """Errors that carry the current leader (KIP-951)."""
 
 
 class BaseFetchHandler(Handler):
-    """What a fetch under way needs of its handler."""
+    """What a fetch in progress needs of its handler."""
 
     def __init__(
         self,
@@ -91,15 +91,15 @@ class PendingFetch(PendingRequest):
         self.max_bytes = 0
         self.isolation_level = 0
         self.rack_id = ""
-        """Where the client is, if it says so."""
+        """The client's rack, if it gives one."""
         self.deadline_ms = 0
         """The end of `max_wait_ms`."""
         self.by_id = False
         """Whether the request names topics by id."""
         self.is_replica = False
-        """Whether it says to come from a replica. Those fetch from each other, not through gateways."""
+        """Whether it claims to come from a replica. Replicas fetch from each other, not through gateways."""
         self.session: FetchSession | None = None
-        """That the request goes on with."""
+        """The session that the request continues."""
         self.begins_session = False
         self.partitions: dict[FetchKey, FetchTarget] = {}
         """All that is fetched: named by the request, or kept in the session."""
@@ -111,20 +111,20 @@ class PendingFetch(PendingRequest):
         self.reads_unanswered = 0
         self.has_error = False
         self.has_preferred = False
-        """Whether the client is named another replica for any partition."""
+        """Whether another replica is named to the client for any partition."""
         self.is_redirected = False
-        """Whether there is another replica to be asked for any partition."""
+        """Whether another replica has to be read for any partition."""
         self.is_final = False
-        """Whether the present reads are answered whatever they bring."""
+        """Whether the present reads are answered whatever they return."""
         self.wait: DelayedFetch | None = None
 
     def read_partitions(self, partitions: dict[FetchKey, FetchTarget]) -> None:
-        """Read these; the response goes out when all is known."""
+        """Read these; the response is sent when all is known."""
         self.partitions = partitions
         self._read()
 
     def resume_session(self, session: FetchSession, *, is_changed: bool) -> None:
-        """Fetch what the session has, which the request has changed or not."""
+        """Fetch what the session has, whether or not the request has changed it."""
         self.session = session
         session.fetch = self
         wait = session.wait
@@ -166,7 +166,7 @@ class PendingFetch(PendingRequest):
                 bytes_max = self._bytes_max(targets)
                 self.reads.append(PendingRead(self, lane, bytes_max, self.isolation_level, targets, rack_id))
             else:
-                # It has gone since it was chosen.
+                # It has been lost since it was chosen.
                 for target in targets:
                     self._fail(target, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.reads_unanswered = len(self.reads)
@@ -178,8 +178,8 @@ class PendingFetch(PendingRequest):
             handler.reads.submit_read(read)
 
     def _group_by_lane(self) -> Steps[dict[tuple[ReadLane, str], list[FetchTarget]]]:
-        """What to ask of which logstore, and what it is told of the rack; notes those partitions that nobody can
-        be asked for, or that are not this client's to read."""
+        """Decide what to read from which logstore, and with which rack; note those partitions that can't be read
+        anywhere, or that this client may not read."""
         handler = self.handler
         image, lanes = handler.image, handler.reads.lanes
         topics: dict[str | bytes, TopicMetadata | ErrorCode] = {}
@@ -218,14 +218,14 @@ class PendingFetch(PendingRequest):
     def _find_topic(self, target: FetchTarget) -> TopicMetadata | ErrorCode:
         topic = find_topic(self.handler.image, target, by_id=self.by_id)
         name = target.topic if isinstance(topic, ErrorCode) else topic.topic
-        # An id that nobody knows belongs to no name that somebody might not read.
+        # An unknown id belongs to no name that could be protected from being read.
         return topic if not name or self._may_read(name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def _bytes_max(self, targets: list[FetchTarget]) -> int:
         return min(self.max_bytes, sum([target.partition_bytes_max for target in targets]))
 
     def read_answered(self, read: PendingRead, result: ReadResult | None) -> None:
-        """A logstore's result, or None when its stream was lost; reading again does no harm, so the client may."""
+        """A logstore's result, or None if its stream was lost; repeating a read is harmless, so the client may."""
         read.fetch = None
         if result is None:
             for target in read.targets:
@@ -249,12 +249,12 @@ class PendingFetch(PendingRequest):
             self._settle()
 
     def holds_back_answers(self) -> bool:
-        """Whether other answers of its connection wait for this request's, and hold memory meanwhile."""
+        """Whether other responses of its connection wait for this request's, and hold memory meanwhile."""
         connection = self.connection
         return connection.requests[0] is self and len(connection.requests) > connection.unanswered
 
     def _look_for_replica(self, target: FetchTarget) -> None:
-        """Any replica might have answered: whether another one had better be asked, by the client or by us."""
+        """If any replica may answer: decide whether another one should be asked, by the client or by the gateway."""
         handler = self.handler
         replicas, preferred = handler.read_replicas, target.preferred_read_replica
         if not replicas.is_own_choice:
@@ -281,7 +281,7 @@ class PendingFetch(PendingRequest):
         self._name_leader(target)
 
     def _name_leader(self, target: FetchTarget) -> None:
-        """KIP-951: the leader to try next, as the image has it now."""
+        """KIP-951: name the leader to try next, as the image has it now."""
         if target.error_code in _NAMES_LEADER:
             metadata = self.handler.image.partition(target.topic_id, target.partition)
             if metadata is not None:
@@ -321,11 +321,11 @@ class PendingFetch(PendingRequest):
         self.wait = wait
         if self.session is not None:
             self.session.wait, wait.session = wait, self.session
-        # A wait that stands is not ended by purgatory when this request's time is over.
+        # Purgatory does not end a persistent wait when this request's time is over.
         handler.deadlines.schedule(self, deadline_ms if is_standing else deadline_ms + handler.config.deadline_grace_ms)
 
     def _adopt_wait(self, wait: DelayedFetch) -> None:
-        """Nothing has moved since the session's last poll, and what would tell is parked."""
+        """Nothing has moved since the session's last poll, and the conditions that would show it are parked."""
         handler = self.handler
         self.partitions, self.refused, self.wait, wait.fetch = {}, wait.refused, wait, self
         self.is_long = len(wait.refused) > SHORT_ELEMENTS_MAX
@@ -337,7 +337,7 @@ class PendingFetch(PendingRequest):
             handler.deadlines.schedule(self, self.deadline_ms)
 
     def wait_over(self, *, is_expired: bool) -> None:
-        """Purgatory's word. When nothing came at all, the first answer is still the right one."""
+        """Purgatory's answer. If nothing arrived at all, the first answer is still right."""
         if is_expired and self.min_bytes <= 1:
             self._respond_unmoved()
         else:
@@ -345,7 +345,7 @@ class PendingFetch(PendingRequest):
             self.wait_lost()
 
     def wait_lost(self) -> None:
-        """Nobody watches: read."""
+        """No pod watches any more: read."""
         if self.session is not None:
             self.partitions = self.session.partitions
         self._read()
@@ -356,7 +356,7 @@ class PendingFetch(PendingRequest):
     # --- the end ---
 
     def expire(self, now_ms: int) -> None:
-        """The time of a wait that stands is over, purgatory is silent, a poll without purgatory is due, or a logstore
+        """The time of a persistent wait is over, purgatory is silent, a poll without purgatory is due, or a logstore
         takes too long."""
         if self.reads_unanswered:
             for read in self.reads:
@@ -377,7 +377,7 @@ class PendingFetch(PendingRequest):
         self._drop_reads()
 
     def supersede(self) -> None:
-        """The session's next request has come, so that the client would take this one's answer for another's."""
+        """The session's next request has arrived, so the client would take this one's response for the other's."""
         session = self.session
         assert session is not None, "only a session's requests follow one another"
         self.cancel()
@@ -386,7 +386,7 @@ class PendingFetch(PendingRequest):
         self.handler.responder.respond(self, response)
 
     def _leave_session(self) -> None:
-        """A wait that stands is the session's, where there is one; any other is of no more use."""
+        """A persistent wait belongs to the session, if there is one; any other is not needed any more."""
         wait, session = self.wait, self.session
         self.wait = None
         if session is not None:
@@ -397,7 +397,7 @@ class PendingFetch(PendingRequest):
                 wait.cancel()
 
     def _drop_reads(self) -> None:
-        """Let go of what the reads brought and of what they hold."""
+        """Release what the reads returned and what they hold."""
         for read in self.reads:
             self.handler.reads.cancel_read(read)
         self.reads = []
@@ -418,7 +418,7 @@ class PendingFetch(PendingRequest):
                 is_first = False
 
     def _respond(self, candidates: Iterable[FetchTarget]) -> None:
-        """Answer with those of the candidates that the client has to be told of."""
+        """Respond with those of the candidates that must be sent to the client."""
         handler = self.handler
         if len(self.reads) > 1:
             self._spend_max_bytes()
@@ -437,7 +437,7 @@ class PendingFetch(PendingRequest):
         self._answer(candidates)
 
     def down_converted(self, conversion: DownConversion) -> None:
-        """What was read is in the client's format now, or can't be."""
+        """What was read is in the client's format now, or can't be converted."""
         if self.connection.is_closed:
             return
         if conversion.fault:

@@ -1,11 +1,12 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches is kept here, so that it need only name what changes.
+"""Incremental fetch sessions (KIP-227): the partitions that a client fetches are kept here, so that it names only
+changes.
 
-The cache is a processor's own. A session outlives the connection that made it, as in Kafka; a client whose next
-connection came to another processor finds none there, and begins anew.
+The cache belongs to a processor. A session outlives the connection that created it, as in Kafka; a client whose next
+connection goes to another processor finds no session there, and creates a new one.
 
-Bounded by sessions and by the partitions in all of them. Whoever finds no room fetches without a session. Room is made
-as Kafka's `FetchSessionCache` does it: the session that has not been used for longest goes when that is longer than
-`eviction_ms`; else the smallest among those older than that, when the new one is larger.
+Bounded by sessions and by the partitions in all of them. A client that does not get a session fetches without one.
+Eviction follows Kafka's `FetchSessionCache`: the least recently used session is evicted if it is unused for longer than
+`eviction_ms`; otherwise the smallest among those older than that, if the new one is larger.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from services.gateway.core.requests.delayed_fetch import DelayedFetch
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
-"""Of a request that is a full fetch, and may begin a session."""
+"""The epoch of a full fetch that may begin a session."""
 FINAL_EPOCH: Final = -1
-"""Of a request that is a full fetch, and ends its session."""
+"""The epoch of a full fetch that ends its session."""
 _EPOCH_MAX: Final = 0x7FFF_FFFF
 
 
@@ -31,7 +32,7 @@ class SessionFetch(Protocol):
     """The request of a session that is being answered."""
 
     def supersede(self) -> None:
-        """The session's next request has come."""
+        """The session's next request has arrived."""
 
 
 class FetchSession:
@@ -50,14 +51,14 @@ class FetchSession:
     def __init__(self, session_id: int, by_id: bool, partitions: dict[FetchKey, FetchTarget], now_ms: int) -> None:
         self.session_id = session_id
         self.by_id = by_id
-        """Whether topics are named by id; a session keeps to what it began with."""
+        """Whether topics are named by id; a session keeps what it began with."""
         self.partitions = partitions
-        """In the order in which bytes are spent on them."""
+        """In the order in which `max_bytes` is spent on them."""
         self.epoch = INITIAL_EPOCH + 1
-        """That its next request has to have."""
+        """The epoch that its next request must have."""
         self.created_ms = self.last_used_ms = now_ms
         self.cached_size = 0
-        """Partitions that the cache has counted; 0 once the session is not there any more."""
+        """Partitions that the cache has counted; 0 once the session is removed."""
         self.fetch: SessionFetch | None = None
         """The request that is being answered; a session has one at a time."""
         self.wait: DelayedFetch | None = None
@@ -68,7 +69,7 @@ class FetchSession:
         return self.cached_size > 0
 
     def update_partitions(self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic]) -> Steps[bool]:
-        """Take what a request names; False when that is nothing."""
+        """Apply what a request names. Return False if that is nothing."""
         yield from add_partitions(topics, self.partitions, by_id=self.by_id)
         is_changed = any(topic.partitions for topic in topics)
         for topic in forgotten:
@@ -79,14 +80,16 @@ class FetchSession:
         return is_changed
 
     def served(self, target: FetchTarget) -> None:
-        """Records of this partition are answered: the others come first in the next fetch, so that none starves."""
+        """Records of this partition are in the answer: the others come first in the next fetch, so that none
+        starves.
+        """
         key = (target.topic_id if self.by_id else target.topic, target.partition)
         if self.partitions.pop(key, None) is not None:
             self.partitions[key] = target
 
 
 def add_partitions(topics: Sequence[FetchTopic], targets: dict[FetchKey, FetchTarget], *, by_id: bool) -> Steps[None]:
-    """Add what a request names to `targets`, or change it there; what is named twice is as it was named last."""
+    """Add what a request names to `targets`, or change it there; of duplicates, the last one counts."""
     for topic in topics:
         name = topic.topic_id if by_id else topic.topic
         for asked in topic.partitions:
@@ -101,14 +104,16 @@ def add_partitions(topics: Sequence[FetchTopic], targets: dict[FetchKey, FetchTa
 
 
 class FetchSessions:
-    """The cache."""
+    """The cache of sessions."""
 
     __slots__ = ("_by_id", "_eviction_ms", "_new_session_id", "_partitions", "_partitions_max", "_slots_max")
 
     def __init__(
         self, slots_max: int, partitions_max: int, eviction_ms: int, new_session_id: Callable[[], int]
     ) -> None:
-        """`new_session_id` gives random numbers from 1 to 2^31 − 1; nobody shall guess another's session."""
+        """`new_session_id` returns random numbers from 1 to 2^31 − 1; a client must not be able to guess another's
+        session.
+        """
         self._slots_max = slots_max
         self._partitions_max = partitions_max
         self._eviction_ms = eviction_ms
@@ -126,7 +131,7 @@ class FetchSessions:
         return self._partitions
 
     def resume_session(self, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
-        """The session that a request goes on with, or why it can't."""
+        """Return the session that a request continues, or why it can't."""
         session = self._by_id.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -137,7 +142,7 @@ class FetchSessions:
         return session
 
     def advance_session(self, session: FetchSession, now_ms: int) -> bool:
-        """A request goes on with the session, as it is now; False when it has grown too large, and is gone."""
+        """A request continues the session, as it is now. Return False if it has grown too large, and was removed."""
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         size = len(session.partitions)
@@ -152,7 +157,7 @@ class FetchSessions:
     def create_session(
         self, partitions: dict[FetchKey, FetchTarget], *, by_id: bool, now_ms: int
     ) -> FetchSession | None:
-        """A new session where there is room for it, or room can be made."""
+        """Create a session if there is space, or if another can be evicted."""
         size = len(partitions)
         if not size or size > self._partitions_max:
             return None
@@ -183,13 +188,13 @@ class FetchSessions:
         return True
 
     def close_session(self, session_id: int) -> None:
-        """Its client has no use for it any more."""
+        """The client ends the session."""
         session = self._by_id.get(session_id)
         if session is not None:
             self.remove_session(session)
 
     def remove_session(self, session: FetchSession) -> None:
-        """Forget a session; a request that is being answered is answered still."""
+        """Remove a session; a request that is being answered is still answered."""
         del self._by_id[session.session_id]
         self._partitions -= session.cached_size
         session.cached_size = 0

@@ -1,9 +1,9 @@
-"""A member that waits for its group: parked in purgatory, and collected when the group has come to that step.
+"""A member that waits for its group: parked in purgatory, and collected when the group has reached that step.
 
-What the coordinator was asked for is never asked for again, since a join that comes twice may begin a rebalance: only
-the result is collected, as often as need be. There is no final deadline. A member waits as long as its coordinator says
-so, which ends by the group's own rebalance timeout; a coordinator that can't be reached for `group_call_ms_max`, and
-any sign that it is no longer the coordinator, ends the wait with NOT_COORDINATOR.
+A request is never sent to the coordinator twice, since a repeated join may begin a rebalance: only the result is
+collected, as often as necessary. There is no final deadline. A member waits as long as its coordinator says, which the
+group's own rebalance timeout ends; a coordinator that can't be reached for `group_call_ms_max`, and any sign that it is
+not the coordinator any more, ends the wait with NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MemberHandler(GroupHandler):
 
 
 class PendingMemberRequest(PendingGroupRequest):
-    """At most one of these holds: it is asked for (`_ask`), it is parked (`pod`), or it pauses, by its deadline."""
+    """In at most one of these states: it is sent (`_ask`), it is parked (`pod`), or it pauses, by its deadline."""
 
     __slots__ = ("_give_up_ms", "_parked_until_ms", "_wait", "entry_id", "pod")
 
@@ -46,7 +46,7 @@ class PendingMemberRequest(PendingGroupRequest):
     def __init__(self, handler: MemberHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self._wait: GroupWait | None = None
-        """What the coordinator said last; None until it has."""
+        """The coordinator's last answer; None until there is one."""
         self._give_up_ms = -1
         """When a coordinator that can't be reached is given up; -1 while it can."""
         self._parked_until_ms = 0
@@ -58,7 +58,7 @@ class PendingMemberRequest(PendingGroupRequest):
         self._wait = wait
         self._give_up_ms = -1
         handler = self.handler
-        # Members may be many and their metadata large, and nothing of it is held here any more.
+        # Members may be many and their metadata large, and none of it is held here any more.
         handler.responder.forget_frame(self)
         if self._park(wait):
             handler.deadlines.schedule(self, self._parked_until_ms + handler.config.deadline_grace_ms)
@@ -86,13 +86,13 @@ class PendingMemberRequest(PendingGroupRequest):
         return handler.purgatory.park_group(self, park)
 
     def completed(self, completion: Completion) -> None:
-        """Purgatory's word."""
+        """Purgatory's answer."""
         self.pod = None
         match completion.outcome:
             case Outcome.SATISFIED:
                 self._collect()
             case Outcome.EXPIRED:
-                # A pod that is full has no patience at all.
+                # A full pod answers at once.
                 if self.handler.clock.now_ms < self._parked_until_ms:
                     self._pause()
                 else:
@@ -139,7 +139,7 @@ class PendingMemberRequest(PendingGroupRequest):
             self._pause()
 
     def _pause(self) -> None:
-        """Before the next question."""
+        """Wait before the next query."""
         handler = self.handler
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)

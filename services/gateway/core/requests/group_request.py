@@ -5,9 +5,10 @@ comes. `PendingSplitGroupRequest` may take several calls, one after the other. `
 groups: a call to each partition of `__consumer_offsets` that has some of them, or more where much is asked, and one
 answer of all.
 
-Errors of the whole call. What was certainly not done is NOT_COORDINATOR: clients look for the coordinator anew, and ask
-again. What was sent and not answered may have been done: COORDINATOR_NOT_AVAILABLE, which is what Kafka's coordinator
-makes of a record whose fate it does not know (`CoordinatorOperationExceptionHelper`), and clients do the same with it.
+Errors of the whole call: what was certainly not done is NOT_COORDINATOR, so that clients look up the coordinator again
+and retry. What was sent and not answered may have been done: COORDINATOR_NOT_AVAILABLE, which is what Kafka's
+coordinator returns for a record whose outcome it does not know (`CoordinatorOperationExceptionHelper`), and clients
+treat it the same way.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ from services.gateway.core.connections.connection import Connection, PendingRequ
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 GROUP_CALL_ELEMENTS_MAX: Final = 500
-"""In one call, some 10 µs each in the coordinator's turn. Larger requests are put in several calls, or are refused."""
+"""Elements in one call, about 10 µs each in the coordinator's turn. Larger requests are split into several calls, or
+are refused.
+"""
 GROUP_CALL_BYTES_MAX: Final = 8 << 20
-"""Of one call. A coordinator writes what it is told as one batch, of which topics allow 1 MiB by default."""
+"""Bytes of one call. A coordinator writes its content as one batch, for which topics allow 1 MiB by default."""
 
 Query = TypeVar("Query")
 
 
 class GroupHandler(Handler):
-    """Serves an API by asking coordinators of groups."""
+    """Serves an API by calling coordinators of groups."""
 
     def __init__(
         self, environment: RequestEnvironment, coordinators: CoordinatorClient, group_routing: GroupRouting
@@ -48,14 +51,14 @@ class GroupHandler(Handler):
 
 
 def group_call(pending: PendingRequest, partition: int, version: int, body: Buffer) -> GroupCall:
-    """The call for this client, of the key of its request; `CoordinatorClient` numbers it."""
+    """Create the call for this client, with the key of its request; `CoordinatorClient` numbers it."""
     header = pending.header
     host = pending.connection.context.peer.rpartition(":")[0].strip("[]")
     return GroupCall(0, partition, header.api_key, version, header.client_id or "", f"/{host}", body)
 
 
 class PendingGroupRequest(PendingRequest, ABC):
-    """Subclasses say how a client is told of an error (`refusal`)."""
+    """Subclasses define how an error is returned to the client (`refusal`)."""
 
     __slots__ = ("_ask", "_coordinator")
 
@@ -68,7 +71,7 @@ class PendingGroupRequest(PendingRequest, ABC):
         self._coordinator: Coordinator | None = None
 
     def call_coordinator(self, group_id: str, version: int, body: Buffer) -> None:
-        """Put this body, of that version, to the coordinator of the group."""
+        """Send this body, of that version, to the coordinator of the group."""
         handler = self.handler
         if len(body) > GROUP_CALL_BYTES_MAX:
             self.refuse(ErrorCode.INVALID_REQUEST)
@@ -95,7 +98,7 @@ class PendingGroupRequest(PendingRequest, ABC):
     def answer(self, body: Buffer) -> None:
         """The coordinator's response body, of the version that was called.
 
-        Where it is no such body and that is seen, MalformedMessage is raised, and the call stays unanswered.
+        If it is recognized as no such body, MalformedMessage is raised, and the call stays unanswered.
         """
         self.handler.responder.respond_encoded(self, body)
 
@@ -120,16 +123,16 @@ class PendingGroupRequest(PendingRequest, ABC):
             self._ask = None
 
     def refuse(self, error: int) -> None:
-        """Nothing comes of the call."""
+        """The call does not succeed."""
         self.handler.responder.respond(self, self.refusal(error))
 
     @abstractmethod
     def refusal(self, error: int) -> Response:
-        """How this API says that."""
+        """Return the response of this API for the error."""
 
 
 class PendingSplitGroupRequest(PendingGroupRequest, ABC):
-    """One that may be put in several calls, one after the other: then subclasses put the answers together."""
+    """A request that may be split into several calls, one after the other: then subclasses merge the answers."""
 
     __slots__ = ("_group_id", "_is_split", "asked", "parts")
 
@@ -137,17 +140,17 @@ class PendingSplitGroupRequest(PendingGroupRequest, ABC):
         super().__init__(handler, connection, header, frame_bytes)
         self._group_id = ""
         self.asked: Request | None = None
-        """The part that is not answered yet, or the request, where it goes as it came."""
+        """The part that is not answered yet, or the request, if it is forwarded unchanged."""
         self._is_split = False
         self.parts: deque[Request] = deque()
-        """Those that have not been called."""
+        """Parts that have not been sent."""
 
     @property
     def call_version(self) -> int:
         return self.header.api_version
 
     def call_parts(self, group_id: str) -> None:
-        """Call `parts`, of which there is one at least."""
+        """Send `parts`, of which there is at least one."""
         self._group_id = group_id
         self._is_split = True
         self._call_next()
@@ -170,15 +173,15 @@ class PendingSplitGroupRequest(PendingGroupRequest, ABC):
 
     @abstractmethod
     def merge(self, response: Response) -> bool:
-        """Put the answer to `asked` to those before it; False: that has ended the request."""
+        """Merge the answer to `asked` with those before it. False: that has ended the request."""
 
     @abstractmethod
     def respond(self) -> None:
-        """With what is known so far."""
+        """Respond with what is known so far."""
 
 
 class _Call(Generic[Query]):
-    """What is asked of one partition of `__consumer_offsets` at a time."""
+    """One call to one partition of `__consumer_offsets`."""
 
     __slots__ = ("elements", "node_id", "partition", "queries")
 
@@ -201,11 +204,11 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.call_version = header.api_version
-        """Of the calls; another one than the client's where that is translated."""
+        """The version of the calls; it differs from the client's if that is translated."""
         self._calls: deque[_Call[Query]] = deque()
         """Not sent yet."""
         self._open: dict[tuple[int, int], _Call[Query]] = {}
-        """By node id and partition, the last of these: there may be room for more in it."""
+        """By node id and partition, the last of these: it may have space for more."""
         self._asked: dict[PendingAsk, _Call[Query]] = {}
         """Unanswered."""
         self._elements_asked = 0
@@ -234,7 +237,7 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
         self._ask_next()
 
     def _ask_next(self) -> None:
-        """As many calls as have the elements of one; respond when all are answered."""
+        """Send as many calls as have the elements of one; respond when all are answered."""
         handler = self.handler
         while self._calls and (
             not self._asked or self._elements_asked + self._calls[0].elements <= GROUP_CALL_ELEMENTS_MAX
@@ -295,7 +298,7 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
 
     @abstractmethod
     def fail_queries(self, queries: list[Query], error: int) -> None:
-        """Nobody answers these."""
+        """These are not answered."""
 
     @abstractmethod
     def complete(self) -> None:
@@ -303,7 +306,7 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
 
 
 def decode_answer(api_key: int, version: int, body: Buffer) -> Response:
-    """A coordinator's response body; raises MalformedMessage for what is none."""
+    """Decode a coordinator's response body; raises MalformedMessage if it is not one."""
     try:
         return decode_response_body(api_key, version, memoryview(body))
     except MalformedFrame as error:
@@ -313,5 +316,5 @@ def decode_answer(api_key: int, version: int, body: Buffer) -> Response:
 
 
 def lost_error(ask: PendingAsk) -> ErrorCode:
-    """What becomes of a call that is not answered."""
+    """Return the error for a call that is not answered."""
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if ask.was_sent else ErrorCode.NOT_COORDINATOR

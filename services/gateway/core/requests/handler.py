@@ -1,4 +1,4 @@
-"""The base of all API handlers: one object per API key and processor, given what it needs when it is made."""
+"""The base of all API handlers: one object per API key and processor, which gets what it needs in its constructor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from services.gateway.core.model.deadlines import Clock, Deadlines
 
 @dataclass(slots=True, frozen=True)
 class RequestEnvironment:
-    """What every handler needs, whatever it serves. Backends are not in it: a handler names those that it uses."""
+    """What every handler needs, whatever it serves. Backends are not part of it: a handler lists those that it uses."""
 
     config: GatewayConfig
     clock: Clock
@@ -27,13 +27,13 @@ class RequestEnvironment:
 
 
 class Handler(ABC):
-    """Serves the requests of one API key. A request that is under way holds its handler."""
+    """Serves the requests of one API key. A request in progress references its handler."""
 
     api_key: ClassVar[ApiKey]
     version_min: ClassVar[int]
     version_max: ClassVar[int]
     request_class: ClassVar[type[PendingRequest]] = PendingRequest
-    """What a request of this key needs while it is under way."""
+    """The state of a request of this key while it is in progress."""
     takes_body: ClassVar[bool] = False
     """Whether `start` gets the request `WithBody`."""
 
@@ -55,7 +55,7 @@ class Handler(ABC):
 
     @abstractmethod
     def start(self, pending: Any, request: Any) -> Steps[None] | None:
-        """Begin a request; it ends in `Responder.respond` or `finish`, now or later.
+        """Start a request; it ends in `Responder.respond` or `finish`, now or later.
 
         `pending` is of `request_class`, `request` is decoded. Work that grows with the request is returned, to be done
         in steps: one `yield` of its cost, mostly 1, for each element.

@@ -1,19 +1,20 @@
-"""A Produce request under way: appended by the leaders, then, with acks=all, parked until its records are committed.
+"""A Produce request in progress: appended by the leaders, then, with acks=all, parked until its records are committed.
 
-A partition that purgatory can't speak for any more (its pod is gone, has said nothing for long, or has seen the leader
-epoch end) is asked of its leader:
+If purgatory can't answer for a partition any more (its pod is gone, has been silent for long, or has seen the leader
+epoch end), its leader is asked:
 
-- The one that appended it leads still, without a break since: committed is success, not committed is parked again, or
+- The leader that appended it still leads, without interruption: committed is success, not committed is parked again, or
   asked again later while no pod is up.
-- Another one leads, or the same one after a break. If its log holds the append, the append is parked there, under the
-  new epoch: it is committed when that leader's high watermark has passed it. If not, it is NOT_LEADER_OR_FOLLOWER.
-- None can be asked: REQUEST_TIMED_OUT ("maybe written") at the deadline, or `route_wait_ms_max` after the leader was
-  lost.
+- Another one leads, or the same one after an interruption. If its log contains the append, the append is parked there,
+  under the new epoch: it is committed when that leader's high watermark has passed it. If not, it is
+  NOT_LEADER_OR_FOLLOWER.
+- No leader can be asked: REQUEST_TIMED_OUT ("maybe written") at the deadline, or `route_wait_ms_max` after the leader
+  was lost.
 
-So success never comes from an entry that was lost, nor from a later leader's watermark alone; and a producer hears
-NOT_LEADER_OR_FOLLOWER of what the new leader does not have. Kafka answers it for all that waits: Java finds its batch
-known at the new leader, while librdkafka takes it for not written, and may send it under another producer epoch
-(https://github.com/confluentinc/librdkafka/issues/4953).
+So success never results from an entry that was lost, nor from a later leader's watermark alone; and a producer gets
+NOT_LEADER_OR_FOLLOWER only for what the new leader does not have. Kafka returns it for everything that waits: Java
+finds its batch known at the new leader, while librdkafka treats it as not written, and may send it under another
+producer epoch (https://github.com/confluentinc/librdkafka/issues/4953).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ ACKS_NONE = 0
 
 
 class BaseProduceHandler(Handler):
-    """What a produce under way needs of its handler."""
+    """What a produce in progress needs of its handler."""
 
     def __init__(
         self,
@@ -81,23 +82,23 @@ class PendingProduce(PendingRequest):
         super().__init__(handler, connection, header, frame_bytes)
         connection.produce_requests += 1
         self.position = connection.produce_requests
-        """Among the produce requests of its connection, from 1."""
+        """Its number among the produce requests of its connection, from 1."""
         self.acks = 0
         self.deadline_ms = 0
         self.response: ProduceResponse = ProduceResponse()
         self.appends: Sequence[PendingAppend] = ()
         self.unanswered = 0
-        """Appends, or state queries, whose answers are still to come."""
+        """Appends, or state queries, whose answers are outstanding."""
         self.has_failed = False
         self.is_leader_missing = False
-        """Whether a partition has no leader that can be asked, as far as the last round of questions has found."""
+        """Whether a partition has no leader that can be asked, as of the last round of queries."""
         self.leader_wait_until_ms = -1
         """Until when the next leader of a partition is looked for; -1 while each has one."""
         self.pod: Pod | None = None
         self.entry_id = 0
 
     def convert(self, appends: Sequence[PendingAppend]) -> None:
-        """Submit the appends when those among them that are message sets are batches."""
+        """Submit the appends once those among them that are message sets are converted to batches."""
         to_convert = [append for append in appends if needs_up_conversion(append.records)]
         if not to_convert:
             self.send_appends(appends)
@@ -106,7 +107,7 @@ class PendingProduce(PendingRequest):
         self.handler.converter.convert_up(self, appends, to_convert)
 
     def up_converted(self, conversion: UpConversion) -> None:
-        """Submit what are batches now, and refuse the rest."""
+        """Submit what was converted, and refuse the rest."""
         self.connection.one_waits_less()
         if self.connection.is_closed:
             return
@@ -124,7 +125,7 @@ class PendingProduce(PendingRequest):
         self.send_appends([append for append in conversion.appends if append not in refused])
 
     def send_appends(self, appends: Sequence[PendingAppend]) -> None:
-        """Send the appends; the response, already complete but for them, goes out when all is known."""
+        """Send the appends; the response, complete except for their results, is sent when all is known."""
         handler = self.handler
         self.appends = appends
         self.unanswered = len(appends)
@@ -139,7 +140,7 @@ class PendingProduce(PendingRequest):
             router.submit_append(append, self.connection)
 
     def append_answered(self, append: PendingAppend, result: AppendResult) -> None:
-        """A leader's result, or our own error in its place."""
+        """A leader's result, or the gateway's own error instead."""
         append.produce = None
         response = append.response
         if result.error_code == 0:
@@ -147,7 +148,7 @@ class PendingProduce(PendingRequest):
             response.log_append_time_ms = result.log_append_time_ms
             response.log_start_offset = result.log_start_offset
             if result.base_offset < 0:
-                # The log has it already, and does not know its place any more: a success without an offset.
+                # The log contains it already, and does not know its offset any more: a success without an offset.
                 response.error_code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             if self.acks == ACKS_ALL and not result.committed:
                 append.is_parked = True
@@ -161,7 +162,7 @@ class PendingProduce(PendingRequest):
                 )
             error_code = result.error_code
             if error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_fenced(append):
-                # It was under way when the one before it failed.
+                # It was in flight when the one before it failed.
                 error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._fail(append, error_code, result.error_message or None)
             response.record_errors = [
@@ -177,7 +178,7 @@ class PendingProduce(PendingRequest):
         return order is not None and order.holds_back(append, self.position)
 
     def refuse(self, append: PendingAppend, error: ErrorCode, message: str) -> None:
-        """It goes to no leader."""
+        """Fail it without sending it to a leader."""
         append.produce = None
         self._fail(append, error, message)
 
@@ -196,7 +197,7 @@ class PendingProduce(PendingRequest):
             self._name_leader(append)
 
     def _name_leader(self, append: PendingAppend) -> None:
-        """KIP-951: the leader to try next, as the image has it now, and where it lives."""
+        """KIP-951: name the leader to try next, as the image has it now, and its address."""
         handler = self.handler
         metadata = handler.image.partition(append.topic_id, append.partition)
         if metadata is None:
@@ -218,7 +219,7 @@ class PendingProduce(PendingRequest):
         return [append for append in self.appends if append.is_parked]
 
     def _settle(self) -> None:
-        """All answers are in: respond, or wait for what is not committed yet."""
+        """All answers have arrived: respond, or wait for what is not committed yet."""
         if self.acks != ACKS_ALL:
             self._respond()
             return
@@ -246,7 +247,7 @@ class PendingProduce(PendingRequest):
         ]
 
     def completed(self, completion: Completion) -> None:
-        """Purgatory's word on everything that was parked."""
+        """Purgatory's answer about everything that was parked."""
         self.pod = None
         parked = self._parked()
         codes = completion.error_codes
@@ -293,7 +294,9 @@ class PendingProduce(PendingRequest):
             handler.deadlines.schedule(self, self.deadline_ms)
 
     def _miss_leader(self, append: PendingAppend, *, is_lost: bool) -> None:
-        """Look for a leader again. `is_lost`: the one that appended leads no more, and the next is not there yet."""
+        """Look for a leader again. `is_lost`: the leader that appended does not lead any more, and the next is not
+        known yet.
+        """
         self.is_leader_missing = True
         append.is_leader_lost = is_lost
         if is_lost and self.leader_wait_until_ms < 0:
@@ -301,7 +304,7 @@ class PendingProduce(PendingRequest):
             self.leader_wait_until_ms = handler.clock.now_ms + handler.config.route_wait_ms_max
 
     def state_answered(self, query: PendingStateQuery, answer: StateAnswer | None) -> None:
-        """A leader's state, or None where it could not be asked after all."""
+        """A leader's state, or None if it could not be asked after all."""
         if self.kind is not None or self.connection.is_closed:
             return
         if answer is None:
@@ -326,7 +329,7 @@ class PendingProduce(PendingRequest):
             self._fail(append, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             if is_appender and state.leads_since(append.leader_epoch):
-                # Under its present epoch from now on: purgatory may know only of that.
+                # Parked under its present epoch from now on: purgatory may know only that one.
                 append.leader_epoch = state.leader_epoch
             elif not self._follow(append, node_id, answer):
                 return
@@ -338,9 +341,9 @@ class PendingProduce(PendingRequest):
                 self._fail(append, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     def _follow(self, append: PendingAppend, node_id: int, answer: StateAnswer) -> bool:
-        """Have the append wait for the next leader from now on.
+        """Let the append wait for the next leader from now on.
 
-        False where there is none yet, or its log lacks the append.
+        Return False if there is none yet, or its log lacks the append.
         """
         state = answer.state
         if state is None or not (state.online and state.leading and state.leader_epoch > append.leader_epoch):
@@ -360,7 +363,7 @@ class PendingProduce(PendingRequest):
             self._wait_without_pod()
 
     def _wait_without_pod(self) -> None:
-        """For the next look at the leaders."""
+        """Wait for the next look at the leaders."""
         handler = self.handler
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)
@@ -372,21 +375,23 @@ class PendingProduce(PendingRequest):
         if now_ms >= self.deadline_ms or self.unanswered:
             self._time_out()
             return
-        # No pod holds it, or one that may be cut off the leader.
+        # No pod holds it, or one that may be cut off from the leader.
         self.handler.purgatory.cancel_entry(self)
         if 0 <= self.leader_wait_until_ms <= now_ms:
             self._give_up_lost_leaders()
         self._ask_leaders()
 
     def _give_up_lost_leaders(self) -> None:
-        """Nothing tells what became of partitions that have had no leader for so long; the others wait on."""
+        """Give up partitions that have had no leader for so long that their outcome can't be known; the others wait
+        on.
+        """
         self.leader_wait_until_ms = -1
         for append in self._parked():
             if append.is_leader_lost:
                 self._fail(append, ErrorCode.REQUEST_TIMED_OUT)
 
     def _time_out(self) -> None:
-        """What was sent may have been written, what was parked is written and perhaps not committed."""
+        """What was sent may have been written; what was parked is written and perhaps not committed."""
         self.handler.purgatory.cancel_entry(self)
         self._let_go()
         for append in self.appends:
@@ -410,7 +415,7 @@ class PendingProduce(PendingRequest):
 
     def _respond(self) -> None:
         handler = self.handler
-        # The answer may stand in line, and its frame counts no longer: let go of the records.
+        # The response may have to wait, and its frame does not count any more: release the records.
         self.appends = ()
         self.connection.produce_answered_ms = handler.clock.now_ms
         if self.acks != ACKS_NONE:

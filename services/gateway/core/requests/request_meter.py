@@ -23,7 +23,7 @@ _TIMES_OF_HOPS: Final = (
     (families.RESPONSE_QUEUE_TIME_MS, Hop.RESPONSE_QUEUE),
     (families.RESPONSE_SEND_TIME_MS, Hop.RESPONSE_SEND),
 )
-"""Kafka's name of what is one hop here."""
+"""Kafka's names of the hops."""
 
 
 class RequestMeter:

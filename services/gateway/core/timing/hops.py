@@ -1,4 +1,4 @@
-"""The hops that a request's time goes to, and their names in metrics, logs and spans."""
+"""The hops that a request's time is spent in, and their names in metrics, logs and spans."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from typing import Final
 
 
 class Hop:
-    """Plain numbers: a member of an enum takes three times as long to get, and a request has ten marks."""
+    """Plain numbers: an enum member takes three times as long to access, and a request has ten marks."""
 
     REQUEST_QUEUE: Final = 0
-    """Whole, and not begun: the requests before it, memory, credit that the connection waits for."""
+    """Complete, and not started: it waits for requests before it, for memory, or for credit that its connection waits
+    for.
+    """
     GATEWAY: Final = 1
-    """Decoded, routed, waiting for credit or for order, encoded."""
+    """Decoding, routing, waiting for credit or for order, encoding."""
     CHANNEL: Final = 2
-    """Sent to a logstore and not answered, less what the logstore says that it had it."""
+    """Sent to a logstore and not answered, without the time that the logstore reports."""
     LOGSTORE_QUEUE: Final = 3
     LOGSTORE_WORK: Final = 4
     PURGATORY: Final = 5
-    """Parked; or, while no pod can hold it, until the next look."""
+    """Parked; or, while no pod can hold it, until the next check."""
     CONTROLLER: Final = 6
-    """Put to the controller, until this processor answers by what came of it."""
+    """Sent to the controller, until this processor has applied the result."""
     CONVERSION: Final = 7
     RESPONSE_QUEUE: Final = 8
-    """Answered, and answers before it have not left."""
+    """Answered, while responses before it have not been sent."""
     RESPONSE_SEND: Final = 9
-    """Until the socket has taken all of it."""
+    """Until the socket has accepted all of it."""
 
 
 HOP_NAMES: Final = (

@@ -1,4 +1,4 @@
-"""What is counted of requests, by API and version."""
+"""Counts of requests, by API and version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from services.gateway.core.timing.hops import HOP_NAMES, Hop
 
 
 class ApiTimes:
-    """Of the timed requests of one API."""
+    """The times of the timed requests of one API."""
 
     __slots__ = ("hops", "local", "request_bytes", "total")
 
@@ -15,7 +15,7 @@ class ApiTimes:
         self.total = Histogram()
         self.local = Histogram()
         self.hops = [Histogram() for _ in HOP_NAMES]
-        """By hop, without zeros."""
+        """Times by hop, without zeros."""
         self.request_bytes = Histogram(BYTE_BOUNDS, unit=1)
 
     def add_request(self, hops_us: list[int], total_us: int) -> None:
@@ -28,12 +28,12 @@ class ApiTimes:
         self.total.add(total_us)
 
     def hop(self, hop: int) -> Histogram:
-        """With the zeros."""
+        """Return the times of a hop, including zeros."""
         return with_zeros(self.hops[hop], self.total.count)
 
 
 class ApiMetrics:
-    """One API, whatever the version."""
+    """Metrics of one API, for all versions."""
 
     __slots__ = ("cancelled", "errors", "failed", "kinds", "name", "times")
 
@@ -41,16 +41,16 @@ class ApiMetrics:
         self.name = name
         self.kinds: list[RequestKind] = []
         self.errors: dict[int, int] = {}
-        """By code, in all answers."""
+        """Errors by code, in all responses."""
         self.failed = 0
-        """Answers with any of these."""
+        """Responses with any error."""
         self.cancelled = 0
-        """Requests whose clients were gone before they were answered."""
+        """Requests whose clients had disconnected before they were answered."""
         self.times = ApiTimes()
 
 
 class RequestKind:
-    """One API in one version: how many requests have come, and which of them are timed."""
+    """One API in one version: how many requests have arrived, and which of them are timed."""
 
     __slots__ = ("api", "request_bytes", "requests", "time_at", "timed", "trace_at", "version")
 
@@ -60,9 +60,9 @@ class RequestKind:
         self.requests = 0
         self.request_bytes = 0
         self.time_at = 0
-        """The request with this number is timed, and those after it until this is changed."""
+        """The request with this number is timed, and those after it until this changes."""
         self.timed = 0
-        """Under way."""
+        """The timed request in progress."""
         self.trace_at = trace_at
 
 

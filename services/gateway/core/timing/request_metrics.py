@@ -1,13 +1,13 @@
-"""What is measured of requests: counts of all of them, times of some.
+"""Metrics of requests: counts of all of them, times of some.
 
-A request costs this processor some ten microseconds, and to time one takes a few. So a request of an API and version is
-timed when the last one that was timed is answered and few others have come meanwhile, which is every request while
-clients wait for each answer; else 1 in `TIMED_EVERY`. Whether it is timed is decided before it is known how long it
-will take, so what is timed is like the rest.
+A request costs this processor about ten microseconds, and timing one takes a few. So a request of an API and version is
+timed when the last timed one is answered and few others have arrived meanwhile, which is every request while clients
+wait for each response; otherwise 1 in `TIMED_EVERY`. The decision to time a request is made before its duration is
+known, so timed requests are a fair sample.
 
-A request that is traced is timed, too: every `traces_sample_every`-th of its API and version.
+A traced request is timed too: every `traces_sample_every`-th of its API and version.
 
-Histograms are kept without zeros: what a request did not spend at a hop is filled in when samples are asked for.
+Histograms are kept without zeros: hops in which a request spent no time are filled in when samples are read.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from services.gateway.core.timing.response_errors import error_codes, error_code
 
 TIMED_EVERY: Final = 256
 OVERTAKEN_BY_MAX: Final = 4
-"""Requests that have come since a timed one began: more of them, and the next to be timed is `TIMED_EVERY` away."""
+"""Requests that have arrived since a timed one began: if more have, the next to be timed is `TIMED_EVERY` away."""
 
 
 class RequestMetrics:
-    """`RequestMeter` makes samples of it, for the host's scrapes."""
+    """`RequestMeter` turns it into samples, for the host's scrapes."""
 
     __slots__ = (
         "_config",
@@ -58,8 +58,8 @@ class RequestMetrics:
         read_us: Callable[[], int],
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        """`versions` has the first and the last version that is served, by API key. `read_us` is monotonic;
-        `random_bytes` makes the ids of traces.
+        """`versions` has the first and the last supported version, by API key. `read_us` is monotonic; `random_bytes`
+        makes the ids of traces.
         """
         self._config = config
         self._log_lines = log_lines
@@ -69,11 +69,11 @@ class RequestMetrics:
         self.apis: dict[int, ApiMetrics] = {}
         """By API key."""
         self.kinds: dict[int, RequestKind] = {}
-        """By API key and version, as `kind_key` has them."""
+        """By API key and version, as `kind_key` encodes them."""
         self.sending: list[RequestTiming] = []
-        """Whose answers the sockets have not taken."""
+        """Timed requests whose responses the sockets have not accepted completely."""
         self.traces: list[RequestTiming] = []
-        """Finished, for the host to take."""
+        """Finished traces, for the host to take."""
         for api_key, (version_min, version_max) in versions.items():
             is_fetch = api_key == ApiKey.FETCH
             api = self.apis[api_key] = ApiMetrics("FetchConsumer" if is_fetch else ApiKey(api_key).api_name)
@@ -86,7 +86,7 @@ class RequestMetrics:
     # --- a timed request ---
 
     def start_timing(self, kind: RequestKind, pending: TimedRequest, arrived_us: int) -> None:
-        """Time this request, which is about to start; `arrived_us` is -1 where that is when it has come."""
+        """Time this request, which is about to start; `arrived_us` is -1 if it has just arrived."""
         now_us = self.read_us()
         timing = RequestTiming(kind, pending, now_us if arrived_us < 0 else arrived_us, self.read_us)
         pending.timing = timing
@@ -99,19 +99,19 @@ class RequestMetrics:
         timing.enter(Hop.GATEWAY)
 
     def leaves(self, timing: RequestTiming) -> None:
-        """Its answer is among what is written to its connection in this turn."""
+        """Its response is among what is written to its connection in this turn."""
         timing.enter(Hop.RESPONSE_SEND)
         timing.pending.buffers = None
         self.sending.append(timing)
 
     def turn_taken(self) -> None:
-        """What was to be written in this turn has been given to the host."""
+        """What was to be written in this turn has been handed to the host."""
         for timing in self.sending:
             if timing.sent_position < 0:
                 timing.sent_position = timing.pending.connection.written_bytes
 
     def turn_over(self) -> None:
-        """The sockets have taken what they could."""
+        """The sockets have accepted what they could."""
         sending, self.sending = self.sending, []
         for timing in sending:
             connection = timing.pending.connection
@@ -122,7 +122,7 @@ class RequestMetrics:
                 self.sending.append(timing)
 
     def finish_timing(self, timing: RequestTiming) -> None:
-        """Its answer is out, or it has none."""
+        """Its response is sent, or it has none."""
         ended_us = timing.enter(Hop.RESPONSE_SEND)
         total_us = ended_us - timing.began_us
         assert sum(timing.hops_us) == total_us, "some time went to no hop, or to two"
@@ -143,7 +143,7 @@ class RequestMetrics:
             kind.time_at = 0
 
     def cancelled(self, requests: Iterable[TimedRequest], api_key: int, unanswered: int) -> None:
-        """Forget the requests of a connection whose client is gone; those that are `unanswered` are of `api_key`."""
+        """Forget the requests of a connection whose client has disconnected; `unanswered` are those of `api_key`."""
         for pending in requests:
             if pending.timing is not None:
                 self._forget(pending.timing)
@@ -166,17 +166,17 @@ class RequestMetrics:
     # --- errors ---
 
     def response_failed(self, api_key: int, response: Response) -> None:
-        """Count the errors of an answer, if there are any."""
+        """Count the errors of a response, if there are any."""
         self._count(api_key, error_codes(response))
 
     def response_failed_in_steps(self, api_key: int, response: Response) -> Steps[None]:
-        """The same of an answer that may be long."""
+        """Count the errors of a response that may be long."""
         codes: list[int] = []
         yield from error_codes_in_steps(response, codes)
         self._count(api_key, codes)
 
     def body_answered(self, api_key: int, version: int, body: Buffer) -> None:
-        """The same of an answer that a logstore has encoded."""
+        """Count the errors of a response that a logstore has encoded."""
         self._count(api_key, error_codes_of_body(api_key, version, body))
 
     def _count(self, api_key: int, codes: list[int]) -> None:
@@ -188,12 +188,14 @@ class RequestMetrics:
 
 
 def kind_key(api_key: int, version: int) -> int:
-    """Of an int16 each; what is negative is no key of any kind."""
+    """Encode an int16 each; a negative one is not a key of any kind."""
     return api_key << 16 | version
 
 
 def note_times(asked: list[tuple[RequestTiming | None, Times]], answer_times: Histogram) -> list[RequestTiming]:
-    """Those that an answer has come for, with what the logstore says of it; and how long the answers took."""
+    """Record the time of each request that an answer has arrived for, with what the logstore reports, and how long the
+    answers took.
+    """
     noted = []
     for timing, times in asked:
         if timing is not None:

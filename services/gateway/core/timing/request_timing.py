@@ -1,8 +1,8 @@
-"""Where the time of one request goes: always to exactly one hop, so its hops add up to the whole by construction.
+"""The time of one request: always assigned to exactly one hop, so that its hops add up to the total by construction.
 
-Each mark (`enter`) gives what has passed since the last one to the hop that is left. What a logstore had of the time on
-the channel it says itself, as durations (`Times`): the clocks of two hosts differ. With several logstores the last one
-to be asked began the wait, and the last one to answer ended it.
+Each mark (`enter`) assigns the time since the last one to the hop that ends. A logstore reports its share of the time
+on the channel as durations (`Times`), because the clocks of two hosts differ. With several logstores, the last one to
+be sent to began the wait, and the last one to answer ended it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_TIMES: Final = (0,) * len(HOP_NAMES)
 
 
 class Untimed:
-    """Asks on behalf of no request in particular."""
+    """Makes calls on behalf of no particular request."""
 
     __slots__ = ()
 
@@ -90,14 +90,14 @@ class RequestTiming:
         self.hops_us = list(_NO_TIMES)
         self.trace: Trace | None = None
         self.sent_position = -1
-        """Where the answer ends in what is written to its connection; -1 before it is."""
+        """Where the response ends in what is written to its connection; -1 before it is written."""
         self._read_us = read_us
         self._answered_us = -1
         self._queue_us = 0
         self._work_us = 0
 
     def enter(self, hop: int) -> int:
-        """From now on the time goes to `hop`; now (µs)."""
+        """From now on the time goes to `hop`; return the present time (µs)."""
         now_us = self._read_us()
         left = self.hop
         if left == Hop.CHANNEL:
@@ -111,7 +111,9 @@ class RequestTiming:
         return now_us
 
     def sent(self) -> None:
-        """A message with (a part of) it has left. What waited until now was this part, whatever has left before."""
+        """A message with the request, or a part of it, was sent. What waited until now was this part, whatever was sent
+        before.
+        """
         if self.hop == Hop.CHANNEL:
             self._spend(Hop.GATEWAY, self._read_us())
             self._answered_us = -1
@@ -119,9 +121,9 @@ class RequestTiming:
             self.enter(Hop.CHANNEL)
 
     def answered(self, queue_us: int, work_us: int) -> int:
-        """A logstore's answer has come, and how long it had the request. Others may be outstanding.
+        """A logstore's answer has arrived, with how long it had the request. Others may be outstanding.
 
-        How long the answer took (µs); -1 where the time went to another hop meanwhile.
+        Return how long the answer took (µs); -1 if the time went to another hop meanwhile.
         """
         if self.hop != Hop.CHANNEL:
             return -1
@@ -130,11 +132,11 @@ class RequestTiming:
         return self._answered_us - self._since_us
 
     def answer_begun(self, queue_us: int, work_us: int) -> None:
-        """The same of an answer that has only begun to come."""
+        """Like `answered`, for an answer whose first piece has arrived."""
         self._queue_us, self._work_us = queue_us, work_us
 
     def still_waits(self) -> None:
-        """That answer was not the last one, if the request still is on the channel."""
+        """That answer was not the last one, if the request is still on the channel."""
         self._answered_us = -1
 
     def _spend(self, hop: int, until_us: int) -> None:
@@ -144,7 +146,7 @@ class RequestTiming:
         self._since_us = until_us
 
     def _leave_channel(self, now_us: int) -> None:
-        """The logstore's part of it is the logstore's, what came after its answer the gateway's."""
+        """Assign the logstore's part of the time to the logstore, and what came after its answer to the gateway."""
         until_us = now_us if self._answered_us < 0 else self._answered_us
         passed_us = until_us - self._since_us
         work_us = min(self._work_us, passed_us)
@@ -160,6 +162,6 @@ class RequestTiming:
 
 
 def timed_of(request_id: int, timing: RequestTiming) -> Timed:
-    """What asks a logstore for the times of a request."""
+    """Return the entry that asks a logstore for the times of a request."""
     trace = timing.trace
     return Timed(request_id) if trace is None else Timed(request_id, trace.trace_id, trace.span_id)

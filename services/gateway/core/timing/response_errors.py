@@ -1,4 +1,4 @@
-"""The errors that an answer tells of, for ErrorsPerSec: its own, and those of all that is in it."""
+"""The errors in a response, for ErrorsPerSec: its own, and those of its elements."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Buffer, Steps
 
 _ERROR_FIRST = {ApiKey.JOIN_GROUP: 2, ApiKey.HEARTBEAT: 1, ApiKey.LEAVE_GROUP: 1, ApiKey.SYNC_GROUP: 1}
-"""Bodies that begin with their error, and the version from which on the throttle time is before it."""
+"""Bodies that begin with their error, and the version from which on the throttle time precedes it."""
 
 
 def error_codes(response: object) -> list[int]:
-    """All codes but NONE."""
+    """Return all codes except NONE."""
     return list(_codes(response))
 
 
 def error_codes_in_steps(response: Any, codes: list[int]) -> Steps[None]:
-    """Add the same to `codes`, a message a step."""
+    """Add them to `codes`, one message per step."""
     yield 1
     has_code, names = _fields(response.__class__)
     if has_code and (code := response.error_code):
@@ -35,7 +35,7 @@ def error_codes_in_steps(response: Any, codes: list[int]) -> Steps[None]:
 
 
 def error_codes_of_body(api_key: int, version: int, body: Buffer) -> list[int]:
-    """The same of a response that has been encoded by another."""
+    """Return the codes of a response that another service has encoded."""
     with_throttle = _ERROR_FIRST.get(ApiKey(api_key))
     if with_throttle is None:
         return error_codes(decode_response_body(api_key, version, memoryview(body)))
@@ -45,16 +45,16 @@ def error_codes_of_body(api_key: int, version: int, body: Buffer) -> list[int]:
 
 
 def error_name(code: int) -> str:
-    """Kafka's; of a code that it does not have, what Kafka makes of it."""
+    """Return Kafka's name; for a code that Kafka does not have, what Kafka uses for it."""
     try:
         return ErrorCode(code).name
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR.name
 
 
-@cache  # By class: there are some hundred.
+@cache  # by class: there are about a hundred
 def _fields(message: type[Any]) -> tuple[bool, tuple[str, ...]]:
-    """Whether it has a code of its own; its fields in which there are such messages."""
+    """Return whether it has its own code, and its fields that contain such messages."""
     names = []
     for name, hint in get_type_hints(message).items():
         within = [_fields(each) for each in _messages_within(hint)]
@@ -64,7 +64,7 @@ def _fields(message: type[Any]) -> tuple[bool, tuple[str, ...]]:
 
 
 def _messages_within(hint: Any) -> list[Any]:
-    """The classes of messages that an annotation names."""
+    """Yield the classes of messages that an annotation names."""
     nested = [each for argument in get_args(hint) for each in _messages_within(argument)]
     return [hint, *nested] if dataclasses.is_dataclass(hint) else nested
 

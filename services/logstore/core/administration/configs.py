@@ -1,7 +1,8 @@
-"""What topics and this broker are configured with, and where each value comes from (KIP-226, KIP-569).
+"""The configs of topics and of this broker, and the source of each value (KIP-226, KIP-569).
 
-Topics are described as they would be here, whoever hosts them: a controller answers a change only when all logstores
-have heard of it. Errors: UNKNOWN_TOPIC_OR_PARTITION; INVALID_REQUEST for another broker or type of resource.
+Topics are described as they would be here, even if none of their partitions is: a controller answers a change only when
+all logstores have applied it. Errors: UNKNOWN_TOPIC_OR_PARTITION; INVALID_REQUEST for another broker or type of
+resource.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""DeleteRecords: the log start moves, on every replica, and the segments that are wholly below it go.
+"""DeleteRecords: move the log start on every replica, and delete the segments that are completely below it.
 
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE (past the high watermark),
-POLICY_VIOLATION (cleanup.policy lacks delete), KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT (the leader's log has moved, and
-a follower that is alive has not said so in time). The low watermark answered is the earliest log start of the replicas
-that are alive. What a crash may undo: see `storage.log_start`.
+POLICY_VIOLATION (cleanup.policy lacks delete), KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT (the leader's log start has
+moved, and a live follower has not confirmed in time). The low watermark in the answer is the earliest log start of the
+live replicas. What a crash may undo: see `storage.log_start`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from services.logstore.core.replica.replicas import Replicas
 
 @dataclass(slots=True)
 class _Deletion:
-    """One that waits for followers."""
+    """A request that waits for followers."""
 
     partition: Partition
     leader_epoch: int

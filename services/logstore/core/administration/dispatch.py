@@ -1,4 +1,4 @@
-"""Administration: the calls under way, and their share of each step."""
+"""Administration: the calls in progress, and their share of each step."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.streams.outbox import Outbox
 
 CALLS_MAX: Final = 256
-"""Under way at once. Gateways ask for less; beyond it somebody else does."""
+"""Calls in progress at once. Gateways send fewer; calls beyond this come from another kind of client and are
+refused.
+"""
 PIECES_PER_STEP: Final = 16
-"""A quarter of what a data step does: however much is asked here, records have most of the time."""
+"""A quarter of what a data step does: however many calls there are, records get most of the time."""
 
 Answer: TypeAlias = Callable[[Any, int], Work]
-"""A room's method for one kind of request, with `now_ms`."""
+"""The method for one kind of request, with `now_ms`."""
 
 
 class Administration:
-    """A call is under way until it is answered (`Outgoing.administration`) or its caller is gone."""
+    """A call is in progress until it is answered (`Outgoing.administration`) or its caller is gone."""
 
     def __init__(
         self,
@@ -60,13 +62,13 @@ class Administration:
             AlterReplicaLogDirsRequest: ReplicaMoves(moves).answer,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}
-        """By call id: what is not begun yet, and what is."""
+        """By call id: calls that have not begun, and calls that have."""
         self._runnable: deque[int] = deque()
         self._waiting: dict[int, None] = {}
         self._is_poked = False
 
     def on_call(self, call_id: int, request: AdministrationRequest) -> bool:
-        """Take a call with an id never used before; False: it is refused, and nothing has been done."""
+        """Accept a call with an id never used before. Return False if it is refused, and nothing has been done."""
         if type(request) not in self._rooms or len(self._calls) >= CALLS_MAX:
             return False
         self._calls[call_id] = request
@@ -74,7 +76,7 @@ class Administration:
         return True
 
     def on_cancelled(self, call_id: int) -> None:
-        """Nobody waits for the answer any more. What is done stays done."""
+        """The caller does not wait any more. What is done stays done."""
         call = self._calls.pop(call_id, None)
         self._waiting.pop(call_id, None)
         if isinstance(call, Generator):
@@ -82,15 +84,15 @@ class Administration:
 
     @property
     def has_work(self) -> bool:
-        """Something can be done now."""
+        """Whether anything can be done now."""
         return bool(self._runnable) or (self._is_poked and bool(self._waiting))
 
     def poke(self) -> None:
-        """Something that a waiting call may wait for has come about: all of them look in the next step."""
+        """Something has happened that a waiting call may wait for: all of them check in the next step."""
         self._is_poked = True
 
     def step(self, now_ms: int) -> None:
-        """A bounded piece of what can be done, a piece of each call in turn."""
+        """Do a bounded part of what can be done, a piece of each call in turn."""
         if self._is_poked:
             self._is_poked = False
             self._runnable.extend(self._waiting)

@@ -1,5 +1,5 @@
-"""Where a leader epoch ends (KIP-101, KIP-320): how a consumer finds out that what it has read was truncated. And how
-far it can be read at present, for those who tell how far groups lag.
+"""Return where a leader epoch ends (KIP-101, KIP-320), by which a consumer finds out that what it has read was
+truncated, and up to where the partition can be read, for computing the lag of groups.
 
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 KAFKA_STORAGE_ERROR.

@@ -1,7 +1,7 @@
-"""The log directories of this logstore, what lies in them and how much room there is (KIP-113, KIP-827).
+"""Describe the log directories of this logstore, their replicas and their free space (KIP-113, KIP-827).
 
-Every directory is described, those too that hold none of the partitions asked for. An offline one is
-KAFKA_STORAGE_ERROR, and nothing more is said of it.
+Every directory is described, including those without any of the requested partitions. An offline one is
+KAFKA_STORAGE_ERROR, without further details.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LogDirs:
         outbox: Outbox,
         poke: Callable[[], None],
     ) -> None:
-        """`poke` has calls go on that wait for something."""
+        """`poke` resumes calls that wait."""
         self._replicas = replicas
         self._directories = directories
         self._moves = moves

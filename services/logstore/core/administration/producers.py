@@ -1,4 +1,4 @@
-"""What a partition knows of its producers (KIP-664): how an operator finds a transaction that hangs.
+"""Describe a partition's producers (KIP-664), by which an operator finds a hanging transaction.
 
 Only the leader answers. Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
 """

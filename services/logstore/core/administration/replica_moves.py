@@ -1,7 +1,7 @@
-"""AlterReplicaLogDirs (KIP-113): answered when a move is taken up, not when it is done.
+"""AlterReplicaLogDirs (KIP-113): answered when a move is accepted, not when it is done.
 
 Errors: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (either directory is offline), UNKNOWN_TOPIC_OR_PARTITION,
-REPLICA_NOT_AVAILABLE (known, and not here; with both the directory is remembered for when it comes).
+REPLICA_NOT_AVAILABLE (known, and not here; with both, the directory is remembered in case the partition comes).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a room of administration works: a generator that does a little and pauses."""
+"""The work of an administrative call: a generator that does a little and pauses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from barnabas.cluster.administration import AdministrationResponse
 class Pause(Enum):
     """Why a call is not answered yet."""
 
-    MORE = "a piece is done: others have their turn, then the next piece"
+    MORE = "a piece is done: other calls run, then the next piece"
     WAITING = "for a disk, for followers or for its deadline: resumed by `Administration.poke`, as each tick does"
 
 
 Work: TypeAlias = Generator[Pause, int, AdministrationResponse]
-"""Sent `now_ms` at each resumption; its return value is the answer."""
+"""Is sent `now_ms` at each resumption; returns the answer."""

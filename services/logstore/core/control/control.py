@@ -2,19 +2,20 @@
 
 Fenced twice before anything else (KIP-380): a controller epoch below the highest seen is STALE_CONTROLLER_EPOCH, a
 broker epoch that is not that of our registration is STALE_BROKER_EPOCH. Errors per partition: INCONSISTENT_TOPIC_ID
-(another topic of that name is here still), STALE_CONTROLLER_EPOCH (a state older than the one known),
-FENCED_LEADER_EPOCH (StopReplica of an older epoch), INVALID_CONFIG, KAFKA_STORAGE_ERROR. A command that is repeated
-is answered like the first time and changes nothing; the controller repeats what there was no disk for. The answer to a
-LeaderAndIsr names those of its partitions whose log directory is full, which is no error: others may lead them.
+(another topic of that name is still here), STALE_CONTROLLER_EPOCH (an older state than the known one),
+FENCED_LEADER_EPOCH (StopReplica of an older epoch), INVALID_CONFIG, KAFKA_STORAGE_ERROR. A repeated command is answered
+like the first time and changes nothing; the controller repeats commands for which there was no disk. The answer to a
+LeaderAndIsr names those of its partitions whose log directory is full, which is not an error: other replicas may lead
+them.
 
-While a directory is offline from the start only partitions that have never been led before are made: any other that is
-not found may lie in that directory, and an empty log in its place would be lost records (as in Kafka, whose
-LeaderAndIsr said `isNew`).
+While a directory has been offline since the start, only partitions that have never been led before are created: any
+other that is not found may be in that directory, and an empty log instead of it would be lost records (as in Kafka,
+whose LeaderAndIsr has `isNew`).
 
-Commands are carried out one after the other, all that have come before each data step. One of many partitions is spread
-over steps, so that it does not stop the records of others: making a log takes 0.2 ms, taking one away 0.1 ms, learning
-the state of a partition that is here 0.01 ms. Its answer comes after the last partition, and no command begins before
-the one in front of it is answered.
+Commands are carried out one after the other, and all that have arrived before each data step. A command with many
+partitions is spread over steps, so that it does not delay records: creating a log takes 0.2 ms, deleting one 0.1 ms,
+learning the state of an existing partition 0.01 ms. It is answered after the last partition, and no command begins
+before the previous one is answered.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ FailPending = Callable[[Partition, ErrorCode], None]
 class Pause(Enum):
     """Why a command is not done yet."""
 
-    LOG_MADE = "a log has been made: enough of them, and the data has its turn"
+    LOG_MADE = "a log has been created: after some of them, data is processed"
     REPLICA_STOPPED = "a replica has been stopped; as above"
     STATE_LEARNED = "a partition has learned its state or its settings; as above"
-    DISK_BUSY = "a log of the same name is on its way out (see `checkpoints`), or the log is being cut"
+    DISK_BUSY = "a log of the same name is being deleted (see `checkpoints`), or the log is being truncated"
 
 
-# A step goes on until it has spent as much.
+# The budget of a step.
 _STEP_COST = STATES_LEARNED_PER_STEP
 _COSTS = {
     Pause.LOG_MADE: _STEP_COST // LOGS_MADE_PER_STEP,
@@ -71,12 +72,12 @@ _COSTS = {
     Pause.STATE_LEARNED: 1,
 }
 
-# Of a command: its errors, and the partitions of a LeaderAndIsr without room.
+# A command's errors, and the partitions of a LeaderAndIsr whose disk is full.
 Work = Generator[Pause, None, tuple[list[PartitionError], list[PartitionReference]]]
 
 
 class Control:
-    """The control inbox, and what its commands do."""
+    """The inbox of control commands, and their execution."""
 
     def __init__(
         self,
@@ -90,8 +91,8 @@ class Control:
         fail_pending: FailPending,
         topics_deleted: Callable[[list[str]], None],
     ) -> None:
-        """`fail_pending` answers everything unanswered of a partition at once, with one error. `topics_deleted` hears
-        of topics that are gone from the cluster, by name.
+        """`fail_pending` answers every pending request of a partition with one error. `topics_deleted` gets the names
+        of topics that are deleted from the cluster.
         """
         self._replicas = replicas
         self._settings = settings
@@ -103,23 +104,25 @@ class Control:
         self._fail_pending = fail_pending
         self._topics_deleted = topics_deleted
         self._controller_epoch = -1
-        # The controller does, as of its last full command: it has looked through all that may have a replica here.
+        # Whether the controller knows it, as of its last full command: it has looked through all partitions that may
+        # have a replica here.
         self._knows_all_partitions = False
         self._now_ms = 0
         self._inbox: deque[tuple[int, ControlRequest]] = deque()
         # The command being carried out, if it is not done yet.
         self._work: tuple[int, int, Work] | None = None
         self._is_disk_busy = False
-        # Not named by the last full LeaderAndIsr: stopped, and set aside unless the controller has them deleted.
+        # Replicas that the last full LeaderAndIsr did not name: stopped, and set aside unless the controller deletes
+        # them.
         self._strays: dict[PartitionKey, Partition] = {}
 
     def put(self, session_id: int, request: ControlRequest) -> None:
-        """A command has come."""
+        """A command has arrived."""
         self._inbox.append((session_id, request))
 
     @property
     def has_work(self) -> bool:
-        """Something can be done now; it can't while a disk has to finish first."""
+        """Whether anything can be done now; not while a disk has to finish first."""
         return bool(self._inbox) if self._work is None else not self._is_disk_busy
 
     @property
@@ -127,11 +130,11 @@ class Control:
         return self._work is None and not self._inbox
 
     def on_io_done(self) -> None:
-        """A disk has finished something: what waits for one may go on."""
+        """A disk has finished something: a command that waits for it may continue."""
         self._is_disk_busy = False
 
     def step(self, now_ms: int) -> None:
-        """Carry out all commands that have come; or a part, when they are of many partitions."""
+        """Carry out all commands that have arrived, or a part if they have many partitions."""
         self._now_ms = now_ms
         left = _STEP_COST
         while left > 0 and (self._work is not None or self._inbox):
@@ -153,7 +156,7 @@ class Control:
             left -= _COSTS[pause]
 
     def _begin(self, session_id: int, request: ControlRequest) -> None:
-        """Refuse a command as a whole, or have it as `_work`."""
+        """Refuse a command as a whole, or begin it as `_work`."""
         error, work = ErrorCode.NONE, None
         if request.controller_epoch < self._controller_epoch:
             error = ErrorCode.STALE_CONTROLLER_EPOCH
@@ -165,7 +168,7 @@ class Control:
                 self._learn_broker_configs(request.controller_epoch, command)
                 self._knows_all_partitions = not command.unknown_partitions and not command.unknown_topics
             if self._knows_all_partitions:
-                # It is sent once the elections are over that the registration calls for.
+                # It is sent once the elections that the registration requires are over.
                 self._checkpoints.controller_has_spoken()
             work = self._leader_and_isr(command)
         elif request.stop_replica is not None:
@@ -183,21 +186,22 @@ class Control:
     # --- LeaderAndIsr ---
 
     def _learn_broker_configs(self, controller_epoch: int, command: LeaderAndIsr) -> None:
-        """Before any of its partitions is led: what a leader commits depends on `min.insync.replicas`, and the static
-        one may be lower than that by which the controller has chosen who may lead besides the ISR.
+        """Apply broker configs before any of the partitions is led: what a leader commits depends on
+        `min.insync.replicas`, and the static value may be lower than the one by which the controller has chosen which
+        replicas may lead besides the ISR.
         """
         if not command.revision:
-            return  # A controller of an earlier version, which sends them with UpdateMetadata alone.
+            return  # a controller of an earlier version, which sends them only with UpdateMetadata
         image = self._replicas.image
         image.learn_broker_configs(
             controller_epoch, command.revision, command.broker_configs, command.unknown_broker_configs
         )
         if self._settings.follow_image():
-            # Those that are named have newer overrides in the command.
+            # The command has newer overrides for the topics it names.
             named = {topic.topic_id for topic in command.topics}
             others = [topic for topic in image.topics_by_id.values() if topic.topic_id not in named]
             for _ in self._configure_topics(others):
-                pass  # In this step: the state of a partition that is led comes next.
+                pass  # in this step: the state of a led partition comes next
 
     def _leader_and_isr(self, command: LeaderAndIsr) -> Work:
         if command.full:
@@ -223,7 +227,7 @@ class Control:
         return self._directories.directory_of(self._replicas.by_key[key].log).no_room is not None
 
     def _stop_strays(self, command: LeaderAndIsr) -> None:
-        """KIP-516: what a full command does not name is not ours any more, unless it says that this is unknown."""
+        """KIP-516: a replica that a full command does not name is a stray, unless the command lists it as unknown."""
         named = {(topic.topic_id, state.partition) for topic in command.topics for state in topic.partitions}
         unknown_topics = set(command.unknown_topics)
         unknown_ranges: dict[bytes, list[range]] = {}
@@ -241,7 +245,7 @@ class Control:
             self._stop_serving(partition)
 
     def _set_aside(self, stray: Partition) -> None:
-        """Out of the way of new topics, and kept for the operator."""
+        """Move the log away, so that new topics can use the name, and keep it for the operator."""
         del self._strays[stray.key]
         if stray.online and self._directories.set_aside(stray.log) is None:
             self._forget(stray)
@@ -259,7 +263,7 @@ class Control:
         if partition is None:
             while self._checkpoints.is_leaving((topic.topic, state.partition)):
                 if self._checkpoints.lacks_room((topic.topic, state.partition)):
-                    # Who knows when there is some; and every other command waits behind this one.
+                    # It is unknown when there will be; and every other command waits behind this one.
                     return ErrorCode.KAFKA_STORAGE_ERROR
                 yield Pause.DISK_BUSY
             if state.leader_epoch == 0 or not self._directories.hides_partitions:
@@ -283,7 +287,7 @@ class Control:
                 self._watches.changed(partition)
                 self._replication.role_changed(partition)
             case LeadershipChange.LEADS_ON:
-                # Fetches of followers belong to the epoch that has ended; appends and reads of clients go on.
+                # Fetches of followers belong to the epoch that has ended; appends and reads of clients continue.
                 self._replication.leading.fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self._watches.changed(partition)
                 self._replication.role_changed(partition)
@@ -304,8 +308,8 @@ class Control:
     # --- StopReplica ---
 
     def _stop_replica(self, command: StopReplica) -> Work:
-        """The checkpoints forget all logs together, at the end: no command that could make a log of the same name
-        begins before.
+        """Stop the replicas. The checkpoints forget all logs together, at the end: no command that could create a log
+        of the same name begins before.
         """
         errors: list[PartitionError] = []
         taken_away: list[PartitionLog] = []
@@ -318,12 +322,12 @@ class Control:
         return errors, []
 
     def _stop(self, asked: StopReplicaPartition, taken_away: list[PartitionLog]) -> ErrorCode:
-        """Add the log to `taken_away` where it is deleted."""
+        """Stop one replica; add the log to `taken_away` if it is deleted."""
         partition = self._replicas.by_key.get((asked.topic_id, asked.partition))
         if partition is None:
             if asked.delete:
                 self._replicas.without_disk.discard((asked.topic_id, asked.partition))
-            return ErrorCode.NONE  # Gone already: a command repeated.
+            return ErrorCode.NONE  # already gone: a repeated command
         error = partition.check_stop(asked.leader_epoch)
         if error:
             return error
@@ -337,7 +341,7 @@ class Control:
         return ErrorCode.NONE
 
     def _forget(self, partition: Partition) -> None:
-        """The log is out of the way; the caller has the checkpoints forget it too."""
+        """The log is moved away; the caller removes it from the checkpoints too."""
         self._replicas.remove(partition)
         self._watches.changed(partition)
 
@@ -350,9 +354,9 @@ class Control:
     # --- UpdateMetadata ---
 
     def _update_metadata(self, command: UpdateMetadata) -> Work:
-        """What the cluster knows of others, all at once; and changed settings of the topics that are here."""
+        """Apply what the cluster knows of others, all at once, and changed settings of the topics that are here."""
         if command.full:
-            # The last of what a controller says at first: by now it has had deleted what it wants to be deleted.
+            # The last part of a controller's full state: by now it has deleted what is to be deleted.
             for stray in list(self._strays.values()):
                 self._set_aside(stray)
         image = self._replicas.image
@@ -381,7 +385,7 @@ class Control:
                     yield Pause.STATE_LEARNED
 
     def _may_go(self, command: UpdateMetadata) -> list[TopicMetadata]:
-        """Topics that are known now, and perhaps no more by the command."""
+        """Return topics that are known now, and that the command may remove."""
         image = self._replicas.image
         if command.full:
             return list(image.topics_by_id.values())
@@ -390,7 +394,7 @@ class Control:
         return [topic for topic in (*deleted, *replaced) if topic is not None]
 
     def _configure(self, partition: Partition, config: TopicConfig) -> None:
-        """The log acts by it from now on; whether the ISR is large enough may be another matter by it."""
+        """Apply the config to the log; with it, the ISR may or may not be large enough."""
         if partition.log.config != config:
             partition.log.apply_config(config)
             self._watches.changed(partition)

@@ -1,6 +1,6 @@
-"""The door of coordination: what processors ask of coordinators is checked, and waits here.
+"""The inbox of coordination: requests of processors to coordinators are checked, and wait here.
 
-It has credit of its own: heartbeats of groups never wait behind records, nor records behind rebalances.
+It has its own credit: heartbeats of groups never wait behind records, nor records behind rebalances.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from services.logstore.core.streams.stream_handshake import StreamHandshake
 from services.logstore.core.streams.streams import CoordinateStream
 
 ANSWER_BYTES_MAX: Final = 100 << 20
-"""A larger answer is none, but UNKNOWN_SERVER_ERROR. Nobody's request may be larger either, by Kafka's default."""
+"""A larger answer is replaced by UNKNOWN_SERVER_ERROR. By Kafka's default, no request may be larger either."""
 MESSAGE_BYTES_MAX: Final = 64 << 20
-"""A message of more answers than that is several; together with the largest answer it fits the channel (256 MiB)."""
+"""More answers than this are split into several messages; with the largest answer added, one still fits the channel
+(256 MiB).
+"""
 
 
 class CoordinateInbox:
-    """All Coordinate streams, what came on them in its order, and what they are answered in this turn."""
+    """All Coordinate streams, their calls in order, and the answers of this turn."""
 
     def __init__(self, conversations: StreamHandshake, credit_pool: CreditPool, times: RequestTimes) -> None:
         self._times = times
@@ -34,11 +36,11 @@ class CoordinateInbox:
         self._answered: dict[CoordinateStream, None] = {}
 
     def __len__(self) -> int:
-        """The calls that wait."""
+        """The number of waiting calls."""
         return len(self._waiting)
 
     def on_coordinate(self, stream_id: int, request: CoordinateRequest) -> None:
-        """A message of a processor."""
+        """Process a message of a processor."""
         stream = self._streams.get(stream_id)
         if stream is None:
             stream = self._streams[stream_id] = CoordinateStream(stream_id)
@@ -69,14 +71,14 @@ class CoordinateInbox:
                 stream.timed[each.request_id] = TimedRequest(each, names[each.request_id], now_us)
 
     def on_stream_closed(self, stream_id: int) -> None:
-        """What it asked for and is not begun is dropped."""
+        """Drop its calls that have not begun."""
         stream = self._streams.pop(stream_id, None)
         if stream is not None:
             stream.closed = True
             self._credits.close_stream(stream_id)
 
     def take(self) -> tuple[int, GroupCall | GroupCollect] | None:
-        """The next call that somebody still wants answered, with its stream's id; its credit is free from now on."""
+        """Return the next call that is still wanted, with its stream's id; its credit is free from now on."""
         while self._waiting:
             stream, request = self._waiting.popleft()
             if stream.closed:
@@ -92,12 +94,12 @@ class CoordinateInbox:
         return None
 
     def answer(self, answers: Iterable[tuple[int, GroupAnswer]]) -> None:
-        """By stream id; those that are gone are told nothing."""
+        """Add an answer by stream id; closed streams get none."""
         for stream_id, answer in answers:
             stream = self._streams.get(stream_id)
             if stream is not None:
                 if len(answer.body) > ANSWER_BYTES_MAX:
-                    # The channel would break by it, and with it every call that is on it.
+                    # It would break the channel, and with it every call on it.
                     answer = GroupAnswer(answer.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
                 self._response(stream).answers.append(answer)
 
@@ -109,7 +111,7 @@ class CoordinateInbox:
         return response
 
     def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
-        """One message per stream that has something to be told, or more where that is large; credit included."""
+        """Return one message per stream with something to send, or more if it is large; including credit."""
         responses: list[tuple[int, CoordinateResponse]] = []
         for stream in self._answered:
             response, stream.response = stream.response, None

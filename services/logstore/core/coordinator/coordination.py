@@ -1,7 +1,8 @@
-"""Coordination as a whole: the groups of this logstore, between gateways, purgatory, the controller and the logs.
+"""Coordination as a whole: the groups of this logstore, connected with gateways, purgatory, the controller and the
+logs.
 
-It gets its own bounded piece of every turn, so that heartbeats do not starve behind appends, nor they behind a thousand
-joins. A turn in which nothing of it happens costs next to nothing.
+It gets its own bounded piece of every turn, so that heartbeats do not starve behind appends, nor appends behind a
+thousand joins. A turn without any of its work costs almost nothing.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from services.logstore.core.streams.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
 CALL_BYTES_PER_STEP_MAX: Final = 16 << 10
-"""A call takes as long as its body has elements, of which an offset commit has one in every 20 bytes: the step ends
-with the call that is over this. What gateways put into one call is bounded by them."""
+"""Bytes of calls per step: a call's duration grows with the elements of its body, of which an offset commit has one in
+every 20 bytes, and the step ends with the call that exceeds this. Gateways bound the size of one call."""
 
 
 class Coordination:
@@ -73,21 +74,21 @@ class Coordination:
     # --- what arrives -------------------------------------------------------------------------------------------------
 
     def on_coordinate(self, stream_id: int, request: CoordinateRequest) -> None:
-        """A message of a processor on its Coordinate stream."""
+        """Process a message of a processor on its Coordinate stream."""
         self._inbox.on_coordinate(stream_id, request)
 
     def on_stream_closed(self, stream_id: int) -> None:
-        """What it asked for and is not begun is dropped; what is begun is done, and nobody told."""
+        """Drop its calls that have not begun; calls that have are completed without an answer."""
         self._inbox.on_stream_closed(stream_id)
 
     def topics_deleted(self, topics: Iterable[str]) -> None:
-        """The cluster has them no more."""
+        """These topics are deleted from the cluster."""
         self._deleted_topics |= dict.fromkeys(topics)
 
     # --- the turn -----------------------------------------------------------------------------------------------------
 
     def step(self, now_ms: int, wall_ms: int) -> None:
-        """What has become of the partitions, a piece of a log, some calls, and what the time has brought."""
+        """Process changes of the partitions, a piece of a log, some calls, and deadlines."""
         self._now_ms, self._wall_ms = now_ms, wall_ms
         is_due = self._deadline_ms is not None and now_ms >= self._deadline_ms
         if not (is_due or self.has_work or self._led.has_changes or self._led.wants_to_read or self._deleted_topics):
@@ -119,7 +120,7 @@ class Coordination:
             self._groups.on_collect(stream_id, request)
 
     def settle(self) -> None:
-        """Disks have done something in this turn: what has been committed by that is answered still in it."""
+        """Disks have finished something in this turn: answer in the same turn what has been committed by that."""
         if self._led.has_changes:
             self._led.follow(self._now_ms, self._wall_ms)
             self._end_step()
@@ -131,26 +132,26 @@ class Coordination:
 
     @property
     def has_work(self) -> bool:
-        """Something can be done that the last step did not get to."""
+        """Whether anything is left that the last step did not process."""
         return len(self._inbox) > 0 or self._led.has_arrived or self._groups.has_work
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `step` has something to do, whatever comes until then."""
+        """Return when `step` has something to do, unless an event comes first."""
         return self._deadline_ms
 
     def stop(self) -> None:
-        """Others are to coordinate: everything is answered NOT_COORDINATOR from now on."""
+        """Other logstores are to coordinate: every call is answered NOT_COORDINATOR from now on."""
         self._led.stop(self._now_ms)
 
     # --- what is said -------------------------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Put what groups have come to into this turn's messages for purgatory."""
+        """Add the new states of groups to this turn's messages for purgatory."""
         self.group_watches.publish(self._groups.take_moved())
 
     def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
-        """By stream id, one message each."""
+        """Return the messages by stream id, one each."""
         self._inbox.answer(self._groups.take_answers())
         return self._inbox.take_responses()
 
@@ -165,7 +166,7 @@ class Coordination:
 
     @property
     def partitions(self) -> list[GroupPartition]:
-        """What is coordinated here; to look at."""
+        """The coordinated partitions; read only."""
         return self._groups.partitions
 
     def samples(self) -> Iterator[Sample]:

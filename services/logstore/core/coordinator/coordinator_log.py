@@ -1,9 +1,9 @@
-"""What a coordinator and the partition that keeps its state offer each other: append, read, and who leads.
+"""The interface between a coordinator and the partition that keeps its state: append, read, and leadership.
 
-A coordinator knows nothing else of logs, so that it can become a process of its own, and so that the coordinators of
-transactions and share groups come in the same way. The host (`LogstoreCore`) calls the methods of
-`Coordinator`; the coordinator calls those of `CoordinatedLog`. No call is made from inside another one's answer: what
-the log has to say comes later, by the coordinator's methods.
+A coordinator knows nothing else of logs, so that it can be moved to its own process, and so that the coordinators of
+transactions and share groups can use the same interface. The host (`LogstoreCore`) calls the methods of `Coordinator`;
+the coordinator calls those of `CoordinatedLog`. No call is made from inside another one's answer: results of the log
+come later, by the coordinator's methods.
 
 The order that a partition's coordinator sees under one leader epoch:
 
@@ -23,46 +23,47 @@ from barnabas.wire.record_batch import Record
 
 
 class CoordinatedLog(Protocol):
-    """One partition of an internal topic, as its coordinator reaches it."""
+    """One partition of an internal topic, as its coordinator uses it."""
 
     def check_append(self, expected_epoch: int) -> ErrorCode:
-        """Whether an append in this same turn would be taken: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (the ISR is
-        under its minimum), KAFKA_STORAGE_ERROR. To be asked before anything is changed for which a record is written.
+        """Return whether an append in this turn would be accepted: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (the ISR
+        is under its minimum), KAFKA_STORAGE_ERROR. Must be called before anything is changed for which a record is
+        written.
         """
         ...
 
     def batch_bytes_max(self) -> int:
-        """What one batch may have at most (`max.message.bytes`)."""
+        """The maximum size of one batch (`max.message.bytes`)."""
         ...
 
     def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
-        """Append one batch, all of it or nothing, and get the high watermark that commits it."""
+        """Append one batch, all of it or nothing, and return the high watermark that commits it."""
         ...
 
     def read(self, expected_epoch: int, offset: int) -> None:
-        """Ask for some batches from `offset` on, or from where the log starts if that is later; `Coordinator.on_read`
-        brings them, or `on_lost` ends the epoch. What is not committed yet is read as well.
+        """Request some batches from `offset` on, or from the log start if that is later; `Coordinator.on_read` delivers
+        them, or `on_lost` ends the epoch. Uncommitted batches are read as well.
         """
         ...
 
     def end_offset(self) -> int:
-        """Where the next batch will begin."""
+        """The offset of the next batch."""
         ...
 
     def high_watermark(self) -> int:
-        """Everything below is on all in-sync replicas; `Coordinator.on_committed` tells of every later one."""
+        """Everything below is on all in-sync replicas; `Coordinator.on_committed` reports every later one."""
         ...
 
 
 class Coordinator(Protocol):
-    """What happens to one partition, told to whoever coordinates by it."""
+    """Gets the events of one partition, for its coordinator."""
 
     def on_leadership(self, partition: int, leader_epoch: int, log: CoordinatedLog, now_ms: int) -> None:
         """This logstore leads the partition under a new epoch; what was known of it under older ones is void."""
         ...
 
     def on_read(self, partition: int, leader_epoch: int, data: memoryview, next_offset: int, now_ms: int) -> None:
-        """Whole batches as they are in the log, from the offset that was asked for, and where the next ones begin; no
+        """Complete batches as they are in the log, from the requested offset on, and where the next ones begin; no
         data: there are none.
         """
         ...
@@ -72,7 +73,7 @@ class Coordinator(Protocol):
         ...
 
     def on_lost(self, partition: int, leader_epoch: int, now_ms: int) -> None:
-        """The epoch is over here, by a new leader, a failed disk or a deleted topic. What was appended and not yet
-        committed may be or may not be.
+        """The epoch is over here, because of a new leader, a failed disk or a deleted topic. What was appended and not
+        committed may be kept or lost.
         """
         ...

@@ -1,10 +1,10 @@
 """The coordinator's logs: the partitions of `__consumer_offsets` that this logstore leads.
 
-What the coordinator is told follows from what the partitions have become (`Watches.coordinated`), however many changes
-that took. An append of the coordinator goes the way of a client's; nobody waits for it as a request: the high watermark
-tells when it is committed. One that does not get onto the disk ends the epoch for the coordinator, and begins it anew.
+The coordinator's events follow from the present state of the partitions (`Watches.coordinated`), however many changes
+led to it. An append of the coordinator is handled like a client's, but without a request that waits: the high watermark
+shows when it is committed. One that can't be written ends the epoch for the coordinator, and starts it again.
 
-A new leader's whole log is read, what is not committed yet included: it counts, since this replica leads.
+A new leader's whole log is read, including uncommitted records: they count, because this replica leads.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from services.logstore.core.streams.completion import Completion
 from services.logstore.core.streams.outbox import Outbox
 
 READ_BYTES = 512 * 1024
-# Pieces of logs that are held or on their way; however many partitions have to be read, memory stays bounded.
+# Pieces of logs that are held or requested; however many partitions have to be read, memory stays bounded.
 READS_MAX = 2
 _ALL_REPLICAS = -1
 
 
 class LedPartition:
-    """One partition under one leader epoch, as its coordinator reaches it (`coordinator_log.CoordinatedLog`)."""
+    """One partition under one leader epoch, as its coordinator uses it (`coordinator_log.CoordinatedLog`)."""
 
     __slots__ = (
         "_appended_upto",
@@ -51,13 +51,15 @@ class LedPartition:
         self.leader_epoch = partition.leader_epoch
         self.told_high_watermark = partition.high_watermark
         self.wanted_offset: int | None = None
-        """Where the coordinator wants to read, while no read is on its way."""
+        """Where the coordinator wants to read, while no read is in progress."""
         self.is_unreadable = False
         self._appended_upto = 0
 
     @property
     def holds(self) -> bool:
-        """It leads still, its log can be read, and nothing that the coordinator has appended has been taken back."""
+        """Whether it still leads, its log can be read, and nothing that the coordinator has appended was rolled
+        back.
+        """
         partition = self.partition
         leads = partition.leading and partition.leader_epoch == self.leader_epoch
         return leads and not self.is_unreadable and partition.log.next_offset >= self._appended_upto
@@ -107,7 +109,7 @@ class LedPartitions:
         outbox: Outbox,
         coordinator: Coordinator,
     ) -> None:
-        """`changed` is filled by others, and emptied here."""
+        """`changed` is filled elsewhere, and emptied here."""
         self._replicas = replicas
         self._appends = appends
         self._changed = changed
@@ -122,7 +124,7 @@ class LedPartitions:
         self._wall_ms = 0
         self.is_stopped = False
         self.problems: list[str] = []
-        """Partitions that can't be coordinated though they are led; for whoever reads the log to take."""
+        """Partitions that can't be coordinated although they are led; the host takes them for its log file."""
 
     # --- what becomes of partitions ---
 
@@ -131,7 +133,7 @@ class LedPartitions:
         return bool(self._changed)
 
     def follow(self, now_ms: int, wall_ms: int) -> None:
-        """Tell the coordinator what has become of the partitions."""
+        """Report the partitions' changes to the coordinator."""
         self._wall_ms = wall_ms
         changed = list(self._changed)
         self._changed.clear()
@@ -146,7 +148,7 @@ class LedPartitions:
             begins = partition.leading and is_readable and not self.is_stopped
             if led is not None:
                 self._forget(led)
-                # Under the same epoch it only begins anew: what was appended is taken back.
+                # Under the same epoch it only starts again: what was appended was rolled back.
                 if not begins or led.partition is not partition or led.leader_epoch != partition.leader_epoch:
                     self._coordinator.on_lost(number, led.leader_epoch, now_ms)
             if begins:
@@ -164,21 +166,21 @@ class LedPartitions:
             del self._reads[effect]
 
     def stop(self, now_ms: int) -> None:
-        """Coordinate nothing any more."""
+        """Stop coordinating."""
         self.is_stopped = True
         for led in list(self._led.values()):
             self._forget(led)
             self._coordinator.on_lost(led.partition.partition, led.leader_epoch, now_ms)
 
     def epoch_of(self, topic_id: bytes, partition: int) -> int:
-        """The leader epoch under which the partition is coordinated here, or -1."""
+        """Return the leader epoch under which the partition is coordinated here, or -1."""
         led = self._led.get(partition)
         return led.leader_epoch if led is not None and led.partition.topic_id == topic_id else -1
 
     # --- appends ---
 
     def append(self, partition: Partition, batch: bytes) -> int | ErrorCode:
-        """The high watermark that commits the batch."""
+        """Return the high watermark that commits the batch."""
         log = partition.log
         outcome = log.append(memoryview(batch), partition.leader_epoch, self._wall_ms, None)
         if isinstance(outcome, ErrorCode):
@@ -202,7 +204,7 @@ class LedPartitions:
         return bool(self._arrived)
 
     def deliver(self, now_ms: int) -> None:
-        """Give the coordinator one piece that has arrived."""
+        """Pass one piece that has arrived to the coordinator."""
         while self._arrived:
             led, data, next_offset = self._arrived.popleft()
             if self._led.get(led.partition.partition) is led:
@@ -210,7 +212,7 @@ class LedPartitions:
                 return
 
     def begin_reads(self) -> None:
-        """Read on, as far as memory allows; what is not written yet is looked at again in the next turn."""
+        """Continue reading, as far as memory allows; what is not written yet is checked again in the next turn."""
         for led in list(self._to_read):
             if len(self._reads) + len(self._arrived) >= READS_MAX:
                 return
@@ -246,7 +248,7 @@ class LedPartitions:
         self._arrived.append((led, data, next_offset))
 
     def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
-        """The bytes of a log have come, unless the coordinator has lost it meanwhile."""
+        """The bytes of a log have arrived; the coordinator may have lost it meanwhile."""
         awaited = self._reads.pop(effect, None)
         if awaited is None:
             return
@@ -272,7 +274,7 @@ class LedPartitions:
                 self._arrive(led, whole, next_offset)
 
     def _give_up(self, led: LedPartition, error: ErrorCode) -> None:
-        """A part of its log can't be read: nobody is told anything by what may be half of the truth."""
+        """A part of its log can't be read: no answer is given from a possibly incomplete state."""
         partition = led.partition
         self._unreadable = {each: epoch for each, epoch in self._unreadable.items() if each.leading}
         self._unreadable[partition] = led.leader_epoch
@@ -285,7 +287,7 @@ class LedPartitions:
 
 
 def _whole_batches(data: memoryview) -> tuple[memoryview, int]:
-    """The batches that are there in whole, and the offset behind them. Nothing: they are none."""
+    """Return the complete batches, and the offset after them; none if the data is not batches."""
     end, next_offset = 0, 0
     try:
         for position, header in iterate_headers(data):

@@ -1,10 +1,11 @@
-"""Appends: checked, given a place in the log at once, answered when they are written.
+"""Appends: checked, assigned an offset in the log at once, answered when they are written.
 
-Where a topic wants its batches opened (`storage.batches.batch_opening`) they go through `batch_validation_queue` first.
+If a topic requires its batches to be opened (`storage.batches.batch_opening`), they go through `batch_validation_queue`
+first.
 
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (with the newest known leader and epoch),
 NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, INVALID_REQUIRED_ACKS, and those of the log about the batch itself. With
-acks=0 a result comes all the same: the gateway closes that client's connection when it tells of an error.
+acks=0 there is a result too: the gateway closes that client's connection if it is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _ACKS = (-1, 0, 1)
 
 @dataclass(slots=True, eq=False)
 class PendingAppend:
-    """An append whose write is under way: the token that the log gives back when it is done."""
+    """An append whose write is in progress: the token that the log returns when it is done."""
 
     stream: ExchangeStream
     partition: Partition
@@ -48,7 +49,7 @@ class PendingAppend:
 
 
 class Appends:
-    """Every log has one write under way at most; what is appended meanwhile goes out with the next one."""
+    """Every log has at most one write in progress; what is appended meanwhile is part of the next one."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Appends:
         watches: Watches,
         wrote: Callable[[Partition, int], None],
     ) -> None:
-        """`wrote` is told of a partition and where its log ended before it has grown, ahead of any answer."""
+        """`wrote` gets a partition and its previous log end when its log has grown, before any answer."""
         self._replicas = replicas
         self._housekeeping = housekeeping
         self._outbox = outbox
@@ -68,13 +69,13 @@ class Appends:
         self._full_disks = full_disks
         self._watches = watches
         self._wrote = wrote
-        # Appended and not answered yet, in the order of their offsets.
+        # Appends that are not answered yet, in the order of their offsets.
         self._pending: defaultdict[Partition, deque[PendingAppend]] = defaultdict(deque)
-        # Logs that were given something to write in this turn; a dict for its order.
+        # Logs that were appended to in this turn; a dict for its order.
         self._to_write: dict[PartitionLog, None] = {}
 
     def append(self, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
-        """Give one batch its place, or refuse it, or have it opened first."""
+        """Append one batch, or refuse it, or have it opened first."""
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
         if partition is None:
             stream.requests_handled += 1
@@ -85,14 +86,14 @@ class Appends:
             stream.requests_handled += 1
             self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
             return
-        # While one waits, so do all behind it: a config that no longer asks for it does not change their order.
+        # While one waits, all after it wait: a config that no longer requires it does not change their order.
         if may_open(partition.log.state.config) or partition in self._validations.lines:
             self._validations.add(WaitingAppend(stream, append, wall_ms), partition)
             return
         self._take(stream, append, memoryview(append.records), wall_ms, partition)
 
     def _opened(self, waiting: WaitingAppend, partition: Partition, outcome: memoryview | Refusal) -> None:
-        """A batch has been looked into. Meanwhile the leader may be another."""
+        """A batch has been opened. Meanwhile the leader may have changed."""
         stream, append = waiting.stream, waiting.append
         error = partition.check_append(append.leader_epoch, append.acks)
         if error is ErrorCode.NONE and not isinstance(outcome, Refusal):
@@ -111,7 +112,7 @@ class Appends:
         log = partition.log
         result = AppendResult(append.request_id)
         pending = PendingAppend(stream, partition, result, len(append.records))
-        # Of the present one, where the gateway knew of an earlier one under which this logstore led already.
+        # Under the present one, if the gateway knew an earlier epoch under which this logstore already led.
         leader_epoch = partition.leader_epoch
         outcome = log.append(records, leader_epoch, wall_ms, pending)
         if isinstance(outcome, ErrorCode):
@@ -134,15 +135,17 @@ class Appends:
         self._to_write[log] = None
 
     def pending_of(self, partition: Partition) -> Sequence[PendingAppend]:
-        """Appended to the partition and not answered yet, in the order of their offsets; to look at."""
+        """The appends to the partition that are not answered yet, in the order of their offsets; read only."""
         return self._pending.get(partition, ())
 
     def has_writes(self, log: PartitionLog) -> None:
-        """A log may have something to write: it was appended elsewhere, or what the next write waited for is over."""
+        """A log may have something to write: it was appended to elsewhere, or what the next write waited for is
+        over.
+        """
         self._to_write[log] = None
 
     def take_writes(self) -> None:
-        """Send out the writes of all logs that got something since."""
+        """Begin the writes of all logs that were appended to."""
         for log in self._to_write:
             effect = log.begin_write()
             if effect is not None:
@@ -155,9 +158,10 @@ class Appends:
         self._to_write.clear()
 
     def _on_written(self, log: PartitionLog, effect: WriteEffect, result: EffectResult) -> None:
-        """A write is done: its appends succeed, the high watermark follows, and what has gathered meanwhile is next.
+        """A write is done: its appends succeed, the high watermark may move, and what has accumulated meanwhile is
+        next.
 
-        What topics take in is counted here, write by write: there are many appends in one.
+        Bytes and messages of topics are counted here, per write: one write contains many appends.
         """
         state = log.state
         old_log_end_offset = state.log_end_offset
@@ -165,13 +169,13 @@ class Appends:
         self._to_write[log] = None
         partition = self._replicas.by_log.get(log)
         if partition is None:
-            return  # Taken away meanwhile: everything has been answered then.
+            return  # removed meanwhile: everything was answered then
         self._housekeeping.on_written(log, effect)
         self._wrote(partition, old_log_end_offset)
         failed = 0
         for pending in done:
             if pending.answered:
-                failed += 1  # Counted then.
+                failed += 1  # counted then
             else:
                 self._succeed(pending)
         meter = partition.meter
@@ -215,14 +219,14 @@ class Appends:
         self._outbox.exchange_response(stream).append_results.append(result)
 
     def refuse_all(self, stream: ExchangeStream, appends: Iterable[Append]) -> None:
-        """This logstore is about to stop: nothing of these is written."""
+        """This logstore is about to stop: refuse these appends, of which nothing is written."""
         for append in appends:
             stream.requests_handled += 1
             self._refuse(stream, append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _fail_unwritten(self, partition: Partition, tokens: list[object]) -> None:
-        """Answer appends that a full disk did not take, and those that wait behind them: a producer's next batch must
-        not get in before the one that it has to send again. None of them is in the log.
+        """Answer appends that a full disk did not accept, and those that wait behind them: a producer's next batch must
+        not be appended before the one that it has to send again. None of them is in the log.
         """
         self._fail(cast("list[PendingAppend]", tokens), ErrorCode.KAFKA_STORAGE_ERROR)
         for waiting in self._validations.drop(partition):
@@ -233,7 +237,7 @@ class Appends:
             pending.popleft()
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
-        """Answer at once everything that is not written: under a later epoch nothing of an older one may succeed."""
+        """Answer at once everything that is not written: under a later epoch no append of an older one may succeed."""
         self._fail(self._pending.pop(partition, ()), error)
         for waiting in self._validations.drop(partition):
             waiting.stream.requests_handled += 1

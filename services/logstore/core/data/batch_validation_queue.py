@@ -1,7 +1,7 @@
-"""Appends that wait while a batch is opened on a worker, each partition's in their order.
+"""Appends that wait while a batch is opened on a worker, in order for each partition.
 
-The first batch of a partition that has to be opened holds up those behind it, whether they have to be or not; other
-partitions go on. The workers that open batches are few: each may hold 64 MiB, and the writes need workers too.
+The first batch of a partition that has to be opened delays those behind it, whether they have to be opened or not;
+other partitions continue. Few batches are opened at a time: each may take 64 MiB, and the writes need workers too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from services.logstore.core.streams.streams import ExchangeStream
 
 VALIDATIONS_MAX = 2
 IN_PLACE_BYTES_MAX = 1024
-"""Records that are not compressed, and of which there are few, are looked at in less time than a worker takes."""
+"""A few uncompressed records are checked in less time than passing them to a worker takes."""
 
 _ATTRIBUTES_POSITION = 22
 _COMPRESSION_MASK = 0x07
@@ -31,7 +31,7 @@ _COMPRESSION_MASK = 0x07
 
 @dataclass(slots=True, eq=False)
 class WaitingAppend:
-    """`wall_ms` is when it came: what its timestamps are held to."""
+    """`wall_ms` is when it arrived: its timestamps are checked against that."""
 
     stream: ExchangeStream
     append: Append
@@ -45,17 +45,19 @@ class BatchValidationQueue:
         codecs: Codecs,
         go_on: Callable[[WaitingAppend, Partition, memoryview | Refusal], None],
     ) -> None:
-        """`go_on` gets each append when its turn has come, with the records to append or why there are none."""
+        """`go_on` gets each append at its turn, with the records to append or the reason why there are none."""
         self._outbox = outbox
         self._codecs = codecs
         self._go_on = go_on
         self.lines: dict[Partition, deque[WaitingAppend]] = {}
-        """Of partitions whose appends wait here; the first of each line is being opened, or waits for a worker."""
+        """The queues of partitions whose appends wait here; the first of each is being opened, or waits for a
+        worker.
+        """
         self._without_worker: deque[Partition] = deque()
         self._under_way: dict[ValidateBatchEffect, tuple[Partition, WaitingAppend]] = {}
 
     def add(self, waiting: WaitingAppend, partition: Partition) -> None:
-        """An append to a topic whose batches may have to be opened."""
+        """Add an append to a topic whose batches may have to be opened."""
         line = self.lines.get(partition)
         if line is not None:
             line.append(waiting)
@@ -64,7 +66,7 @@ class BatchValidationQueue:
         self._advance(partition)
 
     def _advance(self, partition: Partition) -> None:
-        """Let the line move on, up to the next batch that needs a worker."""
+        """Advance the queue up to the next batch that needs a worker."""
         line = self.lines[partition]
         while line:
             waiting = line[0]
@@ -107,7 +109,7 @@ class BatchValidationQueue:
     def _on_opened(self, effect: ValidateBatchEffect, result: EffectResult) -> None:
         partition, waiting = self._under_way.pop(effect)
         line = self.lines.get(partition)
-        # Otherwise it has been answered meanwhile, with all that waited behind it.
+        # Otherwise it was answered meanwhile, with all that waited behind it.
         if line is not None and line and line[0] is waiting:
             line.popleft()
             assert isinstance(result, memoryview | Refusal)
@@ -117,7 +119,7 @@ class BatchValidationQueue:
         self._begin()
 
     def drop(self, partition: Partition) -> list[WaitingAppend]:
-        """Everything that waits for the partition, the append that is being opened included: nothing comes of it."""
+        """Drop everything that waits for the partition, including the append that is being opened."""
         line = self.lines.pop(partition, None)
         if line is None:
             return []

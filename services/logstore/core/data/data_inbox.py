@@ -1,4 +1,4 @@
-"""The door of the data side: what peers' streams bring is checked, waits here, and is worked off in bounded steps."""
+"""The inbox of the data side: messages of peers' streams are checked, wait here, and are processed in bounded steps."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from services.logstore.core.streams.watches import Watches
 
 @dataclass(slots=True, frozen=True)
 class StepLimits:
-    """A step ends after so many requests (each partition of a read counts), or record bytes."""
+    """A step ends after so many requests (each partition of a read counts) or record bytes."""
 
     requests_max: int
     bytes_max: int
 
 
 class DataInbox:
-    """All streams by their ids, and the requests of all of them in the order in which they came."""
+    """All streams by their ids, and the requests of all of them in the order of arrival."""
 
     def __init__(
         self,
@@ -61,21 +61,21 @@ class DataInbox:
         self._group_watches = group_watches
         self._waiting: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
         self._taken = 0
-        """As many requests have been begun so far."""
+        """The number of requests begun so far."""
         self._timed: deque[tuple[int, TimedRequest]] = deque()
-        """Those that wait, in order: each with how many will have been begun before it."""
+        """Timed requests that wait, in order: each with how many requests will have been begun before it."""
         self._streams: dict[int, ExchangeStream | ReadStream | WatchStream] = {}
         self.refuses_appends = False
-        """The logstore is stopping."""
+        """Whether the logstore is stopping."""
 
     def __len__(self) -> int:
-        """The requests that wait."""
+        """The number of waiting requests."""
         return len(self._waiting)
 
     # --- a step ------------------------------------------------------------------------------------------------------
 
     def step(self, wall_ms: int) -> None:
-        """Work off what waits, within the step's bounds."""
+        """Process what waits, within the step's bounds."""
         inbox = self._waiting
         if not inbox:
             return
@@ -143,7 +143,7 @@ class DataInbox:
         self._waiting.extend([(stream, query) for query in request.state_queries])
 
     def _time_exchange(self, stream: ExchangeStream, request: ExchangeRequest) -> None:
-        """Note which of the requests are timed, before they are put into the line."""
+        """Note which of the requests are timed, before they are queued."""
         request_ids = [] if self.refuses_appends else [append.request_id for append in request.appends]
         names = dict.fromkeys((each.request_id for each in request.offset_queries), LIST_OFFSETS)
         request_ids += [*names, *(query.request_id for query in request.state_queries)]
@@ -157,7 +157,7 @@ class DataInbox:
         names: dict[int, str],
         name: str,
     ) -> None:
-        """`request_ids` are about to be put into the line; `name` of those that are not in `names`."""
+        """`request_ids` are about to be queued; `name` applies to those that are not in `names`."""
         now_us = self._outbox.times.read_us()
         asked = {each.request_id: each for each in timed}
         first = self._taken + len(self._waiting)
@@ -212,7 +212,7 @@ class DataInbox:
             self._group_watches.watch(stream, group)
 
     def on_stream_closed(self, stream_id: int) -> None:
-        """What the stream asked for and is not begun is dropped; what is appended stays appended."""
+        """Drop its requests that have not begun; what is appended stays appended."""
         stream = self._streams.pop(stream_id, None)
         if stream is None:
             return

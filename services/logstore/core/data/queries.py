@@ -1,4 +1,4 @@
-"""Queries on the Exchange stream: offsets by time (ListOffsets), and how a partition is.
+"""Queries on the Exchange stream: offsets by time (ListOffsets), and the state of a partition.
 
 Errors of an offset query: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
 UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, KAFKA_STORAGE_ERROR. Of a state query: UNKNOWN_TOPIC_OR_PARTITION.
@@ -32,7 +32,7 @@ from services.logstore.core.streams.completion import Completion
 from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.streams import ExchangeStream
 
-# Each may hold 64 MiB of an opened batch, and a worker for long: writes and reads must find workers beside them.
+# Each may hold 64 MiB of an opened batch, and a worker for a long time: writes and reads need workers besides them.
 SEARCHES_MAX = 2
 
 
@@ -45,7 +45,7 @@ class _PendingQuery:
     partition: Partition
     lookup: TimestampLookup
     absent: ErrorCode
-    """The answer when nothing is found."""
+    """The answer if nothing is found."""
 
 
 class Queries:
@@ -69,7 +69,7 @@ class Queries:
         self._outbox.exchange_response(stream).state_answers.append(answer)
 
     def query_offset(self, stream: ExchangeStream, query: OffsetQuery) -> None:
-        """Handled, for its credit, when it is answered: credit bounds how many lookups there are."""
+        """It counts as handled, for its credit, when it is answered: credit bounds how many lookups there are."""
         partition = self._replicas.by_key.get((query.topic_id, query.partition))
         if partition is None:
             self._refuse(stream, query.request_id, self._replicas.error_of_absent(query.topic_id, query.partition))
@@ -84,13 +84,13 @@ class Queries:
         only_stable = query.isolation_level == READ_COMMITTED
         upto_offset = partition.last_stable_offset if only_stable else partition.high_watermark
         lookup = partition.log.lookup_timestamp(query.timestamp, upto_offset, self._decompress)
-        # What is not found may be there all the same, between the high watermark and the start of this epoch.
+        # What is not found may still exist, between the high watermark and the start of this epoch.
         is_search = query.timestamp >= 0 or query.timestamp == MAX_TIMESTAMP
         absent = ErrorCode.OFFSET_NOT_AVAILABLE if is_search and is_unknown else ErrorCode.NONE
         self._go_on(_PendingQuery(stream, query, partition, lookup, absent), None)
 
     def _go_on(self, pending: _PendingQuery, result: LookupResult) -> None:
-        """Take a lookup to its next effect, or to its end. A generator begins by being sent None."""
+        """Advance a lookup to its next effect, or to its end. A generator is started by sending it None."""
         try:
             effect = pending.lookup.send(result)
         except StopIteration as end:
@@ -108,7 +108,7 @@ class Queries:
             self._send(pending, effect)
 
     def _search(self) -> None:
-        """Open as many batches as may be open at once."""
+        """Start as many searches as may run at once."""
         while self._to_search and self._searching < SEARCHES_MAX:
             effect = self._to_search.popleft()
             pending = self._pending.get(effect)
@@ -123,7 +123,7 @@ class Queries:
         self._outbox.add_effect(effect, Completion(partial(self._on_done, effect), failed))
 
     def _on_done(self, effect: LookupEffect, result: EffectResult) -> None:
-        """An effect of a lookup has been carried out; whoever asked may be gone, or have been answered."""
+        """An effect of a lookup is done; its caller may be gone, or have been answered."""
         if isinstance(effect, FindRecordEffect):
             self._searching -= 1
             self._search()
@@ -153,7 +153,7 @@ def _answer_of(pending: _PendingQuery, found: OffsetAtTimestamp) -> OffsetAnswer
     request_id = pending.query.request_id
     if found.offset < 0 and pending.absent:
         return OffsetAnswer(request_id, pending.absent)
-    # What comes at the latest offset will be of the present epoch, whatever the records before it are of.
+    # The next record at the latest offset will be of the present epoch, whatever epoch the previous ones have.
     is_latest = pending.query.timestamp == LATEST
     leader_epoch = pending.partition.leader_epoch if is_latest else found.leader_epoch
     return OffsetAnswer(request_id, ErrorCode.NONE, found.timestamp_ms, found.offset, leader_epoch)

@@ -1,7 +1,7 @@
-"""Reads for gateways: planned by the indexes in memory, done by IO workers, put together in the order asked.
+"""Reads for gateways: planned with the indexes in memory, done by IO workers, assembled in the requested order.
 
-`bytes_max` is spent over the partitions in request order, and the first one with anything to give gives at least one
-batch, however large (KIP-74). A read that says where its client is may be told a nearer replica instead of records, and
+`bytes_max` is spent over the partitions in request order, and the first one with any data returns at least one batch,
+however large (KIP-74). A read that gives its client's rack may get the name of a nearer replica instead of records, and
 is answered by followers too, up to their own high watermarks (KIP-392).
 
 Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
@@ -28,10 +28,11 @@ from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.streams import PendingRead, ReadStream
 
 READ_COMMITTED = 1
-# Kafka's own bound on what one fetch may ask of a broker (fetch.max.bytes): memory is never the peer's to choose.
+# Kafka's own bound on what one fetch may request of a broker (fetch.max.bytes): a peer never decides how much memory is
+# used.
 READ_BYTES_MAX = 55 * 1024 * 1024
 
-# With these the answer names the newest known leader (KIP-951).
+# With these errors the answer names the newest known leader (KIP-951).
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -53,19 +54,19 @@ class Reads:
         self._ranges: dict[ReadEffect, _Range] = {}
 
     def accept(self, stream: ReadStream, read: Read) -> PendingRead:
-        """A read that has come and not been begun; a cancel reaches it from here on."""
+        """A read has arrived and has not begun; a cancel finds it from here on."""
         pending = PendingRead(stream, read, min(read.bytes_max, READ_BYTES_MAX))
         stream.unanswered[read.request_id] = pending
         return pending
 
     def cancel(self, stream: ReadStream, request_id: int) -> None:
-        """The asker is gone: no answer. A read that has been answered meanwhile is none of ours any more."""
+        """The caller is gone: no answer. A read that was answered meanwhile is not known any more."""
         pending = stream.unanswered.pop(request_id, None)
         stream.timed.pop(request_id, None)
         if pending is not None:
             pending.dropped = True
             stream.requests_handled += 1
-            # A message for its credit: an asker that cancels everything would otherwise get none back.
+            # A message for its credit: otherwise a caller that cancels everything would get none back.
             self._outbox.read_response(stream)
 
     def close(self, stream: ReadStream) -> None:
@@ -74,7 +75,9 @@ class Reads:
         stream.unanswered.clear()
 
     def plan(self, pending: PendingRead, count_max: int) -> int:
-        """Plan the next `count_max` partitions at most; how many were. The read is on its way once `is_planned`."""
+        """Plan at most `count_max` more partitions; return how many were. All ranges are requested once
+        `is_planned`.
+        """
         if pending.dropped:
             return 0
         partitions = pending.read.partitions
@@ -138,7 +141,7 @@ class Reads:
         self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
 
     def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
-        """The bytes of a range have come, unless it has failed meanwhile."""
+        """The bytes of a range have arrived, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
         if awaited is None or awaited.pending.dropped:
             return
@@ -163,7 +166,7 @@ class Reads:
         self._answer_if_done(awaited.pending)
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
-        """What is being read of a partition fails at once: its leader epoch is over, or its directory is offline."""
+        """Reads of a partition fail at once: its leader epoch is over, or its directory is offline."""
         for effect in [effect for effect, awaited in self._ranges.items() if awaited.partition is partition]:
             awaited = self._ranges.pop(effect)
             if not awaited.pending.dropped:

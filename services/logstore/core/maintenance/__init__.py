@@ -1,1 +1,1 @@
-"""What a logstore does by the clock and for its disks."""
+"""Periodic and disk-related work of a logstore."""

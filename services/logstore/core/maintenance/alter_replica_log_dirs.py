@@ -1,8 +1,8 @@
-"""Moves of partitions between log directories (KIP-113): one at a time, in bounded steps, beside everything else.
+"""Moves of partitions between log directories (KIP-113): one at a time, in bounded steps, concurrently with everything
+else.
 
-How a log is copied and takes its new place, and what a crash leaves of that, is in `storage.log_copy`. A move ends
-early when the partition goes away, its disk fails, or there is no room for it: the copy is dropped, the log stays as it
-is.
+`storage.log_copy` describes how a log is copied and replaced, and what a crash leaves of that. A move ends early if the
+partition is removed, its disk fails, or there is no space for it: the copy is dropped, the log stays as it is.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from services.logstore.core.streams.outbox import Outbox
 
 
 class _Phase(Enum):
-    COPYING = "pieces are copied while the log lives on"
-    HELD = "the log finishes what is under way, and is flushed"
+    COPYING = "pieces are copied while the log stays in use"
+    HELD = "the log finishes what is in progress, and is flushed"
     FINISHING = "the last bytes and the final name"
 
 
@@ -65,7 +65,7 @@ class AlterReplicaLogDirs:
         self._quota = quota
         self._now_ms = 0
         self._is_stopping = False
-        # Asked for and not begun; a dict for its order.
+        # Requested and not begun; a dict for its order.
         self._wanted: dict[TopicPartition, LogDirectory] = {}
         self._move: _Move | None = None
 
@@ -74,17 +74,17 @@ class AlterReplicaLogDirs:
         return self._move is None
 
     def resume(self) -> None:
-        """Begin anew what was under way when this logstore ended."""
+        """Start again the moves that were in progress when this logstore ended."""
         for directory in self._directories.online:
             for name in directory.futures:
                 if name in self._replicas.by_name:
                     self.request(name, directory.path)
 
     def request(self, name: TopicPartition, path: str) -> ErrorCode:
-        """Have a partition moved to the log directory at `path`; NONE when the move is taken up, or none is needed.
+        """Move a partition to the log directory at `path`; NONE if the move is accepted, or none is needed.
 
         LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (either directory is offline). UNKNOWN_TOPIC_OR_PARTITION and
-        REPLICA_NOT_AVAILABLE: it is not here, and is made there should it come.
+        REPLICA_NOT_AVAILABLE: it is not here, and will be created there if it comes.
         """
         target = self._directories.by_path.get(path)
         if target is None:
@@ -109,12 +109,12 @@ class AlterReplicaLogDirs:
         return ErrorCode.NONE
 
     def future_in(self, directory: LogDirectory) -> LogCopy | None:
-        """What is on its way into a log directory."""
+        """Return the copies on their way into a log directory."""
         move = self._move
         return move.copy if move is not None and move.target is directory else None
 
     def stop(self) -> None:
-        """Begin nothing more; what can be given up is."""
+        """Begin nothing more; cancel what can be cancelled."""
         self._is_stopping = True
         self._wanted.clear()
         if self._move is not None:
@@ -147,7 +147,7 @@ class AlterReplicaLogDirs:
         self._outbox.add_effect(effect, completion)
 
     def go_on(self) -> None:
-        """Once per turn: the next step, if it can be taken now."""
+        """Called once per turn: take the next step, if it can be taken now."""
         move = self._move
         if move is None or move.in_flight is not None:
             return
@@ -156,12 +156,12 @@ class AlterReplicaLogDirs:
             self._drop(move)
             return
         if move.phase is _Phase.HELD and log.no_room is not None:
-            # It can't be flushed now. Nobody knows for how long, and its appends wait.
+            # It can't be flushed now. It is unknown for how long, and its appends wait.
             move.phase = _Phase.COPYING
             self._release(log)
         if move.phase is _Phase.COPYING:
             if log.is_swapping:
-                return  # The files of the segment that has been cleaned don't have their names yet.
+                return  # the files of the cleaned segment don't have their names yet
             if self._quota.is_exceeded(self._now_ms):
                 return
             step = move.copy.next_step(max(1, min(PIECE_BYTES, self._quota.bytes_per_second)))
@@ -188,7 +188,7 @@ class AlterReplicaLogDirs:
             self._finish(move, effect.final)
 
     def _finish(self, move: _Move, path: str) -> None:
-        """The copy has its final name, durably: it is the log from here on."""
+        """The copy has its final name, durably: from here on it is the log."""
         log, target = move.copy.log, move.target
         self._move = None
         if log not in self._replicas.by_log:
@@ -196,13 +196,14 @@ class AlterReplicaLogDirs:
             self._release(log)
             return
         if log.error is not None or target.error is not None:
-            # A disk of the two has failed. A start that finds the log on both knows which one it is (`finish_moves`).
+            # One of the two disks has failed. A start that finds the log on both knows which one is valid
+            # (`finish_moves`).
             self._release(log)
             return
         source = self._directories.directory_of(log)
         error = source.delete(log.topic_partition, self._now_ms)
         if error is not None:
-            # A start finds the log in both directories, and knows which of them it is.
+            # A start finds the log in both directories, and knows which of them is valid.
             source.logs.pop(log.topic_partition, None)
             self._replicas.directory_failed(source.path, error)
         self._checkpoints.logs_taken_away([log])
@@ -213,18 +214,20 @@ class AlterReplicaLogDirs:
         if source.no_room is not None and target.no_room is None:
             log.disk_full.accept_appends()
         if source.no_room is not None or target.no_room is not None:
-            # It says nothing new of the directories, and has the controller ask where the partition lies.
+            # The registration is unchanged, and makes the controller ask where the partition is.
             self._outbox.report_room(target.path, target.no_room)
         self._release(log)
 
     def _release(self, log: PartitionLog) -> None:
-        """What has gathered is written."""
+        """Write what has accumulated."""
         if log.is_held:
             log.release()
             self._has_writes(log)
 
     def interrupt(self, log: PartitionLog) -> bool:
-        """The log is to be cut, and what is copied of it is no good: begin anew later. False: that takes a moment."""
+        """The log is about to be truncated, which makes its copy useless: start over later. Return False if that takes
+        a moment.
+        """
         move = self._move
         if move is None or move.copy.log is not log:
             return True
@@ -236,7 +239,7 @@ class AlterReplicaLogDirs:
     # --- the end before the end --------------------------------------------------------------------------------------
 
     def _give_up(self, move: _Move) -> None:
-        """Unless the copy is about to be the log: then it is too late."""
+        """Give up, unless the copy is about to become the log: then it is too late."""
         if move.phase is not _Phase.FINISHING:
             move.is_given_up = True
 
@@ -246,7 +249,7 @@ class AlterReplicaLogDirs:
         self._release(move.copy.log)
 
     def _on_failed(self, move: _Move, effect: CopyEffect, error: DiskError) -> None:
-        """A step has failed: at the target, where nothing is lost by it, or at the log's own directory."""
+        """A step has failed: at the target, where nothing is lost, or in the log's own directory."""
         assert move is self._move
         assert move.in_flight is effect
         move.in_flight = None

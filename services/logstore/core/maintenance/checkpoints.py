@@ -1,11 +1,11 @@
-"""When the offsets of all logs are written down, and what has to be forgotten of logs that were taken away.
+"""Write the offsets of all logs to checkpoints, and remove logs from them that were deleted.
 
 Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted; and the
-register of the cluster's topics. A recovery point says that everything below it needs no look after a crash. So the one
-of a log that was taken away has to be gone before there is a new log of the same name: recovery would take its bytes on
-trust, and a log start would cut records off. Nor may a flush of the old log be under way then, which puts the old
-leader epochs in place by a path that is the new log's, nor the cleaner be at work on it. A log that is cut is in the
-same case: its recovery point goes back before it does (`lower`).
+register of the cluster's topics. A recovery point means that everything below it needs no check after a crash. So that
+of a deleted log has to be removed before there is a new log of the same name: recovery would trust its bytes, and a log
+start would cut records off. Nor may a flush of the old log be in progress then, which renames the old leader epochs to
+a path that is the new log's, nor may the cleaner be working on it. The same holds for a log that is truncated: its
+recovery point is lowered before it is (`lower`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ TOPIC_REGISTER_INTERVAL_MS = 5_000
 
 
 class _Kind(Enum):
-    RECOVERY_POINTS = "below them a crash needs no scan"
-    LOG_STARTS = "before them nothing is in the log"
-    HIGH_WATERMARKS = "below them everything is committed"
-    CLEANER_OFFSETS = "below them a log is compacted"
-    TOPIC_REGISTER = "what the topics of the cluster are"
-    KERNEL_BOOT = "as long as it lasts, what was written is in the page cache"
+    RECOVERY_POINTS = "a crash needs no scan below them"
+    LOG_STARTS = "the log begins with them"
+    HIGH_WATERMARKS = "everything below them is committed"
+    CLEANER_OFFSETS = "a log is compacted below them"
+    TOPIC_REGISTER = "the topics of the cluster"
+    KERNEL_BOOT = "while it lasts, what was written is in the page cache"
 
 
 _File = tuple[_Kind, LogDirectory]
 
 
 class Checkpoints:
-    """One write per file is under way at most: an older checkpoint must not come after a newer one."""
+    """At most one write per file is in progress: an older checkpoint must not overwrite a newer one."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class Checkpoints:
             _Kind.KERNEL_BOOT: 0,
         }
         self._due_ms = dict.fromkeys(_Kind, 0)
-        # What has moved since it was written down; a dict for its order.
+        # Logs whose offsets have moved since they were written; a dict for its order.
         self._moved: dict[_File, None] = {}
         self._in_flight: dict[ReplaceEffect, _File] = {}
-        # The names whose going the checkpoint on its way has taken note of.
+        # The names whose removal the checkpoint in progress contains.
         self._names_in_flight: dict[ReplaceEffect, list[TopicPartition]] = {}
-        # Logs that were taken away, while a checkpoint may speak of them or an effect is under way.
+        # Logs that were deleted, while a checkpoint may name them or an effect is in progress.
         self._leaving: dict[TopicPartition, PartitionLog] = {}
         self._names_in_doubt: dict[_File, dict[TopicPartition, None]] = {}
 
@@ -88,7 +88,9 @@ class Checkpoints:
         self._moved[_Kind.LOG_STARTS, self._directories.directory_of(log)] = None
 
     def controller_has_spoken(self) -> None:
-        """To this life of the logstore, which it does once it has seen to what may be lacking here."""
+        """The controller has spoken to this incarnation of the logstore, which it does once it has dealt with records
+        that may be missing here.
+        """
         for directory in self._directories.online:
             if directory.may_lack_records:
                 self._write((_Kind.KERNEL_BOOT, directory))
@@ -97,14 +99,14 @@ class Checkpoints:
         self._moved[_Kind.CLEANER_OFFSETS, self._directories.directory_of(log)] = None
 
     def topics_changed(self) -> None:
-        """Topics have come or gone, or have other configs."""
+        """Topics were created, deleted, or have other configs."""
         for directory in self._directories.online:
             self._moved[_Kind.TOPIC_REGISTER, directory] = None
 
     # --- logs that are taken away ---
 
     def logs_taken_away(self, logs: Iterable[PartitionLog]) -> None:
-        """Forget their offsets at once: each file that names any of them is written once."""
+        """Remove their offsets at once: each file that names any of them is written once."""
         by_directory: dict[LogDirectory, list[PartitionLog]] = {}
         for log in logs:
             by_directory.setdefault(self._directories.directory_of(log), []).append(log)
@@ -122,14 +124,14 @@ class Checkpoints:
                     self._write((kind, directory))
 
     def log_moved(self, log: PartitionLog) -> None:
-        """It is in another log directory now, whose checkpoints don't know it yet."""
+        """It is in another log directory now, whose checkpoints don't contain it yet."""
         directory = self._directories.directory_of(log)
         self.high_watermark_moved(directory)
         for kind in (_Kind.RECOVERY_POINTS, _Kind.LOG_STARTS):
             self._write((kind, directory))
 
     def is_leaving(self, topic_partition: TopicPartition) -> bool:
-        """Whether an earlier log of this name isn't quite gone: no new one may be made yet."""
+        """Whether an earlier log of this name isn't completely gone: no new one may be created yet."""
         log = self._leaving.get(topic_partition)
         if log is None:
             return False
@@ -144,7 +146,7 @@ class Checkpoints:
         return False
 
     def lacks_room(self, topic_partition: TopicPartition) -> bool:
-        """Whether what has to be written before a log is quite gone can't be written for now."""
+        """Whether what has to be written before a log is completely gone can't be written for now."""
         return any(
             topic_partition in names and directory.no_room is not None
             for (_, directory), names in self._names_in_doubt.items()
@@ -153,14 +155,14 @@ class Checkpoints:
     # --- offsets that go back ---
 
     def lower(self, log: PartitionLog) -> None:
-        """The recovery point and the high watermark of `log` have gone back: write them down at once."""
+        """The recovery point and the high watermark of `log` were lowered: write them at once."""
         directory = self._directories.directory_of(log)
         for kind in (_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS):
             self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
             self._write((kind, directory))
 
     def is_lowered(self, log: PartitionLog) -> bool:
-        """Whether no checkpoint on the disk says more of `log` than it had at the last `lower`."""
+        """Whether no checkpoint on the disk has a higher offset of `log` than it had at the last `lower`."""
         directory = self._directories.directory_of(log)
         kinds = (_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS)
         return not any(log.topic_partition in self._names_in_doubt.get((kind, directory), ()) for kind in kinds)
@@ -220,7 +222,9 @@ class Checkpoints:
             del self._names_in_doubt[file]
 
     def _on_failed(self, effect: ReplaceEffect, error: DiskError) -> None:
-        """A checkpoint could not be written: the old one is there still. Without room it is tried again when due."""
+        """A checkpoint could not be written: the old one is still there. If the disk is full, it is tried again when
+        due.
+        """
         self._moved[self._in_flight.pop(effect)] = None
         del self._names_in_flight[effect]
         self._full_disks.directory_effect_failed(effect.replacement.path.rpartition("/")[0], error)

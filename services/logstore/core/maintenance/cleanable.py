@@ -1,4 +1,4 @@
-"""What of a log can be cleaned, and whether it is time to: Kafka's LogCleanerManager.cleanableOffsets and LogToClean.
+"""Determine what of a log can be cleaned, and when: Kafka's LogCleanerManager.cleanableOffsets and LogToClean.
 
 The dirty part ends at the first of: the active segment, the last stable offset (the high watermark included), what is
 not durable yet, and the first segment with a record younger than min.compaction.lag.ms. Whole segments only.
@@ -41,7 +41,7 @@ class CleanableLog:
         return self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
 
     def order(self, order_id: int, wall_ms: int) -> CleanOrder:
-        """The pass that cleans it."""
+        """Return the order for a pass that cleans it."""
         segments = self.log.segments.overlapping(0, self.end_offset)
         start_offset = segments[0].base_offset
         producers = []
@@ -66,14 +66,14 @@ def is_compacted(config: TopicConfig) -> bool:
 
 
 def cleanable(log: PartitionLog, last_stable_offset: int, wall_ms: int) -> CleanableLog:
-    """As it is now. Raises DiskError: the times of closed segments are in their files."""
+    """Compute the present state. Raises DiskError."""
     first_dirty_offset = max(log.first_dirty_offset, log.log_start_offset)
     if first_dirty_offset > log.log_end_offset:
-        # A crash has taken more than was clean.
+        # A crash has removed more than was clean.
         first_dirty_offset = log.log_start_offset
     active_offset = log.segments.active.base_offset
     end_offset = active_offset
-    # What a flush still wants is not whole: its files are not to be renamed under it.
+    # What still has to be flushed is not complete: its files must not be renamed meanwhile.
     limit = min(last_stable_offset, log.flushes.whole_segments_upto)
     if limit < active_offset:
         end_offset = log.segments.holding(limit).base_offset

@@ -1,13 +1,13 @@
-"""Compaction as the core drives it: which log is cleaned next, by whom, and what comes of it.
+"""Compaction as the core drives it: choose the log to clean next, order it, and use the result.
 
-The records are read in the cleaner, a process of its own: per-record work here would stop everybody's appends. It gets
-one order at a time (`Outgoing.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each
-cleaned segment that it reports is put in place from here, on an IO worker, in order. A pass that ends in any other way
-than whole leaves nothing behind but the segments that are in place already, which are as good as the old ones.
+The records are read in the cleaner, a separate process: per-record work here would stop all appends. It gets one order
+at a time (`Outgoing.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each cleaned
+segment that it reports is swapped in from here, on an IO worker, in order. A pass that does not complete leaves only
+the segments that are already swapped in, which are as good as the old ones.
 
-A pass is aborted when its partition changes its leader, is stopped or deleted, when its directory fails, and when
-segments that it was made of are gone (retention, DeleteRecords). Until the cleaner has let go of a log, no other of the
-same name is made (`PartitionLog.is_being_cleaned`).
+A pass is aborted if its partition gets another leader, is stopped or deleted, if its directory fails, and if its source
+segments are deleted (retention, DeleteRecords). Until the cleaner has released a log, no other of the same name is
+created (`PartitionLog.is_being_cleaned`).
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from services.logstore.core.storage.effects import DropCleanedEffect, SwapEffect
 from services.logstore.core.streams.completion import Completion
 from services.logstore.core.streams.outbox import Outbox
 
-# A look at a log costs some microseconds.
+# Checking a log takes some microseconds.
 LOGS_PER_TICK = 128
-# So often may a cleaner die at one log before that is taken for the reason.
+# If the cleaner dies at one log this often, the log is taken for the cause.
 DEATHS_MAX = 3
 
 
 @dataclass(slots=True)
 class _Pass:
-    """One that the cleaner was ordered to make."""
+    """A pass that the cleaner was ordered to make."""
 
     order: CleanOrder
     partition: Partition
@@ -64,12 +64,12 @@ class _Pass:
     is_swapping: bool = False
     is_aborted: bool = False
     is_dropping: bool = False
-    """Its files are being removed: the last thing that happens."""
+    """Whether its files are being removed: the last step."""
     ended: PassEnded | None = None
 
 
 class Cleaning:
-    """`uncleanable` says why of partitions that are not cleaned any more in this life of the process."""
+    """`uncleanable` gives the reason for partitions that are not cleaned again until this process restarts."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Cleaning:
         self.uncleanable: dict[PartitionKey, str] = {}
         self._dirty_ratio_max = 0.0
         self._looked_ms = -1
-        """When the logs had all been looked at last."""
+        """When all logs had last been checked."""
         self._passes = dict.fromkeys(PassOutcome, 0)
         self._bytes_read = self._bytes_written = 0
 
@@ -111,11 +111,11 @@ class Cleaning:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is ordered."""
+        """Whether nothing is ordered."""
         return self._pass is None
 
     def stop(self) -> None:
-        """No more orders; the present one is taken back."""
+        """Give no more orders; cancel the present one."""
         self._is_enabled = False
         if self._pass is not None:
             self.abort(self._pass.partition)
@@ -123,7 +123,7 @@ class Cleaning:
     # --- what to clean ---
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
-        """Look at some logs, and order the filthiest one cleaned when all have been looked at."""
+        """Check some logs, and order the dirtiest one cleaned when all have been checked."""
         self._now_ms = now_ms
         is_clock_known = wall_ms > 0
         if not (self._is_enabled and is_clock_known) or self._pass is not None or now_ms < self._due_ms:
@@ -174,7 +174,7 @@ class Cleaning:
         self._outbox.to_cleaner(order)
 
     def _forget_absent(self) -> None:
-        """Partitions that were deleted."""
+        """Forget partitions that were deleted."""
         by_key = self._replicas.by_key
         self.uncleanable = {key: reason for key, reason in self.uncleanable.items() if key in by_key}
         self._deaths = {key: deaths for key, deaths in self._deaths.items() if key in by_key}
@@ -182,7 +182,7 @@ class Cleaning:
     # --- what becomes of it ---
 
     def abort(self, partition: Partition) -> None:
-        """Take an order for `partition` back, if there is one."""
+        """Cancel an order for `partition`, if there is one."""
         present = self._pass
         if present is None or present.partition is not partition or present.is_aborted:
             return
@@ -193,7 +193,7 @@ class Cleaning:
         self._go_on(present)
 
     def on_report(self, report: CleanerReport) -> None:
-        """What the cleaner says. Of an order that is not the present one it has nothing to say any more."""
+        """A report of the cleaner. One about an order that is not the present one is ignored."""
         present = self._pass
         if present is None or report.order_id != present.order.order_id:
             return
@@ -209,7 +209,7 @@ class Cleaning:
         self._go_on(present)
 
     def on_cleaner_gone(self) -> None:
-        """The process has ended, for whatever reason; another one takes the next order."""
+        """The process has ended, for whatever reason; a new one gets the next order."""
         present = self._pass
         if present is None or present.ended is not None:
             return
@@ -221,14 +221,14 @@ class Cleaning:
         self.on_report(PassEnded(present.order.order_id, PassOutcome.ABORTED, reason="the cleaner died"))
 
     def _on_swapped(self, present: _Pass, effect: SwapEffect, result: EffectResult) -> None:
-        """A cleaned segment is in its place; the old files go file.delete.delay.ms later."""
+        """A cleaned segment is in its place; the old files are deleted file.delete.delay.ms later."""
         log = present.partition.log
         log.on_swapped(effect)
         self._retention.delete_later(log, effect.replaced_paths)
         self._swap_ended(present)
 
     def _on_swap_failed(self, present: _Pass, error: DiskError) -> None:
-        """The log's directory is on its way out, or the log itself is gone."""
+        """The log's directory is failing, or the log itself is gone."""
         self._replicas.log_effect_failed(present.partition.log, error)
         self.abort(present.partition)
         self._swap_ended(present)
@@ -239,7 +239,7 @@ class Cleaning:
         self._go_on(present)
 
     def _on_dropped(self, present: _Pass, result: EffectResult) -> None:
-        """What an aborted pass has written is gone."""
+        """The files of an aborted pass are removed."""
         self._end(present)
 
     def _on_dropping_failed(self, present: _Pass, error: DiskError) -> None:
@@ -247,7 +247,7 @@ class Cleaning:
         self._end(present)
 
     def _go_on(self, present: _Pass) -> None:
-        """The next segment in its place; when there is none and the cleaner is done, the end."""
+        """Swap the next segment in; if there is none and the cleaner is done, end."""
         if present.is_swapping or present.is_dropping:
             return
         if present.to_swap:
@@ -290,7 +290,7 @@ class Cleaning:
                 self._checkpoints.first_dirty_offset_moved(log)
                 self._deaths.pop(key, None)
             case PassOutcome.ABORTED:
-                # What was in its way, such as a full disk, may be there for a while.
+                # The obstacle, such as a full disk, may persist for a while.
                 self._due_ms = self._now_ms + self._backoff_ms
             case PassOutcome.UNCLEANABLE:
                 self.uncleanable[key] = ended.reason

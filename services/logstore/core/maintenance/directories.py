@@ -1,4 +1,4 @@
-"""The log directories of this logstore together: where a new partition goes, what is checkpointed, what has failed."""
+"""All log directories of this logstore: placement of new partitions, checkpoints, failures."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ class Directories:
         self._failed: set[str] = set()
         self._topic_register = TopicRegister(replicas.image)
         self.hides_partitions = any(directory.error is not None for directory in self._directories)
-        """A directory was offline from the start: nobody knows what lies in it, so what is not here may well exist."""
+        """Whether a directory was offline from the start: its content is unknown, so a partition that is not found may
+        well exist.
+        """
         self.preferred: dict[TopicPartition, LogDirectory] = {}
-        """Where partitions go that are not here yet, by AlterReplicaLogDirs; forgotten by a restart, as in Kafka."""
+        """Target directories of partitions that are not here yet, by AlterReplicaLogDirs; forgotten at a restart, as in
+        Kafka.
+        """
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -42,7 +46,9 @@ class Directories:
         return self.by_path[log.state.log_directory]
 
     def create_log(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | None:
-        """A new log in the directory with the fewest, as in Kafka, if it has room; None when none can take it."""
+        """Create a log in the directory with the fewest, as in Kafka, if it has space; None if no directory can take
+        it.
+        """
         online = self.online
         if not online:
             return None
@@ -56,14 +62,14 @@ class Directories:
         return log
 
     def delete(self, log: PartitionLog, now_ms: int) -> DiskError | None:
-        """Take a log away at once, and its files somewhat later."""
+        """Remove a log at once, and its files later."""
         error = self.directory_of(log).delete(log.topic_partition, now_ms)
         if error is not None:
             self._replicas.disk_failed(log, error)
         return error
 
     def set_aside(self, log: PartitionLog) -> DiskError | None:
-        """Take a log away and keep its files for the operator: a stray."""
+        """Remove a log and keep its files for the operator: a stray."""
         error = self.directory_of(log).set_aside(log.topic_partition)
         if error is not None:
             self._replicas.disk_failed(log, error)
@@ -74,15 +80,15 @@ class Directories:
         return {key: by_name[key].high_watermark for key in directory.logs if key in by_name}
 
     def topic_register(self, directory: LogDirectory) -> ReplaceEffect:
-        """To be written when the topics of the cluster, or their configs, are others."""
+        """Return what to write when the topics of the cluster, or their configs, have changed."""
         return ReplaceEffect(FileReplacement(f"{directory.path}/{TOPIC_REGISTER}", self._topic_register.content()))
 
     def deletions(self, now_ms: int) -> list[DeleteDirectoryEffect]:
-        """Removals whose delay is over."""
+        """Return removals whose delay is over."""
         return [effect for directory in self.online for effect in directory.take_deletions(now_ms)]
 
     def go_offline(self, path: str, error: DiskError) -> list[PartitionLog] | None:
-        """An I/O error ends the use of a directory; its logs, or None when that was known already."""
+        """An I/O error ends the use of a directory. Return its logs, or None if that was already known."""
         if path in self._failed:
             self.by_path[path].note_failed_flush(error)
             return None
@@ -93,14 +99,16 @@ class Directories:
         return [closing for directory in self.online for closing in directory.closing_flushes()]
 
     def shut_down(self, broker_epoch: int) -> list[str]:
-        """The last checkpoints and the clean-shutdown markers, by direct calls; the directories left without one."""
+        """Write the last checkpoints and the clean-shutdown markers, by direct calls; return the directories left
+        without one.
+        """
         return [each.path for each in self._directories if not self._shut_down(each, broker_epoch)]
 
     def _shut_down(self, directory: LogDirectory, broker_epoch: int) -> bool:
         if directory.error is not None:
             return False
         try:
-            # What the controller has never told of must not take the place of what it told of before.
+            # A register that the controller has never filled must not overwrite an earlier one.
             register = [self.topic_register(directory)] if self._replicas.image.revision >= 0 else []
             return directory.shut_down(self.high_watermarks(directory), broker_epoch, *register)
         except DiskError:

@@ -1,9 +1,9 @@
-"""Log directories without room: appends are refused with KAFKA_STORAGE_ERROR there, reads go on, and no restart is
+"""Log directories without free space: appends to them fail with KAFKA_STORAGE_ERROR, reads continue, and no restart is
 needed.
 
-A full disk is not a broken one. What the failed write had taken is answered and taken back
+A full disk is not a failed one. What the failed write contained is answered and rolled back
 (`storage.disk_full_recovery`), every other log of the directory finishes what it has begun if it can, and appends are
-refused from then on. A probe now and then writes as much as a large write does; when that works, all logs take appends
+refused from then on. A periodic probe writes as much as a large write does; when it succeeds, all logs accept appends
 again.
 """
 
@@ -27,21 +27,19 @@ PROBE_MS = 1_000
 
 
 class FullDisks:
-    """Where the outcome of an effect goes that has failed: for lack of room it is undone, for all else the log
-    directory goes offline.
-    """
+    """Handles failed effects: a lack of space is undone, any other failure takes the log directory offline."""
 
     def __init__(self, replicas: Replicas, directories: Directories, outbox: Outbox) -> None:
         self._replicas = replicas
         self._directories = directories
         self._outbox = outbox
         self._probing: dict[ProbeEffect, LogDirectory] = {}
-        # Logs with something to take back; a dict for its order.
+        # Logs with something to roll back; a dict for its order.
         self._to_take_back: dict[PartitionLog, None] = {}
         self._due_ms = 0
 
     def ran_out(self, path: str, error: DiskError) -> None:
-        """There is no room in a directory."""
+        """A directory has no free space."""
         directory = self._directories.by_path[path]
         if directory.error is not None or directory.no_room is not None:
             return
@@ -51,15 +49,15 @@ class FullDisks:
         self._outbox.report_room(path, error)
 
     def directory_effect_failed(self, path: str, error: DiskError) -> None:
-        """An effect on a log directory, not on one of its logs, has failed, and can be done again."""
+        """An effect on a log directory, not on one of its logs, has failed, and can be repeated."""
         if error.is_lack_of_room:
             self.ran_out(path, error)
         else:
             self._replicas.directory_failed(path, error)
 
     def log_effect_failed(self, log: PartitionLog, error: DiskError, undo: Callable[[], None]) -> None:
-        """An effect on a log has failed. For lack of room it can be done again later, once `undo` is called; unless the
-        log was taken away or is offline meanwhile, when everything has been answered.
+        """An effect on a log has failed. If space is lacking, it can be repeated later, once `undo` is called; unless
+        the log was removed or is offline meanwhile, when everything has been answered.
         """
         if not error.is_lack_of_room:
             self._replicas.log_effect_failed(log, error)
@@ -85,11 +83,11 @@ class FullDisks:
                 )
 
     def take_back_soon(self, log: PartitionLog) -> None:
-        """A write of the log has found no room, and left something on the disk that has to be undone."""
+        """A write of the log has found no space, and left something on the disk that has to be undone."""
         self._to_take_back[log] = None
 
     def take_back(self) -> None:
-        """Send out what has to be undone, of logs where nothing else is under way any more."""
+        """Begin the rollback of logs where nothing else is in progress any more."""
         if not self._to_take_back:
             return
         for log in list(self._to_take_back):
@@ -108,7 +106,7 @@ class FullDisks:
                 del self._to_take_back[log]
 
     def _on_taken_back(self, log: PartitionLog, effect: TakeBackEffect, result: EffectResult) -> None:
-        """A log is whole again; it takes appends unless the disk is full still."""
+        """A log is consistent again; it accepts appends unless the disk is still full."""
         if log.error is None:
             assert result is None or isinstance(result, ProducerState)
             log.disk_full.done(effect, result)
@@ -123,7 +121,7 @@ class FullDisks:
         self.take_back_soon(log)
 
     def _on_probed(self, effect: ProbeEffect, result: EffectResult) -> None:
-        """There is room again."""
+        """There is free space again."""
         directory = self._probing.pop(effect)
         if directory.error is not None:
             return

@@ -1,4 +1,4 @@
-"""What a logstore does by the clock: flushes, checkpoints, retention, the removal of deleted partitions."""
+"""Periodic work of a logstore: flushes, checkpoints, retention, the removal of deleted partitions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from services.logstore.core.storage.log.partition_log import PartitionLog
 from services.logstore.core.streams.completion import Completion, ignore_result
 from services.logstore.core.streams.outbox import Outbox
 
-# flush.ms of a topic is kept to within this.
+# The accuracy with which flush.ms of a topic is kept.
 FLUSH_CHECK_MS = 100
-# Logs that leave their flushes to the kernel (flush.ms of more than this, by default no end) are looked at when they
-# have been written to, and besides once in so many checks: ten thousand idle logs cost next to nothing.
+# Logs that leave their flushes to the kernel (flush.ms above this, by default unlimited) are checked when they have
+# been written to, and otherwise once in so many checks: ten thousand idle logs cost next to nothing.
 _RARE_FLUSH_MS = 3_600_000
 _CHECKS_OF_REST = 100
 
@@ -39,14 +39,14 @@ class Housekeeping:
         self._retention = retention
         self._flusher = flusher
         self._outbox = outbox
-        # Logs with something to flush, or to look at for that.
+        # Logs with something to flush, or to check for it.
         self._unflushed: dict[PartitionLog, None] = {}
-        # Likewise, with nothing due for long unless they are written to; the one to be looked at next first.
+        # Such logs with nothing due for long unless they are written to; the one to be checked next first.
         self._resting: dict[PartitionLog, None] = {}
 
     def found_at_start(self, log: PartitionLog) -> None:
-        """After a crash closed segments may have to be flushed again, whether or not the log is ever written to: what
-        is not durable is neither retired nor compacted.
+        """After a crash, closed segments may have to be flushed again, even if the log is never written to: what is not
+        durable is neither retired nor compacted.
         """
         if log.flushes.whole_segments_upto < log.segments.active.base_offset:
             self._unflushed[log] = None
@@ -61,7 +61,7 @@ class Housekeeping:
             self._retention.go_on(log)
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
-        """Send out what is due."""
+        """Begin what is due."""
         self._flush(now_ms)
         self._retention.tick(now_ms, wall_ms)
         for effect in self._directories.deletions(now_ms):

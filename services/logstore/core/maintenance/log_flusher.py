@@ -1,4 +1,4 @@
-"""Flushes of logs on their way to the disk and back, whatever they were begun for."""
+"""Flushes of logs and their completion, for whatever reason they were begun."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from services.logstore.core.streams.outbox import Outbox
 
 
 class FlushOwner(Protocol):
-    """What waits for flushes to be over."""
+    """Waits for flushes to end."""
 
     def log_flushed(self, log: PartitionLog) -> None:
         """The log needs no scan below its recovery point."""
         ...
 
     def flush_ended(self, log: PartitionLog) -> None:
-        """A flush is over, well or for lack of room, for which a write may have waited that brings one of its own."""
+        """A flush is over, successfully or because space is lacking; a write with its own flush may have waited for
+        it.
+        """
         ...
 
 
@@ -48,13 +50,13 @@ class LogFlusher:
         self._owner = owner
 
     def send(self, log: PartitionLog, effect: FlushEffect) -> None:
-        """Have the disk carry out a flush that `log` has begun."""
+        """Send a flush that `log` has begun to the disk."""
         self._outbox.add_effect(
             effect, Completion(partial(self._on_flushed, log, effect), partial(self._on_failed, log, effect), (log,))
         )
 
     def expect(self, closing: ClosingFlush) -> None:
-        """Take the outcome of a flush of a clean stop, which the host is handed directly."""
+        """Expect the outcome of a flush of a clean stop, which the host gets directly."""
         self._outbox.expect_outcome(
             closing.effect,
             Completion(

@@ -1,7 +1,7 @@
-"""Producers that have been idle for `producer.id.expiration.ms` are forgotten, as in Kafka.
+"""Remove producers that have been idle for `producer.id.expiration.ms`, as in Kafka.
 
-By the timestamp of their last batch, looked at every `producer.id.expiration.check.interval.ms`. What comes of one
-afterwards is taken for an unknown producer's.
+By the timestamp of their last batch, checked every `producer.id.expiration.check.interval.ms`. A later batch of a
+removed producer is one of an unknown producer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replica.replicas import Replicas
 
-# A producer costs a fraction of a microsecond to look at, a partition about one.
+# Checking a producer takes a fraction of a microsecond, a partition about one.
 PRODUCERS_PER_TICK = 5_000
 PARTITION_COST = 5
 FIRST_CHECK_MS_MAX = 30_000
@@ -26,9 +26,9 @@ class ProducerExpiry:
         self._to_check: deque[Partition] = deque()
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
-        """`wall_ms` is the clock that timestamps are held to."""
+        """`wall_ms` is the clock that timestamps are compared with."""
         if self._due_ms < 0:
-            # What came back with the snapshots may be older than any check would have left.
+            # Producers loaded from snapshots may be older than any check would have kept.
             self._due_ms = now_ms + min(self._check_interval_ms, FIRST_CHECK_MS_MAX)
         if now_ms >= self._due_ms and not self._to_check:
             self._due_ms = now_ms + self._check_interval_ms

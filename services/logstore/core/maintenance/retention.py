@@ -1,4 +1,4 @@
-"""Retention: every log is looked at each `log.retention.check.interval.ms`, and what its time is over for goes.
+"""Retention: every log is checked each `log.retention.check.interval.ms`, and its expired segments are deleted.
 
 The files of a segment are renamed at once, which takes them out of the log for good, and removed
 `file.delete.delay.ms` later, as in Kafka.
@@ -25,9 +25,9 @@ from services.logstore.core.streams.completion import Completion, ignore_result
 from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.watches import Watches
 
-# A look at a log costs some microseconds, and a look into a file now and then.
+# Checking a log takes some microseconds, and sometimes a read of a file.
 LOGS_PER_TICK = 128
-# Kafka's initial delay: a logstore that is started has more urgent things to do.
+# Kafka's initial delay: a logstore that has just started has more urgent things to do.
 FIRST_CHECK_MS_MAX = 30_000
 
 
@@ -43,7 +43,7 @@ class Retention:
         check_interval_ms: int,
         moved: Callable[[Partition], None],
     ) -> None:
-        """`moved` is told of partitions whose log begins elsewhere than before."""
+        """`moved` gets partitions whose log start has changed."""
         self._replicas = replicas
         self._checkpoints = checkpoints
         self._full_disks = full_disks
@@ -55,9 +55,9 @@ class Retention:
         self._now_ms = 0
         self._due_ms = -1
         self._to_check: deque[Partition] = deque()
-        # Logs with retired segments whose files still have their names; a dict for its order.
+        # Logs with retired segments whose files are not renamed yet; a dict for its order.
         self._retiring: dict[PartitionLog, None] = {}
-        # Logs that were rolled to go as a whole: a dict for its order.
+        # Logs that were rolled so that all of their records can be deleted; a dict for its order.
         self._to_flush: dict[PartitionLog, None] = {}
         self._deletions: deque[tuple[int, DeleteFilesEffect]] = deque()
 
@@ -75,7 +75,7 @@ class Retention:
         self._delete(now_ms)
 
     def check_soon(self, partition: Partition) -> None:
-        """Before all others, by the next tick: somebody has deleted records, perhaps to make room."""
+        """Check it before all others, by the next tick: records were deleted, perhaps to free space."""
         self._to_check.appendleft(partition)
 
     def check(self, partition: Partition, wall_ms: int) -> None:
@@ -101,25 +101,29 @@ class Retention:
             self._replicas.disk_failed(log, error)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """By retention or by DeleteRecords: whoever watches is told, and it is written down in time."""
+        """The log start was moved by retention or by DeleteRecords: notify watches, and write it to the next
+        checkpoint.
+        """
         self._watches.changed(partition)
         self._moved(partition)
         self._checkpoints.log_start_moved(partition.log)
 
     def log_start_followed(self, partition: Partition) -> None:
-        """By what the leader says. Without room the files go as soon as they would at the leader itself."""
+        """The log start was moved by the leader. If the disk is full, the files are deleted as soon as they would be at
+        the leader itself.
+        """
         self.log_start_moved(partition)
         if partition.log.no_room is not None:
             self.check_soon(partition)
 
     def go_on(self, log: PartitionLog) -> None:
-        """Rename what is left to rename, as soon as no flush is under way."""
+        """Rename what is left to rename, as soon as no flush is in progress."""
         if log in self._to_flush:
             self._flush_rolled(log)
         if log not in self._retiring:
             return
         if log.error is not None or log not in self._replicas.by_log:
-            # Its files are where their names say no more; another log may have these names by now.
+            # Its files have lost their names; another log may have these names by now.
             del self._retiring[log]
         elif (effect := log.begin_retirement()) is not None:
             del self._retiring[log]
@@ -131,7 +135,7 @@ class Retention:
             )
 
     def _flush_rolled(self, log: PartitionLog) -> None:
-        """Look again as soon as the segment that was rolled for retention is flushed."""
+        """Check again as soon as the segment that was rolled for retention is flushed."""
         partition = self._replicas.by_log.get(log)
         if partition is None or log.error is not None:
             del self._to_flush[log]
@@ -142,7 +146,7 @@ class Retention:
             self._flusher.send(log, effect)
 
     def _on_retired(self, log: PartitionLog, effect: RetireEffect, result: EffectResult) -> None:
-        """The files are out of the log's way; they are removed after file.delete.delay.ms."""
+        """The files are renamed; they are removed after file.delete.delay.ms."""
         log.retirement.done(effect)
         self.delete_later(log, effect.retired_paths)
 
@@ -150,12 +154,12 @@ class Retention:
         self._full_disks.log_effect_failed(log, error, partial(self._retire_later, log, effect))
 
     def _retire_later(self, log: PartitionLog, effect: RetireEffect) -> None:
-        """A rename found no room: it is tried again with the next tick."""
+        """A rename found no space: it is tried again at the next tick."""
         log.retirement.undo(effect)
         self._retiring[log] = None
 
     def delete_later(self, log: PartitionLog, paths: list[str]) -> None:
-        """Remove files that are not the log's any more, in file.delete.delay.ms."""
+        """Remove files that do not belong to the log any more, in file.delete.delay.ms."""
         removal = DeleteFilesEffect(log.state.log_directory, paths)
         self._deletions.append((self._now_ms + log.config.file_delete_delay_ms, removal))
 

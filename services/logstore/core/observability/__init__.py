@@ -1,1 +1,1 @@
-"""What of a logstore is measured."""
+"""Metrics of a logstore."""

@@ -1,4 +1,4 @@
-"""Measures: what a logstore has to report of itself, asked for at a scrape and never in the path of a request."""
+"""Metrics of a logstore, computed at a scrape and never in the path of a request."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Measures:
     def __init__(
         self, replicas: Replicas, directories: Directories, coordination: Coordination, rooms: Sequence[Measured]
     ) -> None:
-        """`rooms` know what they have counted; like all here they have a bounded number of samples, whatever the number
-        of partitions.
+        """`rooms` have their own counts; like everything here they have a bounded number of samples, whatever the
+        number of partitions.
         """
         self._replicas = replicas
         self._directories = directories
@@ -38,11 +38,11 @@ class Measures:
         self._rooms = rooms
 
     def survey(self) -> PartitionMetricsScan:
-        """To be stepped until it is done, then asked for its samples."""
+        """Return a scan to be stepped until it is done, and then read."""
         return PartitionMetricsScan(self._replicas, self._coordination.partitions)
 
     def samples(self) -> Iterator[Sample]:
-        """All but the survey's."""
+        """Return all samples except the scan's."""
         yield Sample(OFFLINE_LOG_DIRECTORIES, (), self._directories.offline_count)
         yield Sample(FULL_LOG_DIRECTORIES, (), self._directories.full_count)
         meters = self._replicas.meters

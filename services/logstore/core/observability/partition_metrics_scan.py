@@ -1,4 +1,4 @@
-"""Looks at every replica and group of a logstore, in slices, for what is not worth counting all the time."""
+"""Scan every replica and group of a logstore, in slices, for metrics that are too expensive to count continuously."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from services.logstore.core.replica.replicas import Replicas
 
 
 class PartitionMetricsScan:
-    """What has come or gone since it was begun may be missed; what is looked at is looked at as it is by then."""
+    """Partitions that are added or removed during the scan may be missed; each is read in its state at that moment."""
 
     def __init__(self, replicas: Replicas, coordinated: Sequence[GroupPartition]) -> None:
         self._left = list(replicas.by_key.values())
@@ -47,7 +47,7 @@ class PartitionMetricsScan:
         self._offsets = 0
 
     def step(self, count_max: int) -> bool:
-        """Look at the next `count_max` replicas and groups; True when all have been looked at."""
+        """Scan the next `count_max` replicas and groups. Return True when all have been scanned."""
         for partition in self._left[-count_max:]:
             self._look_at(partition)
         del self._left[-count_max:]
@@ -72,7 +72,7 @@ class PartitionMetricsScan:
         self._at_min_isr += len(in_sync) == partition.in_sync_replicas_min
         self._uncommitted_records += log.log_end_offset - partition.high_watermark
         for node_id, follower in partition.followers.items():
-            # One that has not been heard of yet is behind by all that there is.
+            # A follower that has not been heard from yet lags by the whole log.
             lag = log.log_end_offset - max(follower.log_end_offset, log.log_start_offset)
             self._lag_records[node_id] = max(lag, self._lag_records.get(node_id, 0))
             self._lagging_partitions[node_id] += lag > 0

@@ -1,7 +1,7 @@
-"""What this broker is configured with: as it started, and as the cluster has changed it since (KIP-226).
+"""The configuration of this broker: its static configs, and dynamic changes by the cluster (KIP-226).
 
-Changes come with UpdateMetadata, and with the full LeaderAndIsr that begins a control stream: for this broker, and for
-all of them where this one has none of its own. Topics without an override follow at once.
+Changes come with UpdateMetadata, and with the full LeaderAndIsr that begins a control stream: for this broker, and
+defaults for all brokers without their own value. Topics without an override follow at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from services.logstore.core.replica.replicas import Replicas
 
 
 class BrokerSettings:
-    """`settings` by broker key; `static_defaults` by topics' own names: what topics got when it started."""
+    """`settings` by broker key; `static_defaults` by topics' own names: the topics' defaults at the start."""
 
     def __init__(self, settings: Mapping[str, Setting], static_defaults: Mapping[str, str], replicas: Replicas) -> None:
         self._settings = dict(settings)
@@ -25,17 +25,17 @@ class BrokerSettings:
         self._topic_defaults = self._static_defaults
 
     def values(self) -> BrokerValues:
-        """All that decides what its keys are."""
+        """Return everything that determines the values of its keys."""
         changes = self._replicas.image.broker_configs
         return BrokerValues(changes.get(self._replicas.node_id, {}), changes.get(ALL_BROKERS, {}), self._settings)
 
     def follow_image(self) -> bool:
-        """The image is newer; whether topics without an override are configured differently by it."""
+        """The image is newer. Return whether configs of topics without an override change by it."""
         values = self.values()
         before = self._topic_defaults
         self._topic_defaults = self._static_defaults | topic_defaults({**values.dynamic_default, **values.dynamic})
         return self._topic_defaults != before
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig | str:
-        """A topic's configuration, or what is wrong with it."""
+        """Return a topic's configuration, or what is wrong with it."""
         return TopicConfig.parse({**self._topic_defaults, **overrides})

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, by its fetches alone (Kafka's `cluster.Replica`)."""
+"""What a leader knows of one follower, only from its fetches (Kafka's `cluster.Replica`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 @dataclass(slots=True)
 class FetchSession:
-    """The stream that a follower fetches by. A fetch counts for all of its partitions, named in it or not.
+    """The stream on which a follower fetches. A fetch counts for all of its partitions, whether it names them or not.
 
     `is_registered`: the follower's registration is the one that the cluster knows (KIP-903), and the stream is open. An
     older incarnation, or one that is gone, may not join an ISR.
@@ -25,7 +25,9 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """`last_caught_up_ms`: the latest time at which the follower is known to have had all that the leader had then."""
+    """`last_caught_up_ms`: the latest time at which the follower is known to have had everything that the leader had
+    then.
+    """
 
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -34,16 +36,16 @@ class FollowerProgress:
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
     session: FetchSession = field(default_factory=lambda: FetchSession(-1))
     is_turned_away: bool = False
-    """The controller has taken it out of the ISR, or has refused to take it in (its disk may be full), and it has not
-    come any further since: the watermark waits for it no longer than the ISR does."""
+    """The controller has removed it from the ISR, or refused to add it (its disk may be full), and it has not advanced
+    since: the watermark waits for it no longer than the ISR does."""
 
     def fetched(
         self, session: FetchSession, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, now_ms: int
     ) -> None:
-        """A fetch from `fetch_offset` says that the follower has written everything below it.
+        """A fetch from `fetch_offset` means that the follower has written everything below it.
 
-        A follower that reads to the leader's end is caught up now. One that reaches the end of the time of its last
-        fetch was caught up then: under steady load nobody ever reads to the present end.
+        A follower that reads to the leader's end is caught up now. One that reaches the leader's end at the time of its
+        last fetch was caught up then: under steady load no follower ever reads to the present end.
         """
         if fetch_offset >= leader_log_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -58,9 +60,10 @@ class FollowerProgress:
         self.leader_end_at_last_fetch = leader_log_end_offset
 
     def was_at_end(self) -> None:
-        """The leader's end is about to move away from where this follower is: until its stream's last fetch it had all.
+        """The leader's end is about to move away from this follower's position: until its stream's last fetch it had
+        everything.
 
-        A stream names only what changes, so an idle partition's follower is not heard of one by one.
+        A stream names only what changes, so the followers of idle partitions are not heard from one by one.
         """
         self.last_caught_up_ms = max(self.last_caught_up_ms, self.session.last_fetch_ms)
         self.last_fetch_ms = max(self.last_fetch_ms, self.session.last_fetch_ms)
@@ -74,12 +77,12 @@ class FollowerProgress:
         return self.session.is_registered and not self.is_turned_away
 
     def is_caught_up(self, leader_log_end_offset: int, lag_ms_max: int, now_ms: int) -> bool:
-        """At the leader's end, or there within the last `replica.lag.time.max.ms`."""
+        """Whether it is at the leader's end, or was within the last `replica.lag.time.max.ms`."""
         return self.log_end_offset == leader_log_end_offset or now_ms - self.last_caught_up_ms <= lag_ms_max
 
     @classmethod
     def of_new_epoch(cls, *, in_sync: bool, leader_log_end_offset: int, now_ms: int) -> FollowerProgress:
-        """A member of the ISR has `replica.lag.time.max.ms` from the begin of a leader epoch to prove itself."""
+        """A member of the ISR has `replica.lag.time.max.ms` from the beginning of a leader epoch to catch up."""
         if not in_sync:
             return cls()
         return cls(last_caught_up_ms=now_ms, last_fetch_ms=now_ms, leader_end_at_last_fetch=leader_log_end_offset)

@@ -1,4 +1,4 @@
-"""One replica's part in its partition: who leads, under which epochs, and how far the records are committed.
+"""One replica's role in its partition: the leader, the epochs, and how far the records are committed.
 
 The log knows bytes and offsets; this knows leadership. The rules are KRaft's: `leader_epoch` changes when and only
 when the leader does, `partition_epoch` with every change, and a state is stale unless its (leader_epoch,
@@ -21,19 +21,19 @@ from services.logstore.core.storage.log.partition_log import PartitionLog
 PartitionKey = tuple[bytes, int]
 
 COORDINATED_TOPIC = "__consumer_offsets"
-"""Whoever leads one of its partitions coordinates the groups whose state is in it."""
+"""The leader of one of its partitions coordinates the groups whose state is in it."""
 
 
 class LeadershipChange(Enum):
-    STALE = "an older state than the one known: refused"
-    UNCHANGED = "the state known already"
+    STALE = "an older state than the known one: refused"
+    UNCHANGED = "the known state"
     SAME_LEADER = "a newer state of the same leader epoch: only the ISR or the replicas moved"
-    LEADS_ON = "a newer leader epoch, and this logstore leads as it did: what is pending goes on"
-    NEW_LEADER = "a newer leader epoch of another leader, or the first of this one: everything pending has failed"
+    LEADS_ON = "a newer leader epoch, and this logstore still leads: pending requests continue"
+    NEW_LEADER = "a newer leader epoch of another leader, or the first of this one: pending requests have failed"
 
 
 class Partition:
-    """A replica on this logstore. Offline means that its log directory failed: the log may not be touched any more."""
+    """A replica on this logstore. Offline means that its log directory failed: the log may not be accessed any more."""
 
     __slots__ = (
         "epoch_start_offset",
@@ -68,21 +68,21 @@ class Partition:
         self.is_coordinated = topic == COORDINATED_TOPIC
         self.log = log
         self.meter = TopicMeter()
-        """That of its topic, once it is among the replicas."""
+        """The meter of its topic, once it is among the replicas."""
         self.online = True
         self.leading = False
         self.led_since_epoch = NO_EPOCH
-        """The first epoch of those under which it has led without a break until now, while it leads."""
+        """The first of the epochs under which it has led without interruption until now, while it leads."""
         self.is_stopped = False
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
-        # Elected unclean, which the controller knows still (KIP-704).
+        # Elected unclean, as the controller still knows (KIP-704).
         self.leader_recovering = False
         self.replicas: list[int] = []
         self.isr = InSyncReplicas()
         self.high_watermark = log.log_start_offset
-        # Where the epoch began under which this replica leads.
+        # The offset at which the epoch began under which this replica leads.
         self.epoch_start_offset = log.log_start_offset
         # Every other assigned replica, while this one leads.
         self.followers: dict[int, FollowerProgress] = {}
@@ -90,7 +90,9 @@ class Partition:
     # --- leadership --------------------------------------------------------------------------------------------------
 
     def apply(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        """Take the controller's state of this partition. The caller fails what is pending when that is NEW_LEADER."""
+        """Apply the controller's state of this partition. The caller fails pending requests if the result is
+        NEW_LEADER.
+        """
         newer = (state.leader_epoch, state.partition_epoch)
         known = (self.leader_epoch, self.partition_epoch)
         if newer < known or state.leader_epoch < self.log.leader_epochs.latest:
@@ -120,8 +122,8 @@ class Partition:
         return LeadershipChange.LEADS_ON if has_led and self.leading else LeadershipChange.NEW_LEADER
 
     def _learn_replicas(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        """Of a state whose ISR is known already: the answer to AlterPartition that brought it names no replicas, and
-        the change may have ended a move (KIP-455). Who was a replica is waited for no longer.
+        """Learn the replicas of a state whose ISR is already known: the answer to AlterPartition that brought it names
+        no replicas, and the change may have ended a move (KIP-455). A removed replica is not waited for any longer.
         """
         if state.replicas == self.replicas:
             return LeadershipChange.UNCHANGED
@@ -133,7 +135,7 @@ class Partition:
         return LeadershipChange.SAME_LEADER
 
     def _follow_assignment(self, state: PartitionMetadata, now_ms: int, *, new_epoch: bool) -> None:
-        """Keep books of the other replicas while leading; from nothing in a new epoch."""
+        """Track the other replicas while leading; from scratch in a new epoch."""
         known = {} if new_epoch else self.followers
         self.followers = {}
         for node_id in state.replicas if self.leading else ():
@@ -145,24 +147,26 @@ class Partition:
                 )
 
     def stop(self) -> None:
-        """This logstore has no part in the partition any more, until a LeaderAndIsr says otherwise."""
+        """This logstore is no replica of the partition any more, until a LeaderAndIsr says otherwise."""
         self.leading = False
         self.leader_id = NO_LEADER
         self.is_stopped = True
 
     def fail(self) -> None:
-        """The log directory is offline, and with it this replica until the logstore is started anew."""
+        """The log directory is offline, and with it this replica until the logstore restarts."""
         self.online = self.leading = False
 
     @property
     def is_config_known(self) -> bool:
-        """The controller has said what the topic's settings are. Until it has, after a start, the log has the defaults:
-        nothing may be deleted by those.
+        """Whether the controller has sent the topic's settings. Until then, after a start, the log has the defaults, by
+        which nothing may be deleted.
         """
         return self.leader_epoch != NO_EPOCH
 
     def check_stop(self, leader_epoch: int) -> ErrorCode:
-        """Whether a StopReplica of `leader_epoch` still counts: deletion doesn't bump the epoch, and says so by -2."""
+        """Whether a StopReplica of `leader_epoch` still applies: a deletion doesn't raise the epoch, and is marked by
+        -2.
+        """
         if leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH) or leader_epoch >= self.leader_epoch:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -170,13 +174,17 @@ class Partition:
     # --- followers ---
 
     def log_end_moved_from(self, old_log_end_offset: int) -> None:
-        """This leader has written more: who had everything until now was caught up when its stream last fetched."""
+        """This leader has written more: followers that had everything until now were caught up when their stream last
+        fetched.
+        """
         for follower in self.followers.values():
             if follower.log_end_offset == old_log_end_offset:
                 follower.was_at_end()
 
     def out_of_sync(self, lag_ms_max: int, now_ms: int) -> list[int]:
-        """Members of the ISR that have not been caught up for `replica.lag.time.max.ms`: dead, stuck or too slow."""
+        """Return members of the ISR that have not been caught up for `replica.lag.time.max.ms`: dead, stuck or too
+        slow.
+        """
         end = self.log.log_end_offset
         return [
             node_id
@@ -186,10 +194,11 @@ class Partition:
         ]
 
     def caught_up_outsiders(self) -> list[int]:
-        """Who may be proposed for the ISR: it has all that is committed, and all of earlier epochs.
+        """Return replicas that may be proposed for the ISR: they have everything committed, and everything of earlier
+        epochs.
 
-        Without the latter, records could be missing from it that an earlier leader has committed and this one does not
-        know to be so yet (KAFKA-7128).
+        Without the latter, records could be missing that an earlier leader has committed and this one does not know to
+        be committed yet (KAFKA-7128).
         """
         needed = max(self.high_watermark, self.epoch_start_offset)
         return [
@@ -199,7 +208,7 @@ class Partition:
         ]
 
     def commit_isr(self, partition_epoch: int, members: Sequence[int]) -> None:
-        """What this leader has asked for holds, or what the controller has decided instead."""
+        """What this leader has requested is committed, or what the controller has decided instead."""
         self.partition_epoch = partition_epoch
         self.leader_recovering = False
         self._commit_members(members)
@@ -210,13 +219,13 @@ class Partition:
         self.isr.commit(members)
 
     def turn_away(self, members: Sequence[int]) -> None:
-        """The controller has refused this ISR: one of those who would have joined may not."""
+        """The controller has refused this ISR: one of the replicas that would join may not."""
         for node_id in members:
             if node_id in self.followers and node_id not in self.isr.committed:
                 self.followers[node_id].is_turned_away = True
 
     def low_watermark(self, live: Container[int]) -> int:
-        """Before it no live replica has records, as far as this leader knows."""
+        """The earliest log start of the live replicas, as far as this leader knows."""
         starts = [follower.log_start_offset for node_id, follower in self.followers.items() if node_id in live]
         return min([self.log.log_start_offset, *starts])
 
@@ -225,9 +234,9 @@ class Partition:
     def advance_high_watermark(self, lag_ms_max: int, now_ms: int) -> bool:
         """HW = min log end offset over the maximal ISR; never back, nor forward under the minimum ISR. True: it moved.
 
-        A follower that is caught up and may join is waited for too: were the watermark to go past it, it would have to
-        catch up with a moving mark to get in (Kafka's `maybeIncrementLeaderHW`). Not for one whom the controller has
-        turned away, which may be unable to write.
+        A follower that is caught up and may join is waited for too: if the watermark went past it, it would have to
+        catch up with a moving mark to join (Kafka's `maybeIncrementLeaderHW`). A replica that the controller has
+        refused is not waited for, since it may be unable to write.
         """
         candidate = log_end_offset = self.log.state.log_end_offset
         if candidate <= self.high_watermark or not self.in_sync_replicas_at_minimum:
@@ -246,18 +255,18 @@ class Partition:
 
     @property
     def in_sync_replicas_at_minimum(self) -> bool:
-        """The ISR is as large as `in_sync_replicas_min`."""
+        """Whether the ISR has at least `in_sync_replicas_min` members."""
         in_sync = len(self.isr.committed)
         return in_sync >= self.log.state.config.min_insync_replicas or in_sync >= len(self.replicas)
 
     @property
     def in_sync_replicas_min(self) -> int:
-        """Kafka's effective minimum is never more than the replicas that exist."""
+        """Kafka's effective minimum: never more than the number of replicas."""
         return min(self.log.state.config.min_insync_replicas, len(self.replicas))
 
     @property
     def last_stable_offset(self) -> int:
-        """LSO = min(first unstable offset, HW); no transaction is open anywhere yet."""
+        """LSO = min(first unstable offset, HW); there are no open transactions yet."""
         return self.high_watermark
 
     def knows_latest_offset(self) -> bool:
@@ -267,8 +276,8 @@ class Partition:
     # --- checks ------------------------------------------------------------------------------------------------------
 
     def check_append(self, leader_epoch: int, acks: int) -> ErrorCode:
-        """Whether an append may be tried: this logstore has to have led without a break since `leader_epoch`, under
-        which the gateway knew it to lead (the error carries the newer epoch).
+        """Whether an append may be tried: this logstore must have led without interruption since `leader_epoch`, under
+        which the gateway knew it as the leader (the error has the newer epoch).
         """
         if self.leading and self.led_since_epoch <= leader_epoch <= self.leader_epoch:
             if acks != -1 or self.in_sync_replicas_at_minimum:
@@ -277,14 +286,14 @@ class Partition:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.online else ErrorCode.KAFKA_STORAGE_ERROR
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """Whether a reader may be answered: KIP-320, where -1 says nothing, then leadership."""
+        """Whether a reader may be answered: KIP-320, where -1 is not checked, then leadership."""
         if self.leading and current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
         return self._check_epoch(current_leader_epoch) or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def check_follower_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """The same of a consumer that reads from any replica (KIP-392). Not while its log is being cut: what lies below
-        the high watermark may be on its way out of the log, too.
+        """Whether a consumer that reads from any replica may be answered (KIP-392). Not while its log is being
+        truncated: records below the high watermark may be about to be removed, too.
         """
         is_served = not self.is_stopped and self.leader_epoch != NO_EPOCH and not self.log.is_truncating
         return self._check_epoch(current_leader_epoch) or (
@@ -302,7 +311,7 @@ class Partition:
     def holds_append(self, leader_epoch: int, required_offset: int) -> bool:
         """Whether the record before `required_offset` is in the log, and was appended under `leader_epoch`.
 
-        Only one leader appends under an epoch, so that the same offset and epoch is the same record in every log.
+        Only one leader appends under an epoch, so the same offset and epoch is the same record in every log.
         """
         last_offset = required_offset - 1
         return (
@@ -315,7 +324,7 @@ class Partition:
     # --- what others see ---------------------------------------------------------------------------------------------
 
     def state(self) -> PartitionState:
-        """For watchers and StateQuery. The byte position only grows within one leader epoch."""
+        """Return the state for watches and StateQuery. The byte position only grows within one leader epoch."""
         if not self.online:
             return PartitionState(self.topic_id, self.partition, leader_epoch=self.leader_epoch)
         if self.is_stopped:
@@ -330,7 +339,7 @@ class Partition:
             high_watermark_position=self.log.byte_position_of(self.high_watermark),
             leading=self.leading,
             online=True,
-            # Of records that are committed: whoever is about to join has them too (Kafka's `maximalIsr`).
+            # For committed records: a replica that is about to join has them too (Kafka's `maximalIsr`).
             in_sync_replicas_at_minimum=len(self.isr.maximal) >= self.in_sync_replicas_min,
             earlier_epochs_led=self.leader_epoch - self.led_since_epoch if self.leading else 0,
         )

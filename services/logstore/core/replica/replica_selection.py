@@ -1,7 +1,7 @@
-"""Which replica a consumer had better read from (KIP-392): the leader's choice, by where the consumer and they stand.
+"""Choose the replica for a consumer to read from (KIP-392): the leader's choice, by the racks of consumer and replicas.
 
-Only a member of the ISR is chosen, one that is alive and whose log has the offset that is asked for; the leader itself
-where it is in the consumer's rack. Kafka's `RackAwareReplicaSelector`, with what `ReplicaManager` offers it.
+Only a live member of the ISR is chosen whose log has the requested offset; the leader itself if it is in the consumer's
+rack. Kafka's `RackAwareReplicaSelector`, with the candidates that `ReplicaManager` passes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ReplicaSelector(Enum):
 def preferred_read_replica(
     partition: Partition, rack_id: str, fetch_offset: int, brokers: Mapping[int, Broker]
 ) -> int | None:
-    """A follower of a partition that is led here, in the rack; None: it is best read here."""
+    """Return a follower in the rack for a partition that is led here; None: the leader should be read."""
     leader = brokers.get(partition.node_id)
     if leader is not None and leader.rack == rack_id:
         return None

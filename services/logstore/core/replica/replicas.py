@@ -1,4 +1,4 @@
-"""What this logstore hosts, and what the cluster says of the rest."""
+"""The partitions that this logstore hosts, and the cluster's metadata of all others."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Replicas:
         self.by_key: dict[PartitionKey, Partition] = {}
         self.by_name: dict[TopicPartition, Partition] = {}
         self.by_log: dict[PartitionLog, Partition] = {}
-        # Ours by the controller, and there is no disk for them; see `Control`.
+        # Assigned to this logstore by the controller, but without a disk for them; see `Control`.
         self.without_disk: set[PartitionKey] = set()
-        # Found in this step and to be acted on at its end, when no room is halfway through anything.
+        # Found in this step and handled at its end, when no component is in the middle of anything.
         self.disk_failures: list[tuple[str, DiskError]] = []
 
     def add(self, partition: Partition) -> None:
@@ -59,19 +59,19 @@ class Replicas:
         self.meters.release(partition.topic)
 
     def disk_failed(self, log: PartitionLog, error: DiskError) -> None:
-        """The directory that a log lies in can't be trusted any more."""
+        """The directory of a log can't be trusted any more."""
         self.directory_failed(log.state.log_directory, error)
 
     def directory_failed(self, path: str, error: DiskError) -> None:
-        """A log directory can't be trusted any more, or (`DiskError.is_lack_of_room`) has no room."""
+        """A log directory can't be trusted any more, or has no free space (`DiskError.is_lack_of_room`)."""
         self.disk_failures.append((path, error))
 
     def log_effect_failed(self, log: PartitionLog, error: DiskError) -> None:
-        """An effect on the files of `log` has failed, and not only for lack of room that can be waited for."""
+        """An effect on the files of `log` has failed, and not only for a lack of space that can be waited for."""
         is_hosted = log in self.by_log
         if not is_hosted:
             log.fail(error)
-        # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
+        # Files of a log that was removed meanwhile are not at the effect's paths any more.
         if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
             self.disk_failed(log, error)
 
@@ -80,14 +80,16 @@ class Replicas:
         return self.meters.absent if hosted is None else hosted.meter
 
     def error_of_absent(self, topic_id: bytes, partition: int) -> ErrorCode:
-        """Why a partition can't be served that isn't hosted here: no disk for it, known elsewhere, or not at all."""
+        """Return why a partition that isn't hosted here can't be served: no disk for it, known elsewhere, or
+        unknown.
+        """
         if (topic_id, partition) in self.without_disk:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self.image.partition(topic_id, partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def newest_leader(self, topic_id: bytes, partition: int) -> tuple[int, int]:
-        """The newest known (leader id, leader epoch), -1 where unknown: what a refusal tells the gateway (KIP-951)."""
+        """Return the newest known (leader id, leader epoch), -1 if unknown, for refusals to the gateway (KIP-951)."""
         leader_id, leader_epoch = NO_LEADER, NO_EPOCH
         hosted = self.by_key.get((topic_id, partition))
         if hosted is not None:

@@ -1,10 +1,11 @@
-"""Replication throttles (KIP-73, KIP-113): how many bytes a second go to replicas that are not in sync.
+"""Replication throttles (KIP-73, KIP-113): limit the bytes per second sent to replicas that are not in sync.
 
 A rate belongs to a broker (`leader.replication.throttled.rate`, `follower.replication.throttled.rate`), the replicas
-that it holds for to their topics (`leader.replication.throttled.replicas` and its twin). A listed replica that is in
-sync is never held back, but its bytes count: the rate is about the whole of what the listed replicas move. Nothing is
-slowed down inside of an answer: over the rate, a partition is left out until the rate is kept again, so the first
-answer after a pause may be larger than the rate allows, and is made up for after it.
+that it applies to are configured at their topics (`leader.replication.throttled.replicas` and
+`follower.replication.throttled.replicas`). A listed replica that is in sync is never held back, but its bytes count:
+the rate covers everything that the listed replicas transfer. No answer is slowed down: over the rate, a partition is
+left out until the rate is kept again, so the first answer after a pause may be larger than the rate allows, and is
+compensated afterwards.
 
 `replica.alter.log.dirs.io.max.bytes.per.second` holds for every move between log directories.
 """
@@ -25,14 +26,14 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 _ALL: Final = "*"
-# Texts of topics that are read at once; one per topic that is being reassigned.
+# Configs of topics that are parsed at once; one per topic that is being reassigned.
 _LISTS_KEPT: Final = 1024
 
 
 @dataclass(slots=True, frozen=True)
 class QuotaWindows:
-    """`replication.quota.window.num` and `replication.quota.window.size.seconds`, or their twins for log directories:
-    what a rate is measured over.
+    """`replication.quota.window.num` and `replication.quota.window.size.seconds`, or the corresponding keys for log
+    directories: what a rate is measured over.
     """
 
     count: int = 11
@@ -40,7 +41,7 @@ class QuotaWindows:
 
 
 class ReplicationQuota:
-    """A rate that may be exceeded, and whether it is: Kafka's `SimpleRate` over windows, with the time injected."""
+    """A rate that may be exceeded, and whether it is: Kafka's `SimpleRate` over windows, with the time passed in."""
 
     __slots__ = ("_byte_count", "_filled", "_windows", "bytes_per_second")
 
@@ -56,7 +57,7 @@ class ReplicationQuota:
         return self.bytes_per_second < INT64_MAX
 
     def record(self, byte_count: int, now_ms: int) -> None:
-        """So much has been moved, whatever the rate."""
+        """Record that so many bytes were transferred, whatever the rate."""
         if not byte_count:
             return
         self._forget(now_ms)
@@ -79,14 +80,14 @@ class ReplicationQuota:
         return self._byte_count * 1000 > self.bytes_per_second * elapsed_ms
 
     def _forget(self, now_ms: int) -> None:
-        """What was so long ago that it is in none of the windows."""
+        """Drop what is older than all windows."""
         kept_ms = self._windows.count * self._windows.size_ms
         while self._filled and now_ms - self._filled[0][0] >= kept_ms:
             self._byte_count -= self._filled.popleft()[1]
 
 
 class Throttles:
-    """The quotas of one logstore, as the cluster sets them while it runs."""
+    """The quotas of one logstore, as dynamic configs set them."""
 
     __slots__ = ("_node_id", "follower", "leader", "log_dirs")
 
@@ -97,7 +98,7 @@ class Throttles:
         self.log_dirs = ReplicationQuota(log_dirs_windows)
 
     def follow(self, values: BrokerValues) -> None:
-        """The rates by the newest word on this broker."""
+        """Apply the rates of the newest configs of this broker."""
         self.leader.bytes_per_second = _rate(LEADER_RATE, values)
         self.follower.bytes_per_second = _rate(FOLLOWER_RATE, values)
         self.log_dirs.bytes_per_second = _rate(LOG_DIRS_RATE, values)
@@ -111,7 +112,7 @@ class Throttles:
 
 
 def _rate(name: str, values: BrokerValues) -> int:
-    """Nobody's number, or one that is none: as if it had not been set."""
+    """An invalid number counts as not set."""
     key = BROKER_KEYS[name]
     for _, text, _ in values.sources((name,)):
         try:
@@ -125,7 +126,7 @@ def _rate(name: str, values: BrokerValues) -> int:
 
 @lru_cache(_LISTS_KEPT)
 def _listed(throttled_replicas: str, node_id: int) -> frozenset[int] | None:
-    """The partitions of `partition:broker,…` that name the broker; None: all of them."""
+    """Return the partitions of `partition:broker,…` that name the broker; None: all of them."""
     if throttled_replicas == _ALL:
         return None
     pairs = [entry.partition(":") for entry in throttled_replicas.split(",")]

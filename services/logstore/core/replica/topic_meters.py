@@ -1,8 +1,8 @@
-"""TopicMeters: what has come and gone by topic, in plain numbers that appends and reads add to.
+"""TopicMeters: traffic by topic, in plain numbers that appends and reads increment.
 
-The first `topics_max` topics have a meter each; all further ones share one, for ever: a topic that came to have a label
-later would take what it has counted away from where it was, and a counter that falls means nothing. What a topic has
-counted that is gone stays in the broker's sums.
+The first `topics_max` topics have their own meter each; all further ones share one, permanently: if a topic got its own
+label later, the counter that it was part of would fall, which is meaningless. The counts of a deleted topic stay in the
+broker's sums.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 OTHER: Final = "__other__"
-"""The label of all topics without one of their own (and of one that somebody makes with this name)."""
+"""The label of all topics without their own (and of a topic that is created with this name)."""
 _COUNTS: Final = (
     "bytes_in",
     "bytes_out",
@@ -26,7 +26,7 @@ _COUNTS: Final = (
 
 
 class TopicMeter:
-    """Requests are counted by partition, as in Kafka: one that names five counts five times; once they are answered."""
+    """Requests are counted by partition, as in Kafka: one that names five counts five times; counted when answered."""
 
     __slots__ = (*_COUNTS, "label")
 
@@ -43,7 +43,7 @@ class TopicMeter:
         self.replication_bytes_out = 0
 
     def produce_failed(self) -> None:
-        """An append was refused. Those that succeed are counted by the write."""
+        """An append was refused. Successful ones are counted by the write."""
         self.produce_requests += 1
         self.failed_produce_requests += 1
 
@@ -59,11 +59,11 @@ class TopicMeters:
         self._partitions: dict[str, int] = {}
         self._gone = TopicMeter()
         self.other = TopicMeter()
-        """Of topics without one of their own."""
+        """The meter of topics without their own."""
         self.absent = TopicMeter()
-        """Of partitions that are not here: their topics may be anything that a client makes up."""
+        """The meter of partitions that are not here: their topics may be any names that a client makes up."""
         self.refused = 0
-        """Topics that would have had a meter, and found `topics_max`."""
+        """Topics that would have had a meter if `topics_max` had not been reached."""
 
     def __iter__(self) -> Iterator[TopicMeter]:
         yield from self._by_topic.values()
@@ -71,7 +71,7 @@ class TopicMeters:
             yield self.other
 
     def of(self, topic: str) -> TopicMeter:
-        """For one more partition of the topic here."""
+        """Return the meter for one more partition of the topic here."""
         count = self._partitions.get(topic, 0)
         self._partitions[topic] = count + 1
         meter = self._by_topic.get(topic)
@@ -93,7 +93,7 @@ class TopicMeters:
                 self._gone.add(meter)
 
     def total(self) -> TopicMeter:
-        """Of the broker: as much work as there are labels."""
+        """Return the broker's sum; the cost grows with the number of labels."""
         total = TopicMeter()
         for meter in (*self._by_topic.values(), self.other, self.absent, self._gone):
             total.add(meter)

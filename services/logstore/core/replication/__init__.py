@@ -1,4 +1,4 @@
-"""Replication: what leaders know of followers, what followers do to become like their leaders, who is in sync.
+"""Replication: what leaders know of followers, how followers copy their leaders, and which replicas are in sync.
 
-The decisions are pure like all of the core's; see docs/adr/0012-replication.md for the shape of the whole.
+The decisions are pure like everything in the core; see docs/adr/0012-replication.md for the overall design.
 """

@@ -1,8 +1,9 @@
-"""What is fetched from one leader: an incremental fetch session over one stream (KIP-227).
+"""Fetches from one leader: an incremental fetch session over one stream (KIP-227).
 
-The next fetch waits until what the last one brought is written: it is a vote for the leader's high watermark. A log
-that is being cut, or whose disk is full, keeps no other from going on: it is only not named until its position is one
-to be told. Then nobody waits for the fetch that is outstanding either: the leader answers it as soon as another comes.
+The next fetch waits until the records of the last one are written: it acknowledges them for the leader's high
+watermark. A log that is being truncated, or whose disk is full, does not delay the others: it is only not named until
+it has a position to send. Then the outstanding fetch is not waited for either: the leader answers it as soon as another
+arrives.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ class FetchLimits:
 
 
 class Stage(Enum):
-    TO_TELL = "its position goes out with the next fetch"
+    TO_TELL = "its position is sent with the next fetch"
     TOLD = "the leader knows its position"
-    WRITING = "its log is at work, and its position moves"
-    CUTTING = "its log is about to be cut, or being cut"
-    THROTTLED = "the quota of replication is used up: to be told once it is kept again"
-    BACKING_OFF = "something is wrong, here or there: to be told again in a while"
-    FAILED = "its log and the leader's do not go together: nothing more until the controller says something new"
+    WRITING = "its log is being written, and its position moves"
+    CUTTING = "its log is about to be truncated, or being truncated"
+    THROTTLED = "the replication quota is used up: to be sent once it is kept again"
+    BACKING_OFF = "an error, here or at the leader: to be sent again in a while"
+    FAILED = "its log and the leader's are inconsistent: nothing more until the controller sends a new state"
 
-    # Each is one of a kind; Enum's own hash is Python, and a fetch looks up stages by the dozen.
+    # Each is a singleton; Enum's own hash is implemented in Python, and a fetch looks up dozens of stages.
     __hash__ = object.__hash__
 
 
 @dataclass(slots=True, frozen=True)
 class Position:
-    """What a leader is told: of any other position its answer says nothing."""
+    """The position that is sent to a leader: an answer for any other position is ignored."""
 
     leader_epoch: int
     fetch_offset: int
@@ -52,8 +53,8 @@ class Position:
 
 @dataclass(slots=True, eq=False)
 class FollowedPartition:
-    """One slot of the session. `word` is what the leader said along with the records that are being written, or with
-    the cut: its high watermark and its log start.
+    """One slot of the session. `word` is what the leader sent along with the records that are being written, or with
+    the truncation: its high watermark and its log start.
     """
 
     slot: int
@@ -62,15 +63,15 @@ class FollowedPartition:
     stage: Stage = Stage.TO_TELL
     position: Position | None = None
     is_known: bool = False
-    """The leader has heard of the slot in this session."""
+    """Whether the leader has received the slot in this session."""
     is_in_sync: bool = False
-    """As far as we know: by the last answer, our log ends where the leader's watermark is, or after it."""
+    """Whether, by the last answer, our log ends at the leader's watermark or after it."""
     told_in: int = 0
     """The last fetch that has named the slot: an answer to an older one is about another position."""
     retry_ms: int = 0
     word: tuple[int, int] = (-1, -1)
     records: memoryview | None = None
-    """What is appended once the log is cut: asked for again it would be before the leader's log start."""
+    """What is appended once the log is truncated: fetched again, it would be before the leader's log start."""
 
 
 class Fetcher:
@@ -82,7 +83,7 @@ class Fetcher:
         self._throttles = throttles
         self._by_key: dict[PartitionKey, FollowedPartition] = {}
         self._by_slot: dict[int, FollowedPartition] = {}
-        # By stage, in the order in which they came to it.
+        # By stage, in the order in which they entered it.
         self._at: dict[Stage, dict[FollowedPartition, None]] = {stage: {} for stage in Stage}
         self._forgotten: list[int] = []
         self._next_slot = 0
@@ -91,7 +92,7 @@ class Fetcher:
 
     @property
     def is_idle(self) -> bool:
-        """Nobody is followed: the stream may go."""
+        """Whether no partition is followed: the stream may be closed."""
         return not self._by_key
 
     def of(self, key: PartitionKey) -> FollowedPartition | None:
@@ -103,7 +104,7 @@ class Fetcher:
     # --- who is followed ---
 
     def is_fetching(self, partition: Partition) -> bool:
-        """Under the leader epoch that it has now, and without having come to an end."""
+        """Whether it is fetched under its present leader epoch, and has not failed."""
         followed = self._by_key.get(partition.key)
         if followed is None or followed.stage is Stage.FAILED:
             return False
@@ -121,7 +122,7 @@ class Fetcher:
         followed.word = (-1, -1)
         followed.records = None
         followed.is_in_sync = False
-        # What the log was given under another leader is written first; then its end is one to be told.
+        # What was appended under another leader is written first; then its end can be sent.
         self.move(followed, Stage.TO_TELL if partition.log.writes.is_idle else Stage.WRITING)
 
     def forget(self, key: PartitionKey) -> None:
@@ -145,7 +146,7 @@ class Fetcher:
     # --- the stream ---
 
     def connected(self) -> None:
-        """The leader has welcomed us: a new session, in which nothing has been told."""
+        """The leader has welcomed us: a new session, in which no slot is known."""
         self.is_connected = True
         self._outstanding.clear()
         self._forgotten.clear()
@@ -161,13 +162,15 @@ class Fetcher:
 
     @property
     def may_fetch(self) -> bool:
-        """Everything that answers have brought is written, and the leader has no fetch, or one that tells less."""
+        """Whether everything that answers have delivered is written, and the leader has no outstanding fetch, or one
+        with fewer positions.
+        """
         if not self.is_connected or self.is_idle or self._at[Stage.WRITING]:
             return False
         return not self._outstanding or (len(self._outstanding) == 1 and bool(self._at[Stage.TO_TELL]))
 
     def take_fetch(self, now_ms: int) -> ReplicaFetch | None:
-        """The next fetch, if it may go out now."""
+        """Return the next fetch, if it may be sent now."""
         self._throttle(now_ms)
         if not self.may_fetch:
             return None
@@ -177,7 +180,7 @@ class Fetcher:
             if followed.partition.log.no_room is None:
                 self.move(followed, Stage.TO_TELL)
             else:
-                # Of what is fetched nothing could be kept.
+                # Nothing of what it would return could be stored.
                 self.back_off(followed, now_ms)
         self._last_request_id += 1
         self._outstanding.append(self._last_request_id)
@@ -214,12 +217,12 @@ class Fetcher:
         )
 
     def brought(self, followed: FollowedPartition, byte_count: int, now_ms: int) -> None:
-        """Records have come, in sync or not: they count for the rate."""
+        """Records have arrived, in sync or not: they count for the rate."""
         if self._throttles.follower.is_limited and self._is_listed(followed.partition):
             self._throttles.follower.record(byte_count, now_ms)
 
     def _wait_ms(self, now_ms: int) -> int:
-        """No longer than until somebody's backoff is over."""
+        """Return how long to wait: at most until the first backoff is over."""
         retries_ms = [followed.retry_ms - now_ms for followed in self._at[Stage.BACKING_OFF]]
         return max(0, min([self._limits.wait_ms_max, *retries_ms]))
 
@@ -248,13 +251,14 @@ class Fetcher:
         return piece.request_id in self._outstanding
 
     def answered(self, piece: ReplicaPiece) -> None:
-        """The last piece of an answer has come."""
+        """The last piece of an answer has arrived."""
         self._outstanding.remove(piece.request_id)
 
     def asked_of(self, slot: int, request_id: int) -> FollowedPartition | None:
-        """The partition that data of this slot is for: none when it was forgotten, or its state is another by now.
+        """Return the partition that data of this slot is for: None if it was forgotten, or its state has changed by
+        now.
 
-        A leader that refused it may have changed its mind since.
+        A leader that refused it may have changed its answer since.
         """
         followed = self._by_slot.get(slot)
         if followed is None or followed.position is None or followed.stage not in (Stage.TOLD, Stage.BACKING_OFF):

@@ -1,11 +1,11 @@
-"""The follower's side of replication: what leaders answer is written, or tells where to cut.
+"""The follower's side of replication: leaders' answers are written, or say where to truncate.
 
-Truncation follows the leader's word on where epochs part (KIP-595), as many rounds as that takes, and never the high
-watermark (KIP-101). A log whose records are all deleted at the leader begins anew where the leader's begins. Records
-that do not fit end that partition's fetching until the next LeaderAndIsr.
+Truncation follows the leader's answer about where epochs diverge (KIP-595), in as many rounds as needed, and never the
+high watermark (KIP-101). A log whose records are all deleted at the leader starts over at the leader's log start.
+Records that do not fit end that partition's fetching until the next LeaderAndIsr.
 
-A cut has two parts: offsets that go back are written down first (`Checkpoints.lower`), and until that is done a new
-leader epoch makes the cut a thing of the past. Then an IO worker cuts, and commands for the partition wait.
+A truncation has two parts: lowered offsets are written to the checkpoints first (`Checkpoints.lower`), and until that
+is done a new leader epoch cancels the truncation. Then an IO worker truncates, and commands for the partition wait.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Following:
         before_cut: Callable[[Partition], bool],
         has_writes: Callable[[PartitionLog], None],
     ) -> None:
-        """`before_cut` ends whatever else is at work on the partition, and says whether it has ended; `has_writes`: a
-        log has been given some.
+        """`before_cut` ends all other work on the partition, and returns whether it has ended; `has_writes`: a log has
+        something to write.
         """
         self._replicas = replicas
         self._checkpoints = checkpoints
@@ -77,7 +77,9 @@ class Following:
     # --- what the controller says ---
 
     def follow(self, partition: Partition) -> None:
-        """After every LeaderAndIsr that says something new: fetch from its leader, if that is another logstore."""
+        """Called after every LeaderAndIsr with a new state: fetch from the partition's leader, if that is another
+        logstore.
+        """
         leader_id = partition.leader_id
         before = self._leader_of.get(partition.key)
         follows = partition.online and not partition.is_stopped and leader_id >= 0 and not partition.leading
@@ -91,21 +93,21 @@ class Following:
                 fetcher.follow(partition)
 
     def forget(self, partition: Partition) -> None:
-        """It is not followed any more, by that leader at least."""
+        """It is not followed any more, or not from that leader."""
         leader_id = self._leader_of.pop(partition.key, None)
         if leader_id is not None:
             self._give_up_cut(partition)
             self._fetchers[leader_id].forget(partition.key)
 
     def stop(self) -> None:
-        """Take nothing any more: the logstore is about to stop, and its logs have to come to rest."""
+        """Fetch nothing any more: the logstore is about to stop, and its logs have to become idle."""
         self._is_stopped = True
         for partition in self._replicas.by_key.values():
             self._give_up_cut(partition)
 
     @property
     def leaders(self) -> list[int]:
-        """Whom a stream is wanted to."""
+        """Return the leaders to which a stream is wanted."""
         return [leader_id for leader_id, fetcher in self._fetchers.items() if not fetcher.is_idle]
 
     # --- streams ---
@@ -120,7 +122,7 @@ class Following:
 
     @property
     def has_work(self) -> bool:
-        """A fetch can go out."""
+        """Whether a fetch can be sent."""
         return not self._is_stopped and any(fetcher.may_fetch for fetcher in self._fetchers.values())
 
     def take_fetches(self) -> Iterable[tuple[int, ReplicaFetch]]:
@@ -159,7 +161,9 @@ class Following:
             if offset < end_offset:
                 self._begin_cut(fetcher, followed, offset, begin_anew=False)
             else:
-                self._fail(fetcher, followed, f"the leader's log parts from ours at {offset}, our end is {end_offset}")
+                self._fail(
+                    fetcher, followed, f"the leader's log diverges from ours at {offset}, our end is {end_offset}"
+                )
         elif data.records:
             fetcher.brought(followed, len(data.records), self.now_ms)
             followed.partition.meter.replication_bytes_in += len(data.records)
@@ -175,9 +179,9 @@ class Following:
         if base_offset is None or not is_all_deleted:
             base_offset = begins_behind_wide_gap(log.state, records)
         if base_offset is not None:
-            # The leader's log begins in the midst of a batch, or did when ours began there: that batch is taken from
-            # its begin. Whatever else we have is deleted at the leader. Or we have nothing, and compaction has left
-            # the leader nothing for so long that a segment of ours can't begin at offset 0.
+            # The leader's log begins inside a batch, or did when ours began there: that batch is taken from its
+            # beginning. Everything else we have is deleted at the leader. Or we have nothing, and compaction has
+            # removed so much at the leader that a segment of ours can't begin at offset 0.
             followed.records = records
             self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
             return
@@ -185,7 +189,7 @@ class Following:
         if isinstance(problem, ErrorCode):
             fetcher.back_off(followed, self.now_ms)
             if partition.online:
-                # For lack of room, of which there is more where the log begins further on.
+                # The disk is full, and there is more space if the log begins further on.
                 self._hear(fetcher, followed)
         elif problem is not None:
             self._fail(fetcher, followed, problem)
@@ -198,7 +202,7 @@ class Following:
         self._says.report(followed.partition, problem)
 
     def _hear(self, fetcher: Fetcher, followed: FollowedPartition) -> None:
-        """The leader's watermark, as far as our log goes, and the start of its log."""
+        """Apply the leader's watermark, as far as our log goes, and its log start."""
         partition = followed.partition
         (high_watermark, log_start_offset), followed.word = followed.word, (-1, -1)
         followed.is_in_sync = 0 <= high_watermark <= partition.log.log_end_offset
@@ -210,13 +214,13 @@ class Following:
         if log_start_offset > partition.log.log_start_offset:
             partition.log.move_log_start(log_start_offset)
             self._log_start_moved(partition)
-            # DeleteRecords waits at the leader until it hears of that.
+            # DeleteRecords waits at the leader until it gets our log start.
             fetcher.move(followed, Stage.TO_TELL)
 
     # --- writes ---
 
     def on_written(self, partition: Partition) -> None:
-        """A write of the partition's log is over, well or for lack of room."""
+        """A write of the partition's log is over, successfully or because space is lacking."""
         found = self._find(partition, Stage.WRITING)
         if found is None or not partition.log.writes.is_idle:
             return
@@ -250,7 +254,7 @@ class Following:
         self._checkpoints.lower(log)
 
     def go_on_cutting(self) -> None:
-        """A checkpoint is in place: cut what waited for that."""
+        """A checkpoint is in place: truncate the logs that waited for it."""
         for fetcher in self._fetchers.values():
             for followed in fetcher.at(Stage.CUTTING):
                 log = followed.partition.log
@@ -264,7 +268,7 @@ class Following:
         self._outbox.add_effect(effect, Completion(done, failed, (log,)))
 
     def _give_up_cut(self, partition: Partition) -> None:
-        """Another leader may think otherwise. One that is under way is finished first: see `Control`."""
+        """Another leader may decide otherwise. A truncation in progress is finished first: see `Control`."""
         truncation = partition.log.truncation
         if truncation.is_begun and truncation.in_flight is None:
             truncation.give_up()
@@ -284,7 +288,7 @@ class Following:
         self._truncation_ended(log, is_cut=False)
 
     def _truncation_ended(self, log: PartitionLog, *, is_cut: bool) -> None:
-        """The log is cut, or there was no room for that."""
+        """The log is truncated, or there was no space for that."""
         partition = self._replicas.by_log.get(log)
         if partition is None:
             return

@@ -1,9 +1,10 @@
-"""What a leader asks of the controller about in-sync replicas (KIP-497): who has caught up joins, who lags leaves.
+"""A leader's requests to the controller about in-sync replicas (KIP-497): replicas that have caught up join, those that
+lag leave.
 
-One request is under way at a time, for as many partitions as have something to ask; of each partition one change is
-pending. An answer that is lost, or that decides nothing, leaves the change pending, and it is asked again: the same
-change twice is answered by the state that it led to. A fetch of an earlier incarnation never brings a later one into
-the ISR (KIP-903): every try of a change carries the broker epochs of the moment at which the change was prepared.
+One request is in progress at a time, for as many partitions as have a change to request; each partition has at most one
+pending change. An answer that is lost, or that decides nothing, leaves the change pending, and it is requested again:
+the same change twice is answered with the state that it led to. A fetch of an earlier incarnation never brings a later
+one into the ISR (KIP-903): every try of a change has the broker epochs of the moment at which the change was prepared.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from services.logstore.core.replica.replicas import Replicas
 
 PARTITIONS_PER_REQUEST_MAX = 1000
 RETRY_MS = 100
-# A refusal tells that the controller knows less, or more, of a replica than we do: that may take a moment to pass.
+# A refusal means that the controller knows less, or more, of a replica than we do: that may take a moment to resolve.
 REVERTED_RETRY_MS = 500
 
 Moved = Callable[[Partition], None]
@@ -33,14 +34,14 @@ Moved = Callable[[Partition], None]
 
 class IsrChanges:
     def __init__(self, replicas: Replicas, lag_ms_max: int, moved: Moved) -> None:
-        """`lag_ms_max`: `replica.lag.time.max.ms`. `moved` is told of partitions whose watermark or ISR has moved."""
+        """`lag_ms_max`: `replica.lag.time.max.ms`. `moved` gets partitions whose watermark or ISR has moved."""
         self._replicas = replicas
         self._lag_ms_max = lag_ms_max
         self._moved = moved
-        # With a pending change that is to be asked for; a dict for its order.
+        # Partitions with a pending change to be requested; a dict for its order.
         self._to_ask: dict[Partition, None] = {}
         self._asked: list[tuple[Partition, IsrChange, int]] = []
-        # Whose followers are looked at again, and when.
+        # Partitions whose followers are checked again, and when.
         self._to_look_at: dict[Partition, int] = {}
         self._retry_ms = 0
         self._shrink_check_ms = 0
@@ -60,14 +61,14 @@ class IsrChanges:
         self.look_at(partition)
 
     def look_at(self, partition: Partition) -> None:
-        """Have those join that have caught up."""
+        """Propose followers that have caught up."""
         if partition.leading and partition not in self._to_look_at:
             joining = partition.caught_up_outsiders()
             if joining and partition.isr.propose_expansion(joining, self._broker_epochs(partition)):
                 self._to_ask[partition] = None
 
     def tick(self, now_ms: int) -> None:
-        """Twice in `replica.lag.time.max.ms`: have those leave that have not been caught up for so long."""
+        """Twice in `replica.lag.time.max.ms`: remove members that have not been caught up for that long."""
         for partition in [partition for partition, due_ms in self._to_look_at.items() if due_ms <= now_ms]:
             del self._to_look_at[partition]
             self.look_at(partition)
@@ -84,11 +85,11 @@ class IsrChanges:
     # --- the controller ---
 
     def has_work(self, now_ms: int) -> bool:
-        """A request can go out."""
+        """Whether a request can be sent."""
         return bool(self._to_ask) and not self._asked and now_ms >= self._retry_ms
 
     def take_request(self, now_ms: int) -> AlterPartitionRequest | None:
-        """The next request, unless one is under way, nothing is asked, or the last try was just now."""
+        """Return the next request, unless one is in progress, none is needed, or the last try was just now."""
         if not self.has_work(now_ms):
             return None
         asking, rest = list(self._to_ask), list[Partition]()
@@ -115,7 +116,7 @@ class IsrChanges:
         )
 
     def _broker_epochs(self, partition: Partition) -> dict[int, int]:
-        """By replica: the broker epoch of the session whose fetch gave the offset that the leader knows of it."""
+        """By replica: the broker epoch of the session whose fetch gave the offset that the leader knows."""
         followers = partition.followers.items()
         return {
             self._replicas.node_id: self._replicas.broker_epoch,
@@ -123,7 +124,7 @@ class IsrChanges:
         }
 
     def on_answer(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
-        """The controller's answer; None: there was none, and nothing is known."""
+        """The controller's answer; None: there was none, and the outcome is unknown."""
         asked, self._asked = self._asked, []
         results: list[IsrChangeResult] = []
         if response is not None and not response.error_code and len(response.partitions) == len(asked):
@@ -135,7 +136,7 @@ class IsrChanges:
             return
         for (partition, change, members_before), result in zip(asked, results, strict=True):
             if not result.error_code and result.leader_epoch == change.leader_epoch:
-                # The controller's command may have brought the change before this answer: it counts all the same.
+                # The controller's command may have delivered the change before this answer: it still counts.
                 self.shrinks += len(result.in_sync_replicas) < members_before
                 self.expands += len(result.in_sync_replicas) > members_before
             if self._replicas.by_key.get(partition.key) is partition and partition.leader_epoch == change.leader_epoch:
@@ -153,7 +154,7 @@ class IsrChanges:
                 if result.error_code == ErrorCode.INELIGIBLE_REPLICA:
                     self._turned_away(partition, change, now_ms)
         elif result.leader_epoch != partition.leader_epoch:
-            self._ask_again(partition, now_ms)  # Another leader is elected; until we hear of that nothing is decided.
+            self._ask_again(partition, now_ms)  # another leader is elected; until we get that state, nothing is decided
         elif result.partition_epoch > partition.partition_epoch:
             partition.commit_isr(result.partition_epoch, result.in_sync_replicas)
             partition.advance_high_watermark(self._lag_ms_max, now_ms)
@@ -161,7 +162,7 @@ class IsrChanges:
             self.look_at(partition)
 
     def _turned_away(self, partition: Partition, change: IsrChange, now_ms: int) -> None:
-        """Who would have joined may not; nor does the watermark wait for that any more."""
+        """A replica that would have joined may not; the watermark does not wait for it any more either."""
         partition.turn_away([member.broker_id for member in change.in_sync_replicas])
         if partition.advance_high_watermark(self._lag_ms_max, now_ms):
             self._moved(partition)

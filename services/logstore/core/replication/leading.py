@@ -1,14 +1,13 @@
-"""The leader's side of replication: what followers fetch, and what their fetches say.
+"""The leader's side of replication: followers' fetches, and what they acknowledge.
 
-A stream is an incremental fetch session (KIP-227): slots stand for partitions, and only what changes is named. A fetch
-is answered when there is news for any slot (records, a moved log start, an error, a log that parts from ours), or when
-its time is over. A watermark that has moved goes with whatever is answered, or at the next tick: under load it would
-double the messages (KAFKA-9731), and only consumers who read from followers care (KIP-392).
+A stream is an incremental fetch session (KIP-227): slots stand for partitions, and only changes are named. A fetch is
+answered when there is news for any slot (records, a moved log start, an error, a log that diverges from ours), or when
+its time is over. A watermark that has moved is sent with any answer, or at the next tick: under load, separate answers
+would double the messages (KAFKA-9731), and only consumers that read from followers need it (KIP-392).
 
-Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
-FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE (the follower is before our log's start),
-KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE (our own log is damaged); each is told once, until the follower names the slot
-again or something changes here.
+Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+OFFSET_OUT_OF_RANGE (the follower is before our log's start), KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE (our own log is
+damaged); each is sent once, until the follower names the slot again or something changes here.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from services.logstore.core.streams.completion import Completion
 from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.replication_outbox import ReplicationOutbox
 
-# Looked at for one answer; what remains comes with the next one. A step's work stays bounded.
+# Slots checked for one answer; the rest comes with the next one. A step's work stays bounded.
 SLOTS_PER_ANSWER_MAX = 256
-# Record bytes in one message, so that heartbeats pass between.
+# Record bytes in one message, so that heartbeats can be sent in between.
 PIECE_BYTES_MAX = 1024 * 1024
 
 Told = Callable[[Partition], None]
@@ -42,7 +41,7 @@ Told = Callable[[Partition], None]
 
 @dataclass(slots=True, eq=False)
 class FollowedSlot:
-    """One partition in a follower's session, as the follower last named it and as it was last told."""
+    """One partition in a follower's session, as the follower last named it and with what was last sent."""
 
     slot: int
     key: PartitionKey
@@ -51,7 +50,7 @@ class FollowedSlot:
     told_log_start_offset: int = -1
     is_refused: bool = False
     is_answered: bool = False
-    """Records, an error or a divergence have been told: nothing more until the follower names the slot again."""
+    """Records, an error or a divergence have been sent: nothing more until the follower names the slot again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,26 +66,26 @@ class _Answer:
 
 @dataclass(slots=True, eq=False)
 class ReplicaStream:
-    """A follower's stream. `news` are the slots to look at, in the order in which they changed."""
+    """A follower's stream. `news` are the slots to check, in the order in which they changed."""
 
     stream_id: int
     session: FetchSession
     slots: dict[int, FollowedSlot] = field(default_factory=dict)
     news: dict[int, None] = field(default_factory=dict)
     throttled: dict[int, None] = field(default_factory=dict)
-    """Slots that have records to be told once the quota of replication is kept again."""
+    """Slots that have records to be sent once the replication quota is kept again."""
     unsaid: dict[int, None] = field(default_factory=dict)
-    """Slots of which the follower does not know the newest watermark."""
+    """Slots whose newest watermark the follower does not know."""
     is_watermark_due: bool = False
-    """They are news, too, now."""
+    """Whether those count as news now."""
     fetch: ReplicaFetch | None = None
     deadline_ms: int = 0
     answer: _Answer | None = None
     came_us: int = 0
-    """When `fetch` did, and when its answer was begun."""
+    """When `fetch` arrived, and when its answer was begun."""
     begun_us: int = 0
     next_fetch: tuple[ReplicaFetch, int, int] | None = None
-    """What has come while `fetch` was being answered, and when, in ms and µs."""
+    """The fetch that arrived while `fetch` was being answered, and when, in ms and µs."""
     closed: bool = False
 
 
@@ -114,8 +113,8 @@ class Leading:
         follower_moved: Told,
         log_start_told: Callable[[], None],
     ) -> None:
-        """`follower_moved` is told of every partition whose follower has come further: watermark and ISR may follow.
-        `log_start_told`: a follower's log begins further on than before, for which DeleteRecords may wait.
+        """`follower_moved` gets every partition whose follower has advanced: watermark and ISR may follow.
+        `log_start_told`: a follower's log start has advanced, for which DeleteRecords may wait.
         """
         self._replicas = replicas
         self._outbox = outbox
@@ -143,7 +142,7 @@ class Leading:
             del self._ranges[effect]
 
     def on_fetch(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> str | None:
-        """The follower's next fetch; what is wrong with it, when the stream has to end."""
+        """Process the follower's next fetch. Return the error if the stream has to be closed."""
         if stream.fetch is None:
             self._take(stream, fetch, now_ms, self._times.read_us())
         elif stream.next_fetch is None:
@@ -197,7 +196,7 @@ class Leading:
             self._count(partition, stream, followed, now_ms)
 
     def _count(self, partition: Partition, stream: ReplicaStream, followed: FollowedSlot, now_ms: int) -> None:
-        """The follower's position is its word for what it has written, as long as its log does not part from ours."""
+        """The follower's position acknowledges what it has written, as long as its log does not diverge from ours."""
         if self._problem(partition, followed, stream.session.replica_id) is not None:
             return
         position = followed.position
@@ -212,14 +211,14 @@ class Leading:
     # --- what changes here ---
 
     def changed(self, partition: Partition) -> None:
-        """A leader's log end, watermark, log start or epoch is another: followers may want to know."""
+        """A leader's log end, watermark, log start or epoch has changed: followers may need it."""
         for stream, slot in self._followed.get(partition.key, {}).items():
             stream.news[slot] = None
 
     def led_anew(self, partition: Partition, now_ms: int) -> None:
-        """Leadership or the replicas are others than before: whom we refused we may serve now.
+        """Leadership or the replicas have changed: a follower that was refused may be served now.
 
-        A follower may have heard of that before we did, and does not say again where it is.
+        A follower may have learned of that before this leader did, and does not send its position again.
         """
         for stream, slot in self._followed.get(partition.key, {}).items():
             followed = stream.slots[slot]
@@ -230,18 +229,18 @@ class Leading:
 
     @property
     def has_work(self) -> bool:
-        """There is more news for a waiting fetch than the last step has looked at."""
+        """Whether there is more news for a waiting fetch than the last step has checked."""
         return any(_has_news(stream) and stream.fetch is not None and stream.answer is None for stream in self._streams)
 
     def tick(self) -> None:
-        """Watermarks have waited long enough for something to go with."""
+        """Watermarks have waited long enough for another answer."""
         for stream in self._streams:
             stream.is_watermark_due = True
 
     # --- answers ---
 
     def answer(self, now_ms: int) -> None:
-        """Begin an answer to every fetch that has one; once in a turn."""
+        """Begin an answer to every fetch that has one; once per turn."""
         for stream in self._streams:
             if stream.throttled and not self._throttles.leader.is_exceeded(now_ms):
                 stream.news |= stream.throttled
@@ -294,13 +293,15 @@ class Leading:
             stream.unsaid[followed.slot] = None
 
     def _has_to_delete(self, stream: ReplicaStream, followed: FollowedSlot, partition: Partition) -> bool:
-        """The log start has moved since records were told. A full disk can't take those, and has room by this."""
+        """The log start has moved since records were sent. A full disk can't store those, and gets free space by
+        this.
+        """
         if followed.is_refused or followed.told_log_start_offset == partition.log.log_start_offset:
             return False
         return self._problem(partition, followed, stream.session.replica_id) in (None, ErrorCode.OFFSET_OUT_OF_RANGE)
 
     def _say_watermarks(self, stream: ReplicaStream, answer: _Answer) -> None:
-        """Beside what else is answered. Who is told something else, or of another epoch, is looked at by itself."""
+        """Add watermarks to an answer. A slot with other news, or of another epoch, is checked separately."""
         for slot in list(stream.unsaid)[:SLOTS_PER_ANSWER_MAX]:
             del stream.unsaid[slot]
             followed = stream.slots[slot]
@@ -317,7 +318,7 @@ class Leading:
             stream.is_watermark_due = self._tells_watermarks_at_once
 
     def _problem(self, partition: Partition, followed: FollowedSlot, replica_id: int) -> ErrorCode | ReplicaData | None:
-        """An error, or where the follower's log parts from ours; None when it may read on."""
+        """Return an error, or where the follower's log diverges from ours; None if it may read on."""
         position = followed.position
         error = partition.check_leader_epoch(position.current_leader_epoch)
         if error:
@@ -327,14 +328,14 @@ class Leading:
         log = partition.log
         end_offset = log.log_end_offset
         if position.fetch_offset < log.log_start_offset:
-            # Whatever it has, nothing of it is here to be compared.
+            # Whatever it has, there is nothing here to compare it with.
             return ErrorCode.OFFSET_OUT_OF_RANGE
         last_epoch = position.last_fetched_epoch
         epoch, epoch_end_offset = last_epoch, end_offset
         if last_epoch != NO_EPOCH:
             epoch, epoch_end_offset = log.leader_epochs.end_offset_of(last_epoch, end_offset)
             if epoch == NO_EPOCH:
-                # Newer than any that has left records here: it parts from ours at our end, or before.
+                # Newer than any epoch with records here: it diverges from ours at our end, or before.
                 epoch, epoch_end_offset = log.leader_epochs.latest, end_offset
         if epoch < last_epoch or epoch_end_offset < position.fetch_offset:
             return ReplicaData(followed.slot, diverging_epoch=epoch, diverging_end_offset=epoch_end_offset)
@@ -348,7 +349,7 @@ class Leading:
         result: ReplicaData,
         partition: Partition,
     ) -> bool:
-        """Whether records are on their way for this slot. What finds no room is looked at for the next answer."""
+        """Return whether records are being read for this slot. What does not fit is checked for the next answer."""
         log = partition.log
         if followed.position.fetch_offset >= log.log_end_offset:
             return False
@@ -389,7 +390,7 @@ class Leading:
         self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
 
     def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
-        """The bytes of a range have come, unless it has failed meanwhile."""
+        """The bytes of a range have arrived, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
         if awaited is None:
             return
@@ -407,7 +408,7 @@ class Leading:
             self._fail(awaited, records)
             return
         if not records:
-            # No room for its next batch in this answer: first in another one.
+            # Its next batch does not fit into this answer: it is first in another one.
             awaited.followed.is_answered = False
             if awaited.stream.slots.get(awaited.followed.slot) is awaited.followed:
                 awaited.stream.news[awaited.followed.slot] = None
@@ -417,7 +418,7 @@ class Leading:
         self._send_if_complete(awaited.stream, awaited.answer)
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
-        """What is being read of a partition fails at once: its leader epoch is over, or its directory is offline."""
+        """Reads of a partition fail at once: its leader epoch is over, or its directory is offline."""
         for effect in [effect for effect, awaited in self._ranges.items() if awaited.partition is partition]:
             self._fail(self._ranges.pop(effect), error)
 

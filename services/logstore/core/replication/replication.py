@@ -1,7 +1,7 @@
-"""Replication as a whole: what arrives from followers, leaders and the controller, and what goes out to them.
+"""Replication as a whole: inputs from followers, leaders and the controller, and outputs to them.
 
-Inputs come at any time; `step` begins what follows from them, once in a turn, and `Outgoing` carries it away. All three
-rooms (`leading`, `following`, `isr_changes`) share the partitions and nothing else.
+Inputs come at any time; `step` begins what follows from them, once per turn, and `Outgoing` has the messages. The three
+parts (`leading`, `following`, `isr_changes`) share only the partitions.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Replication:
         has_writes: Callable[[PartitionLog], None],
         log_start_told: Callable[[], None],
     ) -> None:
-        """`before_cut` ends whatever else is at work on a partition, and says whether it has ended; `has_writes`: a log
-        has been given some; `log_start_told`: a follower's log begins further on.
+        """`before_cut` ends all other work on a partition, and returns whether it has ended; `has_writes`: a log has
+        something to write; `log_start_told`: a follower's log start has advanced.
         """
         self._replicas = replicas
         self._settings = settings
@@ -97,7 +97,7 @@ class Replication:
         )
         self._streams: dict[int, ReplicaStream] = {}
         self._links: list[LeaderLink] = []
-        # By what they were found: the image's revision, our epoch, the leaders.
+        # What they were computed from: the image's revision, our epoch, the leaders.
         self._linked: tuple[int, int, list[int]] = (-1, -1, [])
         self.now_ms = 0
 
@@ -157,7 +157,9 @@ class Replication:
     # --- the controller ---
 
     def on_image(self) -> None:
-        """Rates are others; brokers have come, gone or registered anew: only the one that fetched may join."""
+        """Rates have changed; brokers have come, gone or registered again: only the incarnation that fetched may
+        join.
+        """
         self.throttles.follow(self._settings.values())
         is_somebody_new = False
         for stream in self._streams.values():
@@ -172,7 +174,7 @@ class Replication:
         self._isr_changes.on_answer(response, self.now_ms)
 
     def role_changed(self, partition: Partition) -> None:
-        """After a LeaderAndIsr that said something new."""
+        """Called after a LeaderAndIsr with a new state."""
         self.following.follow(partition)
         self.leading.led_anew(partition, self.now_ms)
         self._isr_changes.look_at(partition)
@@ -185,7 +187,7 @@ class Replication:
     # --- our own writes ---
 
     def wrote(self, partition: Partition, old_log_end_offset: int) -> None:
-        """A log has grown, or would have, had there been room."""
+        """A log has grown, or would have if there had been space."""
         if not partition.leading:
             self.following.on_written(partition)
             return
@@ -195,11 +197,11 @@ class Replication:
         self.leading.changed(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """Followers are told where the log begins now."""
+        """Followers are sent the new log start."""
         self.leading.changed(partition)
 
     def _moved(self, partition: Partition) -> None:
-        """A watermark, or who is in sync, by no write of ours."""
+        """A watermark, or the ISR, has moved without a write of ours."""
         self._watches.changed(partition)
         self._checkpoints.high_watermark_moved(self._directories.directory_of(partition.log))
         self.leading.changed(partition)
@@ -211,7 +213,7 @@ class Replication:
         self.following.wall_ms = wall_ms
 
     def step(self) -> None:
-        """Begin answers, fetches and a request to the controller, where they are due."""
+        """Begin answers, fetches and a request to the controller, if they are due."""
         self._link()
         self.leading.answer(self.now_ms)
         for leader_id, fetch in self.following.take_fetches():
@@ -221,7 +223,7 @@ class Replication:
             self._says.alter_partition(request)
 
     def _link(self) -> None:
-        """Say whom we want streams to, when that is others than before."""
+        """Report the leaders to which we want streams, if they have changed."""
         replicas = self._replicas
         wanted = (replicas.image.revision, replicas.broker_epoch, self.following.leaders)
         if wanted == self._linked:
@@ -236,7 +238,7 @@ class Replication:
 
     @property
     def has_work(self) -> bool:
-        """Something can be said that the last step has not said: a disk has finished since."""
+        """Whether there is something to send that the last step has not sent: a disk has finished since."""
         return self.leading.has_work or self.following.has_work or self._isr_changes.has_work(self.now_ms)
 
     def take_outgoing(self) -> ReplicationOutgoing:

@@ -1,7 +1,7 @@
 """The small text files of a log directory, in Kafka's formats.
 
-A checkpoint is `<version>`, `<count>`, then one line per entry. A reader that finds anything else gets None: a torn
-checkpoint is as good as none, and recovery then starts further back.
+A checkpoint is `<version>`, `<count>`, then one line per entry. For anything else a reader gets None: a torn checkpoint
+is as good as none, and recovery then starts further back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def format_checkpoint(lines: list[str]) -> bytes:
 
 
 def parse_checkpoint(content: bytes, fields: int) -> list[list[str]] | None:
-    """The entries, each split into `fields` words."""
+    """Return the entries, each split into `fields` words."""
     lines = content.decode("utf-8", "replace").splitlines()
     if len(lines) < 2 or lines[0] != str(CHECKPOINT_VERSION) or lines[1] != str(len(lines) - 2):
         return None
@@ -41,12 +41,12 @@ def parse_checkpoint(content: bytes, fields: int) -> list[list[str]] | None:
 
 
 def whole_number(text: str) -> int | None:
-    """A non-negative decimal number, as Kafka writes it."""
+    """Parse a non-negative decimal number, as Kafka writes it."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 19 else None
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """`recovery-point-offset-checkpoint`, `replication-offset-checkpoint` and `log-start-offset-checkpoint`."""
+    """Format `recovery-point-offset-checkpoint`, `replication-offset-checkpoint` and `log-start-offset-checkpoint`."""
     return format_checkpoint(
         [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
     )
@@ -66,7 +66,7 @@ def parse_offsets(content: bytes) -> dict[TopicPartition, int] | None:
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """Kafka's text of a UUID: 22 characters of URL-safe base64 without padding."""
+    """Return Kafka's text of a UUID: 22 characters of URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
@@ -83,7 +83,7 @@ def format_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def parse_partition_metadata(content: bytes) -> bytes | None:
-    """The topic id, 16 bytes."""
+    """Return the topic id, 16 bytes."""
     properties = parse_lines(content, ":")
     if properties.get("version") != "0":
         return None
@@ -92,7 +92,7 @@ def parse_partition_metadata(content: bytes) -> bytes | None:
 
 @dataclass(slots=True, frozen=True)
 class DirectoryIdentity:
-    """`meta.properties`: whose directory this is. The directory id is 16 bytes."""
+    """`meta.properties`: the owner of this directory. The directory id is 16 bytes."""
 
     cluster_id: str
     node_id: int
@@ -120,7 +120,7 @@ def parse_meta_properties(content: bytes) -> DirectoryIdentity | None:
 
 
 def format_clean_shutdown(broker_epoch: int) -> bytes:
-    """KIP-966: the marker names the broker epoch that was shut down cleanly. That it is there is all that we read."""
+    """KIP-966: the marker names the broker epoch that was shut down cleanly. Only its existence is read."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 

@@ -1,4 +1,4 @@
-"""What a `CopyEffect` does on the disks."""
+"""Carry out a `CopyEffect` on the disks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from services.logstore.core.storage.effects import CopyEffect
 
 
 def copy_files(disk: Disk, effect: CopyEffect) -> None:
-    """Raises DiskError; its path says which of the two directories it was."""
+    """Raises DiskError; its path identifies which of the two directories it was."""
     if effect.forgets and disk.exists(effect.forgets):
         disk.remove(effect.forgets)
         disk.flush_directory(effect.forgets.rpartition("/")[0])
@@ -38,7 +38,9 @@ def copy_files(disk: Disk, effect: CopyEffect) -> None:
 
 
 def _write(disk: Disk, path: str, position: int, content: bytes) -> None:
-    """Put `content` at `position`, and end the file there: what an earlier copy of another segment left is gone."""
+    """Put `content` at `position`, and end the file there: leftovers of an earlier copy of another segment are
+    removed.
+    """
     file = disk.open(path, create=True)
     disk.truncate(file, position)
     disk.write_at(file, position, (content,))

@@ -1,4 +1,4 @@
-"""Carries out effects on a disk, by direct calls that take as long as the disk likes: the work of an IO worker."""
+"""Carry out effects on a disk, by direct calls that may block: the work of an IO worker."""
 
 from __future__ import annotations
 
@@ -45,15 +45,16 @@ PROBE_BYTES = 8 * 1024 * 1024
 PROBE_FILE = "room-probe.tmp"
 
 EffectResult = bytes | memoryview | Refusal | OffsetAtTimestamp | LogState | ProducerState | VolumeSpace | None
-"""What an effect that was carried out gives to the one who asked for it: see each effect. Most give nothing (b"")."""
+"""The result of an effect for its completion: see each effect. Most return nothing (b"")."""
 
 
 def failed_by_fault(effect: StorageEffect, fault: Exception) -> Refusal | DiskError:
-    """Return the outcome of an effect in which a fault of Barnabas showed, an exception that is not expected there.
+    """Return the outcome of an effect that hit an internal error of Barnabas, an unexpected exception.
 
     What is on disk then is unknown, and whatever waits for it has to be answered: the log directory goes offline, as
     after an I/O error, and others lead its partitions. Work on a batch has touched no disk: only its request fails
-    (UNKNOWN_SERVER_ERROR, as in Kafka), or a batch that brings the fault to light would take every replica's disk.
+    (UNKNOWN_SERVER_ERROR, as in Kafka), because otherwise a batch that triggers the error would take every replica's
+    disk offline.
     """
     match effect:
         case ValidateBatchEffect() | FindRecordEffect():
@@ -122,7 +123,7 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
 
 
 def _retire(disk: Disk, effect: RetireEffect) -> None:
-    # The segment that is the first one from now on may be so new that its name is not durable yet.
+    # The new first segment may be so recent that its name is not durable yet.
     disk.flush_directory(effect.directory)
     for paths in effect.segments:
         for path in paths:
@@ -132,7 +133,7 @@ def _retire(disk: Disk, effect: RetireEffect) -> None:
 
 def _take_back(disk: Disk, effect: TakeBackEffect) -> ProducerState | None:
     for path, byte_count in effect.cuts:
-        # The failed write may not have come to making the files of its segment.
+        # The failed write may not have created the files of its segment.
         if disk.exists(path):
             file = disk.open(path)
             disk.truncate(file, byte_count)
@@ -165,7 +166,7 @@ def _drop_cleaned(disk: Disk, directory: str) -> None:
 
 
 def _unless_gone(operation: Callable[..., None], *arguments: object) -> None:
-    """Many of the files are only there sometimes: snapshots, indexes of transactions."""
+    """Ignore missing files: many of them exist only sometimes, such as snapshots and indexes of transactions."""
     try:
         operation(*arguments)
     except DiskError as error:

@@ -1,8 +1,8 @@
-"""What a log wants done to the disk, as data: paths, positions and bytes, nothing of the log itself.
+"""The effects of a log on the disk, as data: paths, positions and bytes, nothing of the log itself.
 
-The core never waits for bytes: it hands out an effect, an IO worker carries it out (`effect_execution`), and the core
-takes the result in a later step. The simulation carries out the same effects, and delays, fails or tears them.
-What follows an effect is not part of it: see `Outbox.add_effect`.
+The core never waits for bytes: it returns an effect, an IO worker carries it out (`effect_execution`), and the core
+gets the result in a later step. The simulation carries out the same effects, and delays, fails or tears them. What
+follows an effect is not part of it: see `Outbox.add_effect`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SmallWrite:
 
 @dataclass(slots=True, frozen=True)
 class NewFile:
-    """A small file whose name is not read before it is durable: a snapshot of the producers."""
+    """A small file that is not read under its name before it is durable: a snapshot of the producers."""
 
     path: str
     content: bytes
@@ -60,7 +60,7 @@ class FlushEffect:
 @dataclass(slots=True, eq=False)
 class VolumeFlushEffect:
     """Carry out the flushes of many logs of one directory at once, by flushing its volume (`Disk.is_one_volume`): at a
-    clean stop thousands of logs have to be durable, of five files each.
+    clean stop thousands of logs have to be made durable, with five files each.
     """
 
     log_directory: str
@@ -69,11 +69,11 @@ class VolumeFlushEffect:
 
 @dataclass(slots=True, eq=False)
 class WriteEffect:
-    """Append `buffers` to one segment's file: every batch that gathered while the last write was under way.
+    """Append `buffers` to one segment's file: every batch that accumulated while the last write was in progress.
 
     `directory` is that of the log, `path` that of the segment's file. The log ends at `end_offset` then. With `flush`
-    the write counts only once that has been carried out too (flush.messages): then the topic promises that what is
-    acknowledged is on the disk.
+    the write counts only once that has been carried out too (flush.messages): then the topic guarantees that
+    acknowledged records are on the disk.
     """
 
     directory: str
@@ -83,14 +83,14 @@ class WriteEffect:
     buffers: list[Buffer] = field(default_factory=list)
     byte_count: int = 0
     creates: list[str] = field(default_factory=list)
-    """The files of the segment, when this is the first write to it: they are made, empty."""
+    """The files of the segment, if this is the first write to it: they are created empty."""
     index_writes: list[SmallWrite] = field(default_factory=list)
     flush: FlushEffect | None = None
 
 
 @dataclass(slots=True, eq=False)
 class ReadEffect:
-    """Read `length` bytes at `position`; the result has fewer only where the file ends."""
+    """Read `length` bytes at `position`; the result is shorter only if the file ends."""
 
     file: DiskFile
     position: int
@@ -99,9 +99,10 @@ class ReadEffect:
 
 @dataclass(slots=True, eq=False)
 class FindRecordEffect:
-    """Open a batch that has been read, and find its first record at or after a time. No disk, but work for a worker.
+    """Open a batch that has been read, and find its first record at or after a time. Uses no disk, but takes a worker's
+    time.
 
-    Result: an `OffsetAtTimestamp`, or None when every record from `from_offset` on is earlier.
+    Result: an `OffsetAtTimestamp`, or None if every record from `from_offset` on is earlier.
     """
 
     header: BatchHeader
@@ -113,7 +114,8 @@ class FindRecordEffect:
 
 @dataclass(slots=True, eq=False)
 class ValidateBatchEffect:
-    """Validate a client's batch record by record, and give it its topic's codec. No disk, but work for a worker.
+    """Validate a client's batch record by record, and recompress it with its topic's codec. Uses no disk, but takes a
+    worker's time.
 
     Result: the batch to append, or a `Refusal`.
     """
@@ -134,9 +136,9 @@ class ReplaceEffect:
 
 @dataclass(slots=True, eq=False)
 class RetireEffect:
-    """Rename the files of segments that are not in the log any more, so that a start takes them for what they are.
+    """Rename the files of segments that are not in the log any more, so that a start recognizes them.
 
-    `segments` are their files, oldest first, and each segment is gone for good before the next one is touched: a crash
+    `segments` are their files, oldest first, and each segment is durably gone before the next one is touched: a crash
     may leave any number of them, but never a gap. The files are removed later (`DeleteFilesEffect`).
     """
 
@@ -150,7 +152,7 @@ class RetireEffect:
 
 @dataclass(slots=True, eq=False)
 class DeleteFilesEffect:
-    """Remove files; those that are gone already, with their directory for all we know, are as good."""
+    """Remove files; missing ones, perhaps with their directory, are ignored."""
 
     log_directory: str
     paths: list[str]
@@ -158,9 +160,9 @@ class DeleteFilesEffect:
 
 @dataclass(slots=True, frozen=True)
 class SegmentFile:
-    """A segment as it is to be read: the path of its file, and the bytes of it that count.
+    """A segment to be read: the path of its file, and its valid bytes.
 
-    `index_content` is its offset index where that is in memory; None: it is in the file at `index_path`.
+    `index_content` is its offset index if that is in memory; None: it is in the file at `index_path`.
     """
 
     path: str
@@ -172,8 +174,8 @@ class SegmentFile:
 
 @dataclass(slots=True, frozen=True)
 class ProducersToLoad:
-    """Have the producers loaded as of `upto_offset`, from the snapshots in `directory` and the batches in `segments`,
-    which are in the order of their offsets.
+    """Load the producers as of `upto_offset`, from the snapshots in `directory` and the batches in `segments`, which
+    are in the order of their offsets.
     """
 
     directory: str
@@ -183,24 +185,24 @@ class ProducersToLoad:
 
 @dataclass(slots=True, eq=False)
 class TakeBackEffect:
-    """Undo what a write left behind that found no room: cut files, durably; see `disk_full_recovery`.
+    """Undo what a failed write has left behind for lack of space: truncate files, durably; see `disk_full_recovery`.
 
-    Result: the producers as of the log's end (`ProducerState`) where they are asked for.
+    Result: the producers as of the log's end (`ProducerState`) if they are requested.
     """
 
     directory: str
     cuts: list[tuple[str, int]]
-    """(path, bytes to keep), of files that may not be there."""
+    """(path, bytes to keep), of files that may not exist."""
     producers: ProducersToLoad | None = None
-    """Where producers had batches that are taken back."""
+    """Set if producers had batches that are rolled back."""
 
 
 @dataclass(slots=True, eq=False)
 class CopyEffect:
-    """A step of a log's way to another log directory; see `log_copy`. In the order of the fields, as far as given.
+    """A step of moving a log to another log directory; see `log_copy`. In the order of the fields, as far as given.
 
-    Files that are not there any more are passed over: of a segment that was retired or compacted meanwhile, which the
-    next step notices.
+    Files that do not exist any more are skipped: they belong to a segment that was retired or compacted meanwhile,
+    which the next step notices.
     """
 
     log_directory: str
@@ -208,22 +210,22 @@ class CopyEffect:
     forgets: str = ""
     """A file that is removed, durably."""
     makes: tuple[str, bytes] | None = None
-    """The directory is made, with this file."""
+    """The directory is created, with this file."""
     pieces: list[tuple[str, str, int, int]] = field(default_factory=list)
     """(source, target, position, length)"""
     files: list[tuple[str, str]] = field(default_factory=list)
-    """(source, target), whole: small ones."""
+    """(source, target), completely: small ones."""
     flushes: list[str] = field(default_factory=list)
     keeps: list[str] | None = None
     """Every other name in the directory is removed."""
     final: str = ""
-    """The name that the directory gets, durably."""
+    """The new name of the directory, durably."""
 
 
 @dataclass(slots=True, eq=False)
 class MovedEffect:
-    """A log has been moved: make it last that it is no longer in its old log directory, then remove `marker`, which
-    says where it comes from.
+    """A log has been moved: make it durable that it is no longer in its old log directory, then remove `marker`, which
+    names its origin.
     """
 
     old_log_directory: str
@@ -232,7 +234,7 @@ class MovedEffect:
 
 @dataclass(slots=True, eq=False)
 class SpaceEffect:
-    """How much room the volume of a log directory has. Result: a `VolumeSpace`."""
+    """Measure the free space of the volume of a log directory. Result: a `VolumeSpace`."""
 
     log_directory: str
 
@@ -244,10 +246,10 @@ class VolumeSpace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TruncateEffect:
-    """Cut a log at `offset`, or with `begin_anew` remove all of it and begin it anew there: see `log_cut`.
+    """Truncate a log at `offset`, or with `begin_anew` remove all of it and start it over there: see `log_cut`.
 
-    `index_writes` go first, then `leader_epochs`, the checkpoint as it is after the cut. Result: the `LogState` that
-    recovery finds then.
+    `index_writes` are first, then `leader_epochs`, the checkpoint as it is after the truncation. Result: the `LogState`
+    that recovery finds then.
     """
 
     directory: str
@@ -263,13 +265,13 @@ class TruncateEffect:
 
 @dataclass(slots=True, eq=False)
 class ProbeEffect:
-    """Find out whether a log directory has room again: it has when this succeeds."""
+    """Find out whether a log directory has free space again: it has if this succeeds."""
 
     log_directory: str
 
 
 class Rename(NamedTuple):
-    """Of a file, by its names in the directory."""
+    """A rename of a file, by its names in the directory."""
 
     source: str
     target: str
@@ -278,7 +280,7 @@ class Rename(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SwapEffect:
-    """Put a cleaned segment in the place of others. Each phase is durable before the next one begins: see
+    """Replace other segments by a cleaned one. Each phase is durable before the next one begins: see
     `compaction.swap`.
     """
 
@@ -287,14 +289,14 @@ class SwapEffect:
 
     @property
     def replaced_paths(self) -> list[str]:
-        """Where the old files are in the end."""
+        """Where the old files finally are."""
         renames = [rename for phase in self.phases for rename in phase]
         return [f"{self.directory}/{rename.target}" for rename in renames if rename.target.endswith(DELETED_SUFFIX)]
 
 
 @dataclass(slots=True, eq=False)
 class DropCleanedEffect:
-    """Remove what a pass that was aborted has written and has not been taken over."""
+    """Remove files that an aborted pass has written and that were not swapped in."""
 
     directory: str
 

@@ -1,4 +1,4 @@
-"""What a `FlushEffect` and a `VolumeFlushEffect` do on the disk."""
+"""Carry out a `FlushEffect` and a `VolumeFlushEffect` on the disk."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from barnabas.ports.disk import Disk
 from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
 
 NEW_SUFFIX = ".tmp"
-"""Of a checkpoint before it has its name; a start removes what is left of them."""
+"""The suffix of a checkpoint before it has its final name; a start removes leftovers."""
 
 
 def flush(disk: Disk, effect: FlushEffect) -> None:
-    """File by file. Raises DiskError."""
+    """Flush file by file. Raises DiskError."""
     for replacement in effect.replacements:
         disk.replace_file(replacement.path, replacement.content)
     _write(disk, effect)
@@ -21,9 +21,10 @@ def flush(disk: Disk, effect: FlushEffect) -> None:
 
 
 def flush_together(disk: Disk, effect: VolumeFlushEffect) -> None:
-    """Everything that all these flushes have to write, then their volume. Raises DiskError.
+    """Write everything that all these flushes have to write, then flush their volume. Raises DiskError.
 
-    A checkpoint gets its name once its content is durable: a name that lasts without it would be a torn checkpoint.
+    A checkpoint gets its name once its content is durable: a durable name without the content would be a torn
+    checkpoint.
     """
     replacements = []
     for each in effect.flushes:

@@ -1,1 +1,1 @@
-"""The streams of peers: what they ask for, and what they are sent."""
+"""The streams of peers: their requests and the responses."""

@@ -1,4 +1,4 @@
-"""What follows an effect once a worker has carried it out, apart from the effect itself, which is data."""
+"""What follows an effect once a worker has carried it out, separate from the effect itself, which is data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from services.logstore.core.storage.log.partition_log import PartitionLog
 
 
 class Completion:
-    """`done` takes the effect's result, `failed` why there is none; one of them is called, once.
+    """`done` gets the effect's result, `failed` the reason why there is none; one of them is called, once.
 
-    `logs` are those whose files the effect works on: a log that goes offline meanwhile counts it as under way until
-    then.
+    `logs` are those whose files the effect uses: a log that goes offline meanwhile counts it as in progress until then.
     """
 
     __slots__ = ("done", "failed", "logs")

@@ -1,4 +1,4 @@
-"""Watches of purgatory pods on groups: the present state first, then the newest of each that has taken a step."""
+"""Watches of purgatory pods on groups: the present state first, then the newest of each group that has taken a step."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.streams import WatchStream
 
 StateOf = Callable[[WatchedGroup], tuple[int, int]]
-"""(coordinator epoch, or -1 where this logstore does not coordinate; step)."""
+"""(coordinator epoch, or -1 if this logstore does not coordinate; step)."""
 
 
 class GroupWatches:
-    """A watch may come before the group, and outlives it and its coordinator here."""
+    """A watch may precede the group, and outlives it and its coordinator here."""
 
     def __init__(self, outbox: Outbox, state_of: StateOf) -> None:
         self._outbox = outbox
         self._state_of = state_of
         self._streams: dict[WatchedGroup, dict[WatchStream, None]] = {}
         self._by_group: dict[str, dict[WatchedGroup, None]] = {}
-        # What everybody who watches has been told, or is about to be.
+        # What all watches have been sent, or are about to be.
         self._told: dict[WatchedGroup, tuple[int, int]] = {}
-        # Those who have just begun to watch, and have been told nothing.
+        # Watches that have just begun, and have been sent nothing.
         self._begun: dict[WatchedGroup, dict[WatchStream, None]] = {}
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class GroupWatches:
             self.unwatch(stream, watched)
 
     def publish(self, moved: Iterable[str] | None) -> None:
-        """Put the newest states into this turn's messages: of these groups, or where nobody knows which, of all."""
+        """Add the newest states to this turn's messages: of these groups, or of all if it is unknown which."""
         for group_id in list(self._by_group) if moved is None else moved:
             for watched in self._by_group.get(group_id, ()):
                 told, state = self._told.get(watched), self._state_of(watched)

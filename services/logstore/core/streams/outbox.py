@@ -1,4 +1,4 @@
-"""What the core wants done and said, gathered over a turn: effects in the order of their making, messages by stream."""
+"""The core's effects and messages of a turn: effects in order, messages by stream."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from services.logstore.core.streams.replication_outbox import ReplicationOutgoin
 from services.logstore.core.streams.request_times import RequestTimes, TimedRequest, TracedWork
 from services.logstore.core.streams.streams import ExchangeStream, ReadStream, WatchStream
 
-# Record bytes in one ReadResponse: bulk travels in chunks, so that heartbeats pass between.
+# Record bytes in one ReadResponse: large answers are sent in chunks, so that heartbeats can be sent in between.
 RESPONSE_BYTES_MAX = 1024 * 1024
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """The messages of one turn by stream or call id, the streams to end with reasons, the directories gone offline;
-    commands for the cleaner, and what its passes have come to.
+    """The messages of one turn by stream or call id, the streams to close with reasons, the directories gone offline;
+    commands for the cleaner, and the results of its passes.
     """
 
     exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Outgoing:
     closes: list[tuple[int, str]] = field(default_factory=list)
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
     room: list[tuple[str, DiskError | None]] = field(default_factory=list)
-    """Log directories that have run out of room, and those (None) that have room again, or may have for a partition
+    """Log directories that have run out of space, and those (None) that have space again, or may have for a partition
     that has moved between two: the controller has to ask again.
     """
     cleaner: list[CleanerCommand] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Outgoing:
     traced: list[TracedWork] = field(default_factory=list)
     """Traced requests that have been answered."""
     coordination_problems: list[str] = field(default_factory=list)
-    """Partitions of `__consumer_offsets` that are led here and can't be read, in whole or in part, and why."""
+    """Partitions of `__consumer_offsets` that are led here and can't be read, completely or in part, and why."""
 
 
 class Outbox:
@@ -71,7 +71,7 @@ class Outbox:
         self.times = times
         self._effects: list[StorageEffect] = []
         self.completions: dict[StorageEffect, Completion] = {}
-        """What follows each effect whose outcome has not been reported; `EffectCompletions` takes them out."""
+        """The completion of each effect whose outcome has not been reported; `EffectCompletions` removes them."""
         self._exchanges: list[ExchangeStream] = []
         self._reads: list[ReadStream] = []
         self._watches: list[WatchStream] = []
@@ -84,16 +84,16 @@ class Outbox:
         self._passes: list[PassReport] = []
 
     def add_effect(self, effect: StorageEffect, completion: Completion) -> None:
-        """Have `effect` carried out, and `completion` take its outcome."""
+        """Have `effect` carried out, and `completion` called with its outcome."""
         self._effects.append(effect)
         self.completions[effect] = completion
 
     def expect_outcome(self, effect: StorageEffect, completion: Completion) -> None:
-        """Have `completion` take the outcome of an effect that goes to the host in another way."""
+        """Have `completion` called with the outcome of an effect that the host gets in another way."""
         self.completions[effect] = completion
 
     def exchange_response(self, stream: ExchangeStream) -> ExchangeResponse:
-        """This turn's message for a stream, to be filled."""
+        """Return this turn's message for a stream, to be filled."""
         response = stream.response
         if response is None:
             response = stream.response = ExchangeResponse()
@@ -101,7 +101,7 @@ class Outbox:
         return response
 
     def read_response(self, stream: ReadStream) -> ReadResponse:
-        """This turn's first message for a stream; its pieces are made of `stream.results`."""
+        """Return this turn's first message for a stream; its pieces are made of `stream.results`."""
         response = stream.response
         if response is None:
             response = stream.response = ReadResponse()
@@ -128,7 +128,7 @@ class Outbox:
         self._offline.append((path, error))
 
     def report_room(self, path: str, lack: DiskError | None) -> None:
-        """A log directory has run out of room, or (None) has room again."""
+        """A log directory has run out of space, or (None) has space again."""
         self._room.append((path, lack))
 
     def to_cleaner(self, command: CleanerCommand) -> None:
@@ -142,7 +142,7 @@ class Outbox:
         return effects
 
     def take_outgoing(self) -> Outgoing:
-        """Everything to be said now, with the credit that has come free."""
+        """Return everything to be sent now, with the credit that has been freed."""
         outgoing = Outgoing(
             controls=self._controls,
             administration=self._administration,

@@ -1,4 +1,4 @@
-"""What replication says in a turn: to followers, to leaders, to the controller, and to whoever reads the log."""
+"""The messages of replication in a turn: to followers, to leaders, to the controller, and to the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from services.logstore.core.replica.partition import Partition
 
 @dataclass(slots=True, frozen=True)
 class LeaderLink:
-    """A stream that is wanted: to one life of a leader, in one life of ours."""
+    """A wanted stream: to one incarnation of a leader, from one incarnation of this logstore."""
 
     leader: Broker
     hello: ReplicaHello

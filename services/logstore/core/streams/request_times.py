@@ -1,7 +1,8 @@
-"""How long requests are with this logstore: those that gateways ask about, and every fetch of a follower.
+"""The time that requests spend in this logstore: those that gateways ask about, and every fetch of a follower.
 
-A gateway asks for the times of few requests (`Timed`), beside the requests of a message. One waits in an inbox until a
-step begins it, and is worked on until its answer leaves; both durations go back with the answer, and are kept here.
+A gateway asks for the times of few requests (`Timed`), beside the requests of a message. A request waits in an inbox
+until a step begins it, and is processed until its answer leaves; both durations are returned with the answer, and are
+kept here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FETCH: Final = "FetchConsumer"
 LIST_OFFSETS: Final = "ListOffsets"
 FETCH_FOLLOWER: Final = "FetchFollower"
 REPLICATE_VERSION: Final = "0"
-"""Followers do not speak Kafka's Fetch."""
+"""Followers do not use Kafka's Fetch."""
 _API_NAMES: Final = {int(key): key.api_name for key in ApiKey}
 
 
@@ -31,7 +32,7 @@ _API_NAMES: Final = {int(key): key.api_name for key in ApiKey}
 class TimedRequest:
     timed: Timed
     name: str
-    """Kafka's, of the API."""
+    """Kafka's name of the API."""
     arrived_us: int
     begun_us: int = -1
 
@@ -56,7 +57,7 @@ class _Parts:
 
 
 class _FollowerFetches:
-    """All of them are timed: followers ask seldom, once in a turn at most."""
+    """All of them are timed: followers fetch rarely, at most once per turn."""
 
     __slots__ = ("errors", "local", "remote", "requests", "total")
 
@@ -69,7 +70,7 @@ class _FollowerFetches:
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's; a peer may say any number."""
+    """Return Kafka's name; a peer may send any number."""
     return _API_NAMES.get(api_key, "unknown")
 
 
@@ -78,12 +79,12 @@ class RequestTimes:
         """`read_us` is monotonic, and decides nothing."""
         self.read_us = read_us
         self.traced: list[TracedWork] = []
-        """This turn's."""
+        """The traced work of this turn."""
         self._by_name: dict[str, _Parts] = {}
         self._followers = _FollowerFetches()
 
     def answered(self, waiting: dict[int, TimedRequest], request_ids: Iterable[int]) -> list[Times]:
-        """Of those among the answered requests that are timed; `waiting` holds them by id, and no longer afterwards."""
+        """Record those of the answered requests that are timed, and remove them from `waiting`, which is by id."""
         times = []
         for request_id in request_ids:
             request = waiting.pop(request_id, None)
@@ -93,7 +94,7 @@ class RequestTimes:
 
     def _answer(self, request: TimedRequest) -> Times:
         ended_us = self.read_us()
-        # What is refused at the door is not begun.
+        # A request that the inbox refuses is not begun.
         begun_us = request.begun_us if request.begun_us >= 0 else ended_us
         times = Times(request.timed.request_id, begun_us - request.arrived_us, ended_us - begun_us)
         parts = self._by_name.get(request.name)

@@ -1,4 +1,4 @@
-"""How every stream of the data side begins: a hello first, one of this cluster; requests only with credit for them."""
+"""How every stream of the data side begins: with a hello of this cluster; requests only with credit for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StreamHandshake:
         self._outbox = outbox
 
     def greet(self, stream: Stream, hello: Hello) -> Welcome | None:
-        """None: the stream ends."""
+        """Return None if the stream is closed."""
         if stream.greeted:
             self.close(stream, "a second hello")
             return None
@@ -32,7 +32,7 @@ class StreamHandshake:
         return stream.greeted
 
     def admit(self, stream: Stream, credit_pool: CreditPool, request_count: int, byte_count: int) -> bool:
-        """Requests need a hello before and credit for them; who breaks that is broken, and loses the stream."""
+        """Requests need a hello before and credit for them; a peer that violates that loses the stream."""
         if not self.has_greeted(stream):
             return False
         if not credit_pool.received(stream.stream_id, request_count, byte_count):
@@ -41,6 +41,6 @@ class StreamHandshake:
         return True
 
     def close(self, stream: Stream, reason: str) -> None:
-        """Have the host end a stream; it reports the end by `on_stream_closed` like any other."""
+        """Have the host close a stream; it reports the end by `on_stream_closed` like any other."""
         stream.closed = True
         self._outbox.close(stream.stream_id, reason)

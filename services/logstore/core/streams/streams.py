@@ -1,4 +1,4 @@
-"""The streams that peers have opened: what is unanswered on each, and what the core has for it this turn."""
+"""The streams that peers have opened: unanswered requests on each, and this turn's responses."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from services.logstore.core.streams.request_times import TimedRequest
 
 @dataclass(slots=True, eq=False)
 class ExchangeStream:
-    """Appends and queries of one processor. What is handled goes back to it as credit, with its next response."""
+    """Appends and queries of one processor. Handled requests are returned to it as credit, with its next response."""
 
     stream_id: int
     response: ExchangeResponse | None = None
     requests_handled: int = 0
     bytes_handled: int = 0
     timed: dict[int, TimedRequest] = field(default_factory=dict)
-    """Unanswered, by request id; likewise on the other streams."""
+    """Unanswered requests, by request id; in all streams."""
     greeted: bool = False
     closed: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class ReadStream:
-    """Reads of one processor. A read is handled when its answer leaves, so that credit bounds what answers wait."""
+    """Reads of one processor. A read is handled when its answer is sent, so that credit bounds the waiting answers."""
 
     stream_id: int
     response: ReadResponse | None = None
     results: list[ReadResult] = field(default_factory=list)
     requests_handled: int = 0
-    # By request id: what a cancel can still reach.
+    # By request id: what a cancel can still find.
     unanswered: dict[int, PendingRead] = field(default_factory=dict)
     timed: dict[int, TimedRequest] = field(default_factory=dict)
     greeted: bool = False
@@ -47,7 +47,7 @@ class ReadStream:
 
 @dataclass(slots=True, eq=False)
 class WatchStream:
-    """The partitions and groups that one purgatory pod follows."""
+    """The partitions and groups that one purgatory pod watches."""
 
     stream_id: int
     response: WatchResponse | None = None
@@ -57,7 +57,7 @@ class WatchStream:
 
 @dataclass(slots=True, eq=False)
 class CoordinateStream:
-    """What one processor asks of coordinators."""
+    """Requests of one processor to coordinators."""
 
     stream_id: int
     response: CoordinateResponse | None = None
@@ -73,7 +73,9 @@ Stream = ExchangeStream | ReadStream | WatchStream | CoordinateStream
 
 @dataclass(slots=True, eq=False)
 class PendingRead:
-    """A read on its way: one of `results` per partition, in the order asked; `outstanding` byte ranges are due."""
+    """A read in progress: one of `results` per partition, in the requested order; `outstanding` byte ranges are
+    missing.
+    """
 
     stream: ReadStream
     read: Read
@@ -85,5 +87,5 @@ class PendingRead:
 
     @property
     def is_planned(self) -> bool:
-        """Every partition has been looked at; a dropped read needs no more looking."""
+        """Every partition has been planned; a dropped read needs no more planning."""
         return self.dropped or len(self.results) == len(self.read.partitions)

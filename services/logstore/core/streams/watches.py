@@ -10,17 +10,17 @@ from services.logstore.core.streams.streams import WatchStream
 
 
 class Watches:
-    """Keyed by topic id and partition, hosted here or not: a watch outlives the replica, and may come before it."""
+    """Keyed by topic id and partition, hosted here or not: a watch outlives the replica, and may precede it."""
 
     def __init__(self, replicas: Replicas, outbox: Outbox) -> None:
         self._replicas = replicas
         self._outbox = outbox
         self._streams: dict[PartitionKey, dict[WatchStream, None]] = {}
-        # To be published at the end of this turn: to everybody who watches, or only to those who have just begun to.
+        # To be published at the end of this turn: to all watches, or only to those that have just begun.
         self._changed: dict[PartitionKey, None] = {}
         self._begun: dict[PartitionKey, dict[WatchStream, None]] = {}
         self.coordinated: dict[Partition, None] = {}
-        """What has changed of the topic that this logstore's own coordinator follows; for it to take."""
+        """Changes in the topic that this logstore's own coordinator follows; the coordinator takes them."""
 
     @property
     def watched_partitions(self) -> int:
@@ -47,14 +47,14 @@ class Watches:
                     del table[key]
 
     def changed(self, partition: Partition) -> None:
-        """Something that a PartitionState tells of is different from before."""
+        """Something in the PartitionState has changed."""
         if partition.key in self._streams:
             self._changed[partition.key] = None
         if partition.is_coordinated:
             self.coordinated[partition] = None
 
     def publish(self) -> None:
-        """Put the newest states into this turn's messages; what changed twice in a turn is told once."""
+        """Add the newest states to this turn's messages; what changed twice in a turn is sent once."""
         if not self._changed and not self._begun:
             return
         for key in self._changed:
@@ -66,7 +66,7 @@ class Watches:
 
     def _tell(self, key: PartitionKey, streams: dict[WatchStream, None]) -> None:
         partition = self._replicas.by_key.get(key)
-        # Not here (any more): no directory of ours is at fault.
+        # Not here (any more): no directory here is the cause.
         state = PartitionState(*key, online=True) if partition is None else partition.state()
         for stream in streams:
             self._outbox.watch_response(stream).states.append(state)

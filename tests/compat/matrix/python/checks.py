@@ -7,8 +7,8 @@ The lines are the same in every language, and everything else that a program pri
     ok <capability>
     failed <capability>: <why, on one line>
 
-Its arguments are the bootstrap address, the replication factor of its topics, and a prefix for the names of its topics
-and groups that nobody else uses.
+Its arguments are the bootstrap address, the replication factor of its topics, and a unique prefix for the names of its
+topics and groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """kafka-python's own integration tests, from its sdist (where this is started), against a broker that runs already.
 
-The suite is told that the broker is Kafka 4.3, and creates its topics with one replica. What needs SASL is skipped by
-it, what needs TLS is left out.
+The suite is configured for Kafka 4.3, and creates its topics with one replica. What needs SASL is skipped by it, what
+needs TLS is left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a producer's state machine exchanges with its connections: requests, answers, leaders, delivery reports.
 
-The state machines have no clock, no connection and no encoding: whoever binds them gives them the time, hands over
-what has arrived, and carries out what `step` returns. A recording of a real client is held against the same values.
+The state machines have no clock, no connection and no encoding: their host gives them the time, hands over what has
+arrived, and carries out what `step` returns. A recording of a real client is held against the same values.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Answer(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the application is told of one record: `error` is empty for success, whose offset may be unknown (-1)."""
+    """The result of one record for the application: `error` is empty for success, whose offset may be unknown (-1)."""
 
     partition: TopicPartition
     value: bytes
@@ -95,7 +95,7 @@ class IdempotentProducer(Protocol):
     """What both state machines are. Times are milliseconds of one monotonic clock."""
 
     reports: list[Report]
-    """Taken by whoever binds it."""
+    """Taken by its host."""
 
     @property
     def is_fatal(self) -> bool:
@@ -103,7 +103,7 @@ class IdempotentProducer(Protocol):
 
     @property
     def unreported(self) -> int:
-        """Records of which the application has not been told."""
+        """Records whose result the application has not received."""
 
     def append(self, partition: TopicPartition, value: bytes, now_ms: int) -> None:
         """The application sends a record."""

@@ -1,6 +1,6 @@
-"""What the applications of the real producers are told, and what must be true of it.
+"""The results that the applications of the real producers get, and what must be true of them.
 
-Always: a record that is acknowledged is committed at the offset that was told; it is in its log once, and those of one
+Always: a record that is acknowledged is committed at the returned offset; it is in its log once, and those of one
 producer and partition are in the order in which they were sent. The exception is Kafka's own: a logstore that has
 started again knows of each producer what its log and the last snapshot say, so that a batch that is sent again may look
 like a gap, and a producer begins another epoch then and sends it once more. Records that were sent before some logstore
@@ -40,7 +40,7 @@ class Deliveries:
         self.has_forgotten = False
         """Whether a logstore has started after the first record was sent."""
         self._opened_us = 0
-        # By value: when it was sent, in that order; of all, and of those of which nothing was told yet.
+        # By value: when it was sent, in that order; of all, and of those without a result yet.
         self._sent_us: dict[bytes, int] = {}
         self._open_us: dict[bytes, int] = {}
         history.may_be_twice = self._may_be_twice
@@ -82,7 +82,7 @@ class Deliveries:
         self.history.counts.unknown += 1
 
     def died(self, producer: ProducerProcess) -> None:
-        """Nobody is told any more of what it has sent."""
+        """What it has sent gets no result any more."""
         mine = f"{producer.name}.".encode()
         for value in [value for value in self._open_us if value.startswith(mine)]:
             del self._open_us[value]

@@ -266,8 +266,8 @@ class LibrdkafkaProducer:
         actions, increment, error = actions_for(error_code), 1, name_of(error_code)
         match error_code:
             case ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                # Success. The offsets that are told count on from that of the answer, which is -1: only the first of
-                # them is what stands for none.
+                # Success. The returned offsets count on from that of the answer, which is -1: only the first of them is
+                # what stands for none.
                 partition.next_ack_sequence = partition.next_error_sequence = request.next_sequence
                 self._report(partition, request.messages, "", base_offset)
                 return

@@ -1,7 +1,7 @@
 """A process with one of the real producers' state machines: its connections, its metadata, what it sends.
 
 It finds the brokers over any gateway, has one connection to each broker id that it sends to, and one more for Metadata.
-An application in it sends records one after the other to partitions by chance, and is told of each what became of it.
+An application in it sends records one after the other to partitions by chance, and gets the result of each.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ RecordedRound = dict[str, list[list[str]]]
 
 
 class ScriptedBroker(Generic[R]):
-    """All brokers of a script. A request is whatever names one to whoever plays the network."""
+    """All brokers of a script. A request is any value that identifies one for the network's host."""
 
     def __init__(self, script: Script) -> None:
         self.recorded: list[RecordedRound] = []

@@ -1,4 +1,4 @@
-"""A client that fetches in a session, and logstores that answer its reads as told."""
+"""A client that fetches in a session, and logstores with scripted answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: epochs, what is told, order, topics that come and go."""
+"""Incremental fetch sessions: epochs, answers, order, topics that come and go."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def keyed_batch(key: str, value: str | None = VALUE, timestamp_ms: int = WALL_MS
 
 
 class CleaningHost(Host):
-    """With a cleaner on the same disk that does as it is told by `clean`, step by step or to the end."""
+    """With a cleaner on the same disk that `clean` runs, step by step or to the end."""
 
     def __init__(self, disk: DiskModel | None = None, *, cleaner_is_enabled: bool = True) -> None:
         super().__init__(disk, cleaner_is_enabled=cleaner_is_enabled)

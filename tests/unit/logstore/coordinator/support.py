@@ -1,4 +1,4 @@
-"""A coordinator of groups between a log that does what it is told and clients that are in a test's hand."""
+"""A group coordinator between a scripted log and clients controlled by a test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ R = TypeVar("R", bound=Response)
 
 @dataclass
 class FakeLog:
-    """Keeps batches; commits them at once or when it is told to; refuses when it is told to."""
+    """Stores batches; commits them at once or on request; refuses on request."""
 
     batches: list[bytes] = field(default_factory=list)
     next_offset: int = 0
@@ -71,7 +71,7 @@ class FakeLog:
         return self.next_offset
 
     def add(self, batch: bytes, count: int) -> None:
-        """As it is, whoever wrote it."""
+        """Add it unchanged."""
         patched = bytearray(batch)
         patch_offsets(patched, 0, self.next_offset, 0)
         self.batches.append(bytes(patched))
@@ -230,7 +230,7 @@ class World:
         return self.last_id
 
     def collect(self, request_id: int) -> int:
-        """Ask for what that request was told to wait for; by a new request."""
+        """Send a new request for the result of that request's wait."""
         wait = self.wait_of(request_id)
         api_key, version = self.calls[request_id]
         return self.send_collect(wait, api_key, version)
@@ -269,7 +269,7 @@ class World:
         return wait
 
     def is_over(self, wait: GroupWait) -> bool:
-        """Whether purgatory would wake who was told to wait."""
+        """Whether purgatory would wake the waiting request."""
         epoch, step = self.coordinator.group_state(PARTITION, wait.group_id)
         return epoch != wait.coordinator_epoch or step >= wait.step
 
@@ -287,7 +287,7 @@ class World:
         return self.body_of(self.send(request, version, client_id=client_id), kind)
 
     def awaited(self, request_id: int, kind: type[R]) -> R:
-        """What a request that was told to wait gets when it comes back, which it is time for."""
+        """Return the result of a waiting request when it comes back, which is due."""
         assert self.is_over(self.wait_of(request_id)), "who waits is not woken"
         return self.body_of(self.collect(request_id), kind)
 
@@ -328,13 +328,13 @@ class World:
         return [ErrorCode(each.error_code) for each in response.members] or [ErrorCode(response.error_code)]
 
     def stable_group(self, count: int, **changes: Any) -> list[JoinGroupResponse]:
-        """So many members, stable: what each was told by its join, the leader first. Static, by `instances`."""
+        """Return that many members, stable: the join response of each, the leader first. Static, by `instances`."""
         joined = self.joined_group(count, **changes)
         self.all_sync(joined)
         return joined
 
     def joined_group(self, count: int, *, instances: bool = False, **changes: Any) -> list[JoinGroupResponse]:
-        """As `stable_group`, but nobody has synced yet."""
+        """As `stable_group`, but no member has synced yet."""
         if instances:
             requests = [self.join(group_instance_id=f"instance {n}", **changes) for n in range(count)]
         else:

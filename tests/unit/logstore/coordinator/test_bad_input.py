@@ -1,5 +1,5 @@
 """Members that do half of what they should, in numbers, and with everything as long as it can be: Kafka's own errors,
-what is kept for them goes when their time is over, and the group goes on for whoever behaves.
+what is kept for them goes when their time is over, and the group continues for well-behaved members.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class TestMetadataOfAMegabyte:
         assert world.heartbeat(member) == ErrorCode.NONE
 
     def test_of_a_subscription_that_no_batch_holds_stops_the_group_until_that_member_is_gone(self) -> None:
-        """Kafka's own way: the record is too large, and all are told UNKNOWN_SERVER_ERROR and to join again."""
+        """Kafka's own way: the record is too large, and all get UNKNOWN_SERVER_ERROR and have to join again."""
         world = World()
         (member,) = world.stable_group(1)
         protocols = [JoinGroupRequestProtocol("range", subscription("topic") + bytes(MEBIBYTE))]

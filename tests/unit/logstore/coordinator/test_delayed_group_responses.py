@@ -1,4 +1,4 @@
-"""Joins and syncs that may soon be answered are held back for a moment; then they are told to wait as ever."""
+"""Joins and syncs that may soon be answered are held back for a moment; then they get the usual wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator makes of a log: all that Kafka has ever written there, and what nobody should have."""
+"""How a coordinator reads a log: all that Kafka has ever written there, and what should never be there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: who may, what is kept, and what it is told by."""
+"""OffsetCommit, OffsetFetch and OffsetDelete: who may, what is kept, and the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The join and sync phases: what they wait for, for how long, and what everybody is told at their end."""
+"""The join and sync phases: what they wait for, for how long, and the answers at their end."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class TestSyncPhase:
         assert shares == {leader.member_id: b"hers", follower.member_id: b"his"}
 
     def test_a_leader_that_repeats_itself_with_other_words_changes_nothing(self) -> None:
-        """What is told has to be what is stored, whichever of its requests comes first."""
+        """Answers must equal what is stored, whichever of its requests comes first."""
         world = World()
         leader, follower = world.joined_group(2)
         world.log.commits_at_once = False

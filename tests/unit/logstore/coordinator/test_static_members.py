@@ -1,4 +1,6 @@
-"""Static members (KIP-345): who comes back takes its place, whoever had it is fenced, and nobody else is disturbed."""
+"""Static members (KIP-345): one that comes back takes its place, its predecessor is fenced, and no other member is
+disturbed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class TestStable:
 
     @pytest.mark.parametrize("version", [5, 6, 7, 8])
     def test_before_v9_the_leader_is_told_of_the_leader_that_it_was(self, version: int) -> None:
-        """It would assign anew otherwise, and nobody would rebalance."""
+        """Otherwise it would compute new assignments without a rebalance."""
         world = World()
         leader, _ = world.stable_group(2, instances=True)
         again = world.joined(back(world, leader, version=version))

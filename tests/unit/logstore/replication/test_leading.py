@@ -1,4 +1,4 @@
-"""The leader's side: what followers are told, what their fetches move, and what acks=all waits for."""
+"""The leader's side: the answers to followers, what their fetches move, and what acks=all waits for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_append_is_committed_when_every_member_has_it() -> None:
     assert [state.high_watermark for out in said for state in states(out, WATCH)] == [1]
     host.core.tick(host.now_ms)
     said = host.settle()
-    # Both are told, though nothing else is new.
+    # Both are sent, although nothing else is new.
     assert [[data.high_watermark for data in follower.answer_in(*said) or []] for follower in followers] == [[1], [1]]
 
 
@@ -241,7 +241,7 @@ def test_a_log_start_is_told_though_the_follower_can_t_take_the_records_that_it_
 
 
 def test_a_log_start_that_the_follower_has_not_taken_is_told_again() -> None:
-    """What came while it wrote what it had been told is lost."""
+    """What arrived while it wrote the previous answer is lost."""
     host = leading_host([1, 2])
     host.append(batch(2), leader_epoch=0)
     second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)

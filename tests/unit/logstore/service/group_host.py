@@ -111,7 +111,7 @@ class GroupHost(Host):
         return response
 
     def collect_of(self, request_id: int) -> Any:
-        """What the request was told to wait for."""
+        """The collect for the request that has to wait."""
         wait = self.answers[request_id].wait
         assert wait is not None
         collect_id = next(self.call_ids)
@@ -174,7 +174,7 @@ class GroupHost(Host):
         self.settle()
 
     def take_states(self) -> list[tuple[int, int]]:
-        """What purgatory was told since it was looked at last: (coordinator epoch, step)."""
+        """What purgatory received since the last call: (coordinator epoch, step)."""
         states, self.group_states = self.group_states, []
         return [(state.coordinator_epoch, state.step) for state in states]
 

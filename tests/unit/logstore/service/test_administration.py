@@ -79,7 +79,7 @@ def test_an_epoch_after_all_and_none_at_all_are_unknown(host: Host, leader_epoch
 
 
 def test_how_far_it_can_be_read_is_the_high_watermark() -> None:
-    """Two in sync: what the other one has not fetched is at the log's end, and nobody can read it."""
+    """Two in sync: what the other one has not fetched is at the log's end, and can't be read."""
     host = Host()
     host.greet(EXCHANGE)
     host.lead(topic(0, replicas=[NODE_ID, 2], in_sync_replicas=[NODE_ID, 2]))

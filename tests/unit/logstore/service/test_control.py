@@ -327,7 +327,7 @@ def test_a_read_under_way_of_a_deleted_partition_is_answered(host: Host) -> None
 
 
 def recreated(host: Host) -> None:
-    """Have the topic deleted and made anew, in one go."""
+    """Have the topic deleted and recreated, at once."""
     host.core.on_control(7, host.command(StopReplica([host.stopped()])))
     host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(0, 0, topic_id=OTHER_TOPIC_ID)])))
 

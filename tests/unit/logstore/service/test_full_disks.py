@@ -1,4 +1,4 @@
-"""A full disk as a logstore lives through it: refusals, reads, what is told, and the way back without a restart."""
+"""A full disk in the life of a logstore: refusals, reads, reports, and recovery without a restart."""
 
 from __future__ import annotations
 

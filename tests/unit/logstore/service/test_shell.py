@@ -93,7 +93,7 @@ def test_log_dir_is_taken_where_log_dirs_is_not_set() -> None:
         ({"control_listeners": "x:y"}, "control.listeners=x:y: expected host:port"),
         ({"listeners": "0.0.0.0:9300"}, "advertised.listeners is needed"),
         ({"etcd_prefix": "/barnabas"}, "must end with /"),
-        ({"log_dirs": "/a,/a"}, "a path is there twice"),
+        ({"log_dirs": "/a,/a"}, "a path is listed twice"),
         ({"node_id": "-1"}, "node.id=-1"),
         ({"num_io_threads": "0"}, "num.io.threads=0"),
         ({"log_segment_bytes": "10"}, "log.segment.bytes=10"),
@@ -201,7 +201,7 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
 
 def test_loading_ends_when_the_process_is_told_to_stop(tmp_path: Path) -> None:
     make_partition(tmp_path)
-    with pytest.raises(StartRefused, match="told to stop"):
+    with pytest.raises(StartRefused, match="stopped while the logs"):
         load(tmp_path, stopping=True)
 
 

@@ -78,7 +78,7 @@ def test_without_its_epochs_file_a_log_is_read_as_a_whole() -> None:
 
 
 def test_an_epoch_that_left_no_record_does_not_count() -> None:
-    """As after a start: whoever led under it had nothing that others lack."""
+    """As after a start: a leader under it had nothing that others lack."""
     disk = DiskModel()
     log = filled(disk, 10)
     log.leader_epochs.assign(9, log.next_offset)

@@ -27,7 +27,7 @@ def root(disk: Disk, tmp_path: Path) -> str:
 
 
 def test_nothing_is_made_where_the_parent_is_gone(disk: Disk, root: str) -> None:
-    """A log directory whose disk is not mounted any more must not be made anew on the disk beneath it."""
+    """A log directory whose disk is not mounted any more must not be recreated on the disk beneath it."""
     with pytest.raises(DiskError) as raised:
         disk.make_directory(f"{root}/unmounted/orders-0")
     assert raised.value.kind is DiskErrorKind.NOT_FOUND

@@ -1,4 +1,4 @@
-"""What comes back after a crash, case by case; the property test beside it looks for the cases nobody thought of."""
+"""What comes back after a crash, case by case; the property test beside it looks for cases that are missing here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bytes written by Apache Kafka itself, for one full and one empty sample of every message and version.
 
 `kafka-4.3.0.txt` has them, and `kafka-3.9.1.txt` those of the versions that Kafka 4 has dropped and Barnabas still
-reads. Where the jars are, `python -m tests.unit.wire.golden` writes both anew: those of 4.3.0 by `make peer`, and
+reads. Where the jars are, `python -m tests.unit.wire.golden` rewrites both: those of 4.3.0 by `make peer`, and
 kafka-clients 3.9.1 by
 
     mvn dependency:copy -Dartifact=org.apache.kafka:kafka-clients:3.9.1 -DoutputDirectory=.cache/peer/older

@@ -1,7 +1,7 @@
 """Records of every magic, written and down-converted by Apache Kafka 3.9.1, the last that still could.
 
-`KafkaRecords.java` says what is in them. Where kafka-clients 3.9.1 is (see `tests.unit.wire.golden`),
-`python -m tests.unit.wire.golden_records` writes the file anew.
+`KafkaRecords.java` says what is in them. Where kafka-clients 3.9.1 is (see `tests.unit.wire.golden`), `python -m
+tests.unit.wire.golden_records` rewrites the file.
 """
 
 from __future__ import annotations

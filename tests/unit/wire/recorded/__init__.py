@@ -1,7 +1,7 @@
 """Requests and responses as real clients and Apache Kafka 4.3.0 exchanged them, one of each client, key and version.
 
 `frames.txt` has them: client, API key, version, request and response in hex, each frame without its size. Where Kafka's
-jars are (`make peer`) and kcat is on PATH, `python -m tests.unit.wire.recorded` records them anew.
+jars are (`make peer`) and kcat is on PATH, `python -m tests.unit.wire.recorded` records them again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What each API key asks of the groups of one partition, and what it is answered.
+"""The requests of each API key about the groups of one partition, and their answers.
 
-An answer that rests on what is in the log, or will be, waits until that is committed (`CoordinatorLogWriter.answer`); a
-refusal, and a generation that is being made, rest on nothing but memory. Who waits for other members is held back for
-a moment, then told to wait by a `GroupWait`, and collects the answer later.
+An answer that depends on what is in the log, or will be, waits until that is committed (`CoordinatorLogWriter.answer`);
+a refusal, and a generation that is being formed, depend only on memory. A call that waits for other members is held
+back for a moment, then answered with a `GroupWait`, and its answer is collected later.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from services.logstore.core.coordinator.groups.stored_groups import tombstone
 
 _SEVERAL_LEAVE_FROM: Final = 3
 _NULL_PROTOCOL_FROM: Final = 7
-"""JoinGroup before this version has no null for a protocol that there is not."""
+"""JoinGroup before this version can't express a missing protocol as null."""
 _WAIT_MS_MAX: Final = 60_000
-"""After so long a waiting member's gateway asks again, should a word of purgatory have been lost."""
+"""After this time a waiting member's gateway asks again, in case a message of purgatory was lost."""
 
 
 class Serve(NamedTuple):
@@ -61,7 +61,7 @@ class Serve(NamedTuple):
     serve: Callable[[int, GroupCall, Any], None]
     """Stream id, call, request."""
     version_max: int
-    """Later ones name topics by id, which a coordinator does not know."""
+    """Later versions identify topics by id, which a coordinator does not know."""
 
 
 class GroupCalls:
@@ -135,7 +135,7 @@ class GroupCalls:
         self._tell(stream_id, collect, waits_for_log=group.leader_id == outcome.member_id)
 
     def _collect_of(self, call: GroupCall, group_id: str, member: Member) -> GroupCollect:
-        """As if who calls had come back for its answer already."""
+        """The collect that the caller would send if it came back for its answer."""
         group = self._groups.get(group_id)
         generation_id = -1 if group is None else group.generation_id
         return GroupCollect(
@@ -150,7 +150,9 @@ class GroupCalls:
         )
 
     def _tell(self, stream_id: int, collect: GroupCollect, *, waits_for_log: bool) -> None:
-        """What it waits for is only the log, and that is no matter for purgatory; or a moment, or as `collect` says."""
+        """Answer. If it only waits for the log, purgatory is not involved; otherwise hold it for a moment, or answer as
+        `collect` does.
+        """
         if waits_for_log:
             lost = partial(self._lost, stream_id, collect)
             self._journal.defer(Deferred(partial(self.collect, stream_id, collect), lost))
@@ -163,7 +165,7 @@ class GroupCalls:
         return member is not None and _awaits(member, collect)
 
     def answer_held(self) -> None:
-        """Those for whom it was worth the while, and those who have to wait after all."""
+        """Answer held calls: those that have a result now, and those that have to wait after all."""
         for held in self._holding.take():
             if held.until_ms > self._clock.now_ms and self._has_to_wait(held.collect):
                 self._holding.hold(held)
@@ -178,14 +180,14 @@ class GroupCalls:
         self._answers.append((stream_id, GroupAnswer(collect.request_id, ErrorCode.NOT_COORDINATOR)))
 
     def collect(self, stream_id: int, collect: GroupCollect) -> None:
-        """What a member has waited for; or that it still has to. Nothing is changed by it."""
+        """Return what a member has waited for, or that it still has to wait. Changes nothing."""
         if collect.coordinator_epoch != self._leader_epoch:
             self._lost(stream_id, collect)
             return
         group = self._groups.get(collect.group_id)
         member = None if group is None else group.members.get(collect.member_id)
         if group is not None and member is not None and _awaits(member, collect):
-            # Said at once, as the step is that of this moment.
+            # Answered at once, since the step is the current one.
             self._answers.append((stream_id, self._wait(collect, group, member)))
             return
         response = self._result_of(collect)
@@ -193,15 +195,17 @@ class GroupCalls:
             lost = partial(self._lost, stream_id, collect)
             self._journal.defer(Deferred(partial(self._tell_share, stream_id, collect), lost))
         else:
-            # A join that rests on the log has waited for it before.
+            # A join that depends on the log has waited for it before.
             self._tell_result(stream_id, collect, response)
 
     def _tell_share(self, stream_id: int, collect: GroupCollect) -> None:
-        """The log has it; but meanwhile the member may be gone, or its generation, and the share may be another's."""
+        """The assignment is committed; but meanwhile the member may be gone, or its generation, and the assignment may
+        be another's.
+        """
         self._tell_result(stream_id, collect, self._result_of(collect))
 
     def _result_of(self, collect: GroupCollect) -> JoinGroupResponse | SyncGroupResponse | None:
-        """What a member that does not wait is told; None: the state in which it waited has been lost."""
+        """Return the answer for a member that does not wait; None: the state in which it waited has been lost."""
         group = self._groups.get(collect.group_id)
         member = None if group is None else group.members.get(collect.member_id)
         is_join = collect.api_key == ApiKey.JOIN_GROUP
@@ -235,7 +239,7 @@ class GroupCalls:
     # --- members ------------------------------------------------------------------------------------------------------
 
     def _heartbeat(self, stream_id: int, call: GroupCall, request: HeartbeatRequest) -> None:
-        """Rests on nothing in the log: it is answered at once."""
+        """Depends on nothing in the log: answered at once."""
         error = ErrorCode.INVALID_GROUP_ID
         if request.group_id:
             error = heartbeat(self._rebalancing, self._groups.get(request.group_id), request)
@@ -309,7 +313,7 @@ class GroupCalls:
         return error
 
     def remove(self, group: Group) -> None:
-        """An empty group is no more; who was given an id and has not joined finds that."""
+        """Remove an empty group; a client that was given an id and has not joined finds it gone."""
         self._rebalancing.stop(group)
         self._journal.write(tombstone(group.group_id, self._clock.wall_ms))
         self._groups.remove(group.group_id)
@@ -323,7 +327,7 @@ _heartbeat_bodies: dict[tuple[int, int], bytes] = {}
 
 
 def heartbeat_answer(call: GroupCall, error: ErrorCode) -> GroupAnswer:
-    """There are few different ones, and many to make."""
+    """There are few different ones, and many to send."""
     body = _heartbeat_bodies.get((call.api_version, error))
     if body is None:
         body = encode_body(HeartbeatResponse(error_code=error), call.api_version)
@@ -332,7 +336,7 @@ def heartbeat_answer(call: GroupCall, error: ErrorCode) -> GroupAnswer:
 
 
 def _fit_join(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """The response as that version can tell it; what members keep is left as it is."""
+    """Return the response in that version's format; what members keep is not changed."""
     if response.protocol_name is not None or version >= _NULL_PROTOCOL_FROM:
         return response
     assert not response.members

@@ -1,4 +1,4 @@
-"""What time it is for all groups of one logstore: it stands still within a turn."""
+"""The time for all groups of one logstore, constant within a turn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class Clock:
     now_ms: int = 0
-    """Monotonic: deadlines count by it."""
+    """Monotonic: deadlines use it."""
     wall_ms: int = 0
-    """What is written into records."""
+    """The wall clock, for records."""

@@ -1,4 +1,4 @@
-"""What a coordinator of groups is told of its configuration; names as Kafka's keys have them."""
+"""The configuration of a group coordinator; names as Kafka's keys have them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ class GroupConfig:
     max_size: int = 0x7FFF_FFFF
     """group.max.size"""
     new_member_join_timeout_ms: int = 5 * 60 * 1000
-    """As Kafka has it: a new member that waits for its join so long is taken for gone."""
+    """As in Kafka: a new member that waits for its join longer than this is removed."""
     hold_ms: int = 0
-    """How long a join or sync that may soon be answered is held back before its gateway is told to wait; 0: not."""
+    """How long a join or sync that may soon be answered is held back before its gateway has to wait in purgatory; 0:
+    not at all.
+    """
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000

@@ -1,4 +1,4 @@
-"""The coordinator of groups of one logstore: its partitions of `__consumer_offsets`, and what it is told of them.
+"""The group coordinator of one logstore: its partitions of `__consumer_offsets`, and their events.
 
 One turn of the host (`services.logstore.core.logstore`):
 
@@ -10,7 +10,8 @@ One turn of the host (`services.logstore.core.logstore`):
     coordinator.take_moved()                        # for purgatory pods that watch groups
     coordinator.group_state(partition, group_id)
 
-and `on_leadership`, `on_read`, `on_committed`, `on_lost` as in `coordinator.coordinator_log`, at any time.
+The methods `on_leadership`, `on_read`, `on_committed`, `on_lost` of `coordinator.coordinator_log` may be called at any
+time.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from services.logstore.core.coordinator.groups.meter import GroupMeter
 
 
 class GroupCoordinator:
-    """`make_member_id` gives ids never given before, that begin with what it is given: randomness is the host's."""
+    """`make_member_id` returns unique ids with the given prefix: randomness belongs to the host."""
 
     def __init__(self, config: GroupConfig, decompress: Decompress, make_member_id: MakeMemberId) -> None:
         self._config = config
@@ -53,18 +54,18 @@ class GroupCoordinator:
         self._partitions: dict[int, GroupPartition] = {}
         self._answers: list[StreamAnswer] = []
         self._written: dict[CoordinatorLogWriter, None] = {}
-        """Has something to append at the end of the turn."""
+        """Partitions with something to append at the end of the turn."""
         self._holding: dict[DelayedGroupResponses, None] = {}
-        """Holds calls back."""
+        """Partitions that hold calls back."""
         self._loading: dict[int, GroupPartition] = {}
         self._untidy: dict[int, GroupPartition] = {}
-        """Has offsets that may have to go."""
+        """Partitions with offsets that may have to be removed."""
         self._steps = Steps()
-        """Never begins anew: the same epoch of a partition may be loaded twice."""
+        """Never starts over: the same epoch of a partition may be loaded twice."""
         self._expire_at_ms: int | None = None
         self.meter = GroupMeter()
         self.problems: list[str] = []
-        """What of a log could not be read; for whoever reads this host's own log to take."""
+        """What could not be read of a log; the host takes it for its log file."""
 
     # --- the turn -----------------------------------------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ class GroupCoordinator:
         self._clock.wall_ms = wall_ms
 
     def step(self, now_ms: int) -> None:
-        """What time has brought, a piece of loading, and the batches of this turn."""
+        """Process deadlines, a piece of loading, and the batches of this turn."""
         self._clock.now_ms = now_ms
         for led in list(self._loading.values()):
             self._load(led)
@@ -101,11 +102,11 @@ class GroupCoordinator:
         self._written.clear()
         for led in [each for each in self._partitions.values() if each.journal in written]:
             if not led.journal.append():
-                # It is not written, under an epoch that is still ours: the log says what is true.
+                # The write failed under an epoch that is still ours: the log decides what holds.
                 self.on_leadership(led.partition, led.leader_epoch, led.log, self._clock.now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `step` has something to do, whatever comes until then."""
+        """Return when `step` has something to do, unless an event comes first."""
         next_ms, expire_at_ms = self._deadlines.next_ms(), self._expire_at_ms
         if next_ms is None or expire_at_ms is None:
             return expire_at_ms if next_ms is None else next_ms
@@ -113,18 +114,18 @@ class GroupCoordinator:
 
     @property
     def partitions(self) -> list[GroupPartition]:
-        """What is coordinated here; to look at."""
+        """The coordinated partitions; read only."""
         return list(self._partitions.values())
 
     @property
     def has_work(self) -> bool:
-        """A `step` would get on with what is at hand."""
+        """Whether a `step` would make progress now."""
         return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
             each.is_tidying for each in self._untidy.values()
         )
 
     def take_answers(self) -> list[tuple[int, GroupAnswer]]:
-        """By stream, in the order of their making."""
+        """Return the answers by stream, in order."""
         answers = self._answers[:]
         self._answers.clear()
         return answers
@@ -212,8 +213,8 @@ class GroupCoordinator:
             led.collect(stream_id, collect)
 
     def _list(self, stream_id: int, call: GroupCall) -> None:
-        """Of all partitions, when they have committed what is told; while one is being loaded nobody is told that the
-        others are all.
+        """List the groups of all partitions, when they have committed what the answer contains; while one is being
+        loaded, no incomplete list is returned.
         """
         try:
             request = decode_request(call.api_key, call.api_version, memoryview(call.body), 0)
@@ -234,7 +235,7 @@ class GroupCoordinator:
             journal.defer(Deferred(listing.committed, listing.lost))
 
     def topics_deleted(self, topics: Iterable[str]) -> None:
-        """These are gone from the cluster, and with them what was committed for them."""
+        """These topics are deleted from the cluster, and with them their committed offsets."""
         names = list(topics)
         for led in self._partitions.values():
             led.delete_topics(names)
@@ -243,11 +244,11 @@ class GroupCoordinator:
     # --- steps of groups ----------------------------------------------------------------------------------------------
 
     def take_moved(self) -> dict[str, None] | None:
-        """The groups whose `group_state` may be another one than when this was asked last; None: any."""
+        """Return the groups whose `group_state` may have changed since the last call; None: any."""
         return self._steps.take_moved()
 
     def group_state(self, partition: int, group_id: str) -> tuple[int, int]:
-        """(coordinator epoch, or -1 where this logstore does not coordinate; step), for whoever watches a group."""
+        """Return (coordinator epoch, or -1 if this logstore does not coordinate; step), for watches."""
         led = self._partitions.get(partition)
         return (-1, 0) if led is None else (led.leader_epoch, led.groups.step_of(group_id))
 
@@ -271,7 +272,7 @@ class _Listing:
             self._answers.append((self._stream_id, self._answer))
 
     def lost(self) -> None:
-        """What it tells of that partition may not last."""
+        """What it says about that partition may be lost."""
         if self._behind > 0:
             self._behind = 0
             lost = GroupAnswer(self._answer.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""What a coordinator writes in one turn, and what it says and does when that is committed."""
+"""The records that a coordinator writes in one turn, and the answers and actions that wait for their commit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from services.logstore.core.coordinator.coordinator_log import CoordinatedLog
 
 BATCH_OVERHEAD_BYTES: Final = 61
 RECORD_OVERHEAD_BYTES: Final = 32
-"""More than length, attributes, deltas and lengths of one record take."""
+"""An upper bound of length, attributes, deltas and lengths of one record."""
 WAITING_BYTES_MAX: Final = 16 << 20
-"""Of the answers that wait. While nothing is committed clients give up and ask again, and each time leave one here."""
+"""Bytes of the answers that wait. While nothing is committed, clients give up and retry, and each time leave one
+here.
+"""
 _WAITING_OVERHEAD_BYTES: Final = 200
-"""About what an answer takes besides its body."""
+"""An estimate of what an answer takes besides its body."""
 
 StreamAnswer: TypeAlias = tuple[int, GroupAnswer]
-"""Stream id, and what is sent there."""
+"""Stream id, and what is sent to it."""
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """No call waits for it."""
 
 
 class Deferred(NamedTuple):
-    """One of both is called, once."""
+    """Exactly one of the two is called, once."""
 
     committed: Callable[[], None]
     lost: Callable[[], None] = _nothing
@@ -38,10 +40,10 @@ Waiting: TypeAlias = StreamAnswer | Deferred
 
 
 class CoordinatorLogWriter:
-    """Records gather over a turn and are appended as one batch; answers wait for what has been written before them.
+    """Collects records over a turn and appends them as one batch; answers wait for what has been written before them.
 
-    Refused under the epoch that leads, or lost, the state that the records are about is void: `append` says so, and
-    `lose` tells everybody who waits.
+    If the append is refused under the leading epoch, or lost, the state that the records describe is void: `append`
+    returns that, and `lose` fails every call that waits.
     """
 
     __slots__ = (
@@ -65,9 +67,9 @@ class CoordinatorLogWriter:
         answers: list[StreamAnswer],
         written: dict[CoordinatorLogWriter, None],
     ) -> None:
-        """`answers` takes what need not wait any more, `written` every journal that has something to append.
+        """`answers` gets what need not wait any more, `written` every writer that has something to append.
 
-        What is in the log already is to be committed first, as what is read from it is told.
+        What is already in the log has to be committed first, because answers depend on what is read from it.
         """
         self._log = log
         self._leader_epoch = leader_epoch
@@ -80,7 +82,7 @@ class CoordinatorLogWriter:
         self._waiting_now: list[Waiting] = []
         """For what this turn writes."""
         self._waiting_bytes = 0
-        """Of the answers in both."""
+        """Bytes of the answers in both."""
         self._required_offset = log.end_offset()
         self._high_watermark = log.high_watermark()
 
@@ -89,11 +91,11 @@ class CoordinatorLogWriter:
         return self._log.check_append(self._leader_epoch)
 
     def write(self, record: Record) -> None:
-        """Write what `check` allows, and what is small: a tombstone."""
+        """Write what `check` allows and what is small: a tombstone."""
         self._write(record, _size_of(record))
 
     def write_if_fits(self, record: Record) -> bool:
-        """Write what `check` allows; False, and nothing is written, when it is too large for a batch of its own."""
+        """Write what `check` allows. Return False, and write nothing, if it is too large for one batch."""
         size = _size_of(record)
         if BATCH_OVERHEAD_BYTES + size > self._log.batch_bytes_max():
             return False
@@ -108,13 +110,13 @@ class CoordinatorLogWriter:
 
     @property
     def is_behind(self) -> bool:
-        """Something that has been written is not committed."""
+        """Whether anything written is not committed."""
         return bool(self._records) or self._required_offset > self._high_watermark
 
     def answer(self, stream_id: int, answer: GroupAnswer) -> None:
-        """Say so when everything written so far is committed: now, if it is.
+        """Send this answer when everything written so far is committed, perhaps immediately.
 
-        COORDINATOR_NOT_AVAILABLE, what was asked may be done, when too much waits for that already.
+        COORDINATOR_NOT_AVAILABLE, which means the request may be done, if too much already waits for the commit.
         """
         if not (self._records or self._required_offset > self._high_watermark):
             self._answers.append((stream_id, answer))
@@ -125,7 +127,7 @@ class CoordinatorLogWriter:
             self._waiting_list().append((stream_id, answer))
 
     def defer(self, deferred: Deferred) -> None:
-        """Do this when everything written so far is committed: now, if it is."""
+        """Call this when everything written so far is committed, perhaps immediately."""
         if self.is_behind:
             self._waiting_list().append(deferred)
         else:
@@ -139,7 +141,7 @@ class CoordinatorLogWriter:
         return self._waiting[-1][1]
 
     def append(self) -> bool:
-        """At the end of a turn; False: it is lost, and with it what was thought of this partition."""
+        """Append at the end of a turn. Return False if the write is lost, and with it the state of this partition."""
         if not self._records:
             return True
         bytes_max = self._log.batch_bytes_max()
@@ -168,7 +170,7 @@ class CoordinatorLogWriter:
                     self._answers.append(each)
 
     def lose(self) -> None:
-        """What has been written may last or not: whoever waits for it is told to ask whoever coordinates now."""
+        """What has been written may be kept or lost: callers that wait have to find the coordinator again."""
         lost = [each for _, several in self._waiting for each in several] + self._waiting_now
         self._waiting.clear()
         self._waiting_now = []

@@ -1,4 +1,4 @@
-"""Deadlines, most of which move before they come: heartbeats put theirs off thousands of times a second."""
+"""Deadlines, most of which move before they are reached: heartbeats postpone theirs thousands of times a second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SPARE_ENTRIES: Final = 64
 
 
 class Deadline:
-    """Something that happens at its time, if that is not moved or taken away before."""
+    """Runs its action at its time, unless it is moved or cancelled before."""
 
     __slots__ = ("at_ms", "on_due", "planned_ms")
 
@@ -19,13 +19,13 @@ class Deadline:
         self.on_due = on_due
         self.at_ms = _NONE
         self.planned_ms = _NONE
-        """When the heap will look at it, never later than `at_ms`."""
+        """When the heap will check it, never later than `at_ms`."""
 
 
 class Deadlines:
-    """To move a deadline costs an assignment: the heap hears of it when the old one comes.
+    """Moving a deadline costs one assignment: the heap finds out when the old time is reached.
 
-    The heap never has more than about twice as many entries as there are deadlines, whatever became of the others.
+    The heap never has more than about twice as many entries as there are deadlines.
     """
 
     __slots__ = ("_count", "_heap", "_sequence")
@@ -39,7 +39,7 @@ class Deadlines:
         return self._count
 
     def set(self, deadline: Deadline, at_ms: int) -> None:
-        """From now on this is its time, earlier or later than the one before."""
+        """Set its time, earlier or later than before."""
         if deadline.at_ms < 0:
             self._count += 1
         deadline.at_ms = at_ms
@@ -47,23 +47,23 @@ class Deadlines:
             self._plan(deadline)
 
     def cancel(self, deadline: Deadline | None) -> None:
-        """Nothing happens when there is none."""
+        """Does nothing if there is none."""
         if deadline is not None and deadline.at_ms >= 0:
             deadline.at_ms = _NONE
             self._count -= 1
             self._shrink()
 
     def next_ms(self) -> int | None:
-        """When `act` is worth calling; there may be nothing to do then."""
+        """Return when to call `act`; there may be nothing to do then."""
         return self._heap[0][0] if self._heap else None
 
     def act(self, now_ms: int) -> None:
-        """Let happen what is due; a deadline that has come is none any more."""
+        """Run the actions that are due; a deadline that was reached is removed."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             planned_ms, _, deadline = heapq.heappop(heap)
             if deadline.planned_ms != planned_ms:
-                continue  # It was planned anew for earlier.
+                continue  # it was rescheduled to an earlier time
             deadline.planned_ms = _NONE
             if deadline.at_ms > now_ms:
                 self._plan(deadline)
@@ -89,5 +89,5 @@ class Deadlines:
                 deadline.planned_ms = _NONE
             elif deadline.planned_ms == entry[0]:
                 kept[deadline] = entry
-        heap[:] = kept.values()  # In place: `act` may be going through it.
+        heap[:] = kept.values()  # in place: `act` may be iterating over it
         heapq.heapify(heap)

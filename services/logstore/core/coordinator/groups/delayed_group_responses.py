@@ -1,8 +1,8 @@
-"""Calls whose answer may come in a moment: held back so long, rather than told to wait.
+"""Calls whose answer may come in a moment: held back that long, instead of having to wait in purgatory.
 
-A wait in purgatory costs five messages and a second call. Most waits are short: the others of a brisk rebalance, and
-the leader's assignments, are some milliseconds away. A call that is held is as one that was told to wait and whose
-gateway has not come back yet: nothing else depends on it.
+A wait in purgatory costs five messages and a second call. Most waits are short: the other members of a fast rebalance,
+and the leader's assignments, are some milliseconds away. A held call is in the same state as one that got the answer to
+wait and whose gateway has not come back yet: nothing else depends on it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from services.logstore.core.coordinator.groups.registry import Groups
 class HeldCall(NamedTuple):
     stream_id: int
     collect: GroupCollect
-    """As if its gateway had come back for the answer already."""
+    """As if its gateway had already come back for the answer."""
     until_ms: int
 
 
 class DelayedGroupResponses:
-    """Of one partition of `__consumer_offsets`. Time is looked at by `Deadlines`, groups when `take` is called."""
+    """The held calls of one partition of `__consumer_offsets`. `Deadlines` checks the time, `take` checks the
+    groups.
+    """
 
     __slots__ = ("_by_group", "_clock", "_deadline", "_deadlines", "_due", "_groups", "_hold_ms", "_holding", "_steps")
 
@@ -35,7 +37,7 @@ class DelayedGroupResponses:
         clock: Clock,
         holding: dict[DelayedGroupResponses, None],
     ) -> None:
-        """`holding` takes this while there is anything to `take` sooner or later."""
+        """`holding` contains this while there is something to `take` now or later."""
         self._hold_ms = hold_ms
         self._groups = groups
         self._deadlines = deadlines
@@ -44,18 +46,18 @@ class DelayedGroupResponses:
         self._deadline = Deadline(self._look_at_time)
         self._by_group: dict[str, list[HeldCall]] = {}
         self._steps: dict[str, int] = {}
-        """By group, as it was when the first of its calls began to be held."""
+        """By group, its step when the first of its calls began to be held."""
         self._due: list[HeldCall] = []
 
     def begin(self, stream_id: int, collect: GroupCollect) -> bool:
-        """Hold a call; False: its gateway had better be told to wait."""
+        """Hold a call. Return False if its gateway should wait in purgatory instead."""
         if not self._hold_ms:
             return False
         self.hold(HeldCall(stream_id, collect, self._clock.now_ms + self._hold_ms))
         return True
 
     def hold(self, held: HeldCall) -> None:
-        """Until its time, or until its group takes a step."""
+        """Hold it until its time, or until its group takes a step."""
         group_id = held.collect.group_id
         self._by_group.setdefault(group_id, []).append(held)
         self._steps.setdefault(group_id, self._groups.step_of(group_id))
@@ -75,7 +77,7 @@ class DelayedGroupResponses:
         self._due += due
 
     def take(self) -> list[HeldCall]:
-        """Those whose group has taken a step, and those whose time is over."""
+        """Return the calls whose group has taken a step, and those whose time is over."""
         taken, self._due = self._due, []
         moved = [group_id for group_id, step in self._steps.items() if step != self._groups.step_of(group_id)]
         for group_id in moved:
@@ -86,7 +88,7 @@ class DelayedGroupResponses:
         return taken
 
     def stop(self) -> list[HeldCall]:
-        """All of them: nothing is held any more."""
+        """Return all of them: nothing is held any more."""
         self._deadlines.cancel(self._deadline)
         held = self._due + [each for calls in self._by_group.values() for each in calls]
         self._by_group, self._steps, self._due = {}, {}, []

@@ -1,4 +1,4 @@
-"""OffsetFetch: the older form, one group without a name of its own in the answer, and that of v8, several groups."""
+"""OffsetFetch: the older form, for one group that the answer does not name, and that of v8, for several groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NONE_COMMITTED: Final = OffsetCommitValue(-1, -1, "", -1)
 
 
 def fetch_offsets(request: OffsetFetchRequest, version: int, groups: Groups) -> OffsetFetchResponse:
-    """What is committed, for a group that is not there nothing."""
+    """Return what is committed; nothing for a group that does not exist."""
     if version >= SEVERAL_GROUPS_FROM:
         return OffsetFetchResponse(
             groups=[
@@ -63,7 +63,7 @@ def _offsets_of(groups: Groups, group_id: str) -> dict[str, TopicOffsets]:
 def _topics(
     asked: list[tuple[str, list[int]]] | None, committed: dict[str, TopicOffsets]
 ) -> list[OffsetFetchResponseTopics]:
-    """None asks for all that there are."""
+    """None asks for all topics."""
     wanted = [(topic, list(each.partitions)) for topic, each in committed.items()] if asked is None else asked
     return [
         OffsetFetchResponseTopics(

@@ -1,6 +1,6 @@
-"""A group of the classic protocol: its members, its state, and what may be said of them. No time, no log.
+"""A group of the classic protocol: its members, its state, and its answers. It has no time and no log.
 
-What follows from a request or from time is decided in `rebalancing`; here are the facts and the moves between states.
+`rebalancing` decides what follows from a request or from time; this module has the data and the transitions.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from services.logstore.core.coordinator.groups.subscription import topics_of_sub
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 _REPLACED_MAX: Final = 8
-"""Of one group instance id: more than may wait at once, when several processes believe that it is theirs."""
+"""Old member ids kept per group instance id: more than may wait at once, if several processes claim the same instance
+id.
+"""
 
 
 class GroupState(Enum):
-    """Kafka's names, as DescribeGroups tells them."""
+    """Kafka's names, as DescribeGroups returns them."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -39,7 +41,9 @@ _BEFORE: Final = {
 
 
 class Steps:
-    """Counts for all groups of a logstore: so a group that goes and comes again never takes the same step twice."""
+    """Counts for all groups of a logstore, so that a group that is removed and created again never takes the same step
+    twice.
+    """
 
     __slots__ = ("_moved", "count")
 
@@ -55,29 +59,29 @@ class Steps:
         return self.count
 
     def take_all(self) -> None:
-        """Coordinators have come or gone: whoever waits comes to look."""
+        """Coordinators have been gained or lost: all waits have to be checked."""
         self.count += 1
         self._moved = None
 
     def take_moved(self) -> dict[str, None] | None:
-        """What groups have moved since the last time; None: any may have."""
+        """Return the groups that have moved since the last time; None: any may have."""
         moved, self._moved = self._moved, {}
         return moved
 
 
 class TopicOffsets:
-    """What a group has committed for one topic, by partition."""
+    """A group's committed offsets of one topic, by partition."""
 
     __slots__ = ("key_prefix", "partitions")
 
     def __init__(self, key_prefix: bytes) -> None:
         self.key_prefix = key_prefix
-        """Of the records' keys: all but the partition."""
+        """The prefix of the records' keys: all but the partition."""
         self.partitions: dict[int, OffsetCommitValue] = {}
 
 
 class Group:
-    """A group without a protocol type, and empty, is a simple one: there are only its offsets."""
+    """A group that is empty and has no protocol type is a simple one: it has only offsets."""
 
     __slots__ = (
         "_steps",
@@ -110,7 +114,7 @@ class Group:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.state_wall_ms = wall_ms
-        """When it came into this state; -1 not known."""
+        """When it entered this state; -1: unknown."""
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -119,31 +123,35 @@ class Group:
         self.static_members: dict[str, str] = {}
         """Member id by group instance id."""
         self.replaced: dict[str, tuple[str, ...]] = {}
-        """By group instance id the last member ids that had it: FENCED_INSTANCE_ID for who still waits by one."""
+        """By group instance id, the last member ids that had it: FENCED_INSTANCE_ID for a client that still waits under
+        one of them.
+        """
         self.pending_joins: dict[str, Deadline] = {}
-        """Member ids that were given out, and have not joined yet, with the end of their sessions (KIP-394)."""
+        """Member ids that were given out and have not joined yet, with the end of their sessions (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
-        """Members that have joined the generation and not synced yet."""
+        """Members that have joined the generation and have not synced yet."""
         self.awaiting_join = 0
         """How many members wait for their join."""
         self.supported_protocols: dict[str, int] = {}
-        """How many members support each."""
+        """How many members support each protocol."""
         self.is_initial_rebalance = False
-        """The first one since the group was empty: members may come in for a while."""
+        """Whether this is the first rebalance since the group was empty: it waits a while for more members."""
         self.new_member_added = False
-        """In the initial rebalance: somebody has come since the delay began."""
+        """In the initial rebalance: whether a member has joined since the delay began."""
         self.initial_remaining_ms = 0
-        """In the initial rebalance: for how long it may be put off still, after the present delay."""
+        """In the initial rebalance: how much longer it may be delayed, after the present delay."""
         self.join_deadline: Deadline | None = None
-        """Of the join phase."""
+        """The deadline of the join phase."""
         self.sync_deadline: Deadline | None = None
-        """Of the sync phase, which goes on until all members have synced."""
+        """The deadline of the sync phase, which lasts until all members have synced."""
         self.assigned_generation = -1
         """The generation whose assignments have been written, and may not be committed yet."""
         self.subscribed_topics: frozenset[str] | None = None
-        """What the consumers of this generation subscribe to; None: not known, or it is not a group of consumers."""
+        """The topics that the consumers of this generation subscribe to; None: unknown, or it is not a group of
+        consumers.
+        """
         self.offsets: dict[str, TopicOffsets] = {}
-        """What has been committed, by topic; no topic without a partition."""
+        """Committed offsets by topic; no topic without a partition."""
         self._steps = steps
         self.step = steps.count
         """Counts up whenever a wait may be over."""
@@ -151,7 +159,7 @@ class Group:
     # --- members ------------------------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take in a member whose protocols the group supports; the first one decides on the type, and leads."""
+        """Add a member whose protocols the group supports; the first one determines the type, and leads."""
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
@@ -165,7 +173,7 @@ class Group:
         self.awaiting_join += member.awaits_join
 
     def remove(self, member_id: str) -> None:
-        """A member leaves; who waits by that id finds that it is gone."""
+        """Remove a member; a call that waits under its id finds it gone."""
         self.pending_syncs.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -181,7 +189,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static(self, group_instance_id: str, new_member_id: str) -> Member:
-        """A static member has come back without its id: a new id takes the place, and the old one is fenced."""
+        """A static member has come back without its id: a new id replaces the old one, which is fenced."""
         old_member_id = self.static_members[group_instance_id]
         old = self.members.pop(old_member_id)
         self.awaiting_join -= old.awaits_join
@@ -228,13 +236,13 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def error_of_absent(self, member_id: str) -> ErrorCode:
-        """Why somebody who waited by this id waits in vain."""
+        """Return the error for a call that waited under this id."""
         is_replaced = any(member_id in replaced for replaced in self.replaced.values())
         return ErrorCode.FENCED_INSTANCE_ID if is_replaced else ErrorCode.UNKNOWN_MEMBER_ID
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of its members'; never negative, whatever they say."""
+        """The longest of its members' timeouts; never negative, even if they are."""
         return max(0, 0, *(member.rebalance_timeout_ms for member in self.members.values()))
 
     @property
@@ -243,7 +251,7 @@ class Group:
 
     @property
     def is_unused(self) -> bool:
-        """Nothing is known of it but its name."""
+        """Whether only its name is known."""
         return not (
             self.members or self.pending_joins or self.offsets or self.generation_id or self.protocol_type is not None
         )
@@ -251,7 +259,7 @@ class Group:
     # --- protocols ----------------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: dict[str, bytes]) -> bool:
-        """Whether somebody with these could be a member."""
+        """Whether a client with these protocols could be a member."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
@@ -260,7 +268,9 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """What most members like best among what all of them support; on a tie what comes first in joining order."""
+        """Return the protocol that most members prefer among those that all support; ties are broken by joining
+        order.
+        """
         everybody = len(self.members)
         candidates = {name for name, count in self.supported_protocols.items() if count == everybody}
         votes: dict[str, int] = {}
@@ -270,7 +280,7 @@ class Group:
         return max(votes, key=lambda name: votes[name])
 
     def note_subscriptions(self) -> None:
-        """Once in each generation: metadata is large, and offsets are looked at often."""
+        """Parse subscriptions once per generation: metadata is large, and offsets are checked often."""
         self.subscribed_topics = self._subscribed_topics()
 
     def _subscribed_topics(self) -> frozenset[str] | None:
@@ -286,7 +296,7 @@ class Group:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """A group of consumers whose subscriptions can't be read may be subscribed to anything."""
+        """A group of consumers whose subscriptions can't be read may be subscribed to any topic."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics
@@ -298,14 +308,14 @@ class Group:
         return self.state in _BEFORE[GroupState.PREPARING_REBALANCE]
 
     def move_to(self, state: GroupState, wall_ms: int) -> None:
-        assert self.state in _BEFORE[state], f"a group that is {self.state.value} does not become {state.value}"
+        assert self.state in _BEFORE[state], f"a group that is {self.state.value} can't become {state.value}"
         if state is GroupState.PREPARING_REBALANCE:
             self.is_initial_rebalance = self.state is GroupState.EMPTY
         self.state = state
         self.state_wall_ms = wall_ms
 
     def begin_generation(self, wall_ms: int) -> None:
-        """The join phase is over: the next generation has these members, or nobody."""
+        """The join phase is over: the next generation has these members, which may be none."""
         self.generation_id = self.generation_id + 1 if self.generation_id < 0x7FFF_FFFF else 1
         self.pending_syncs.clear()
         if self.members:
@@ -318,7 +328,9 @@ class Group:
         self.note_subscriptions()
 
     def elect_leader_who_joined(self) -> bool:
-        """Whether the leader is among those who have joined, if need be another one; False: nobody has joined."""
+        """Make sure that the leader is among those who have joined, electing another one if necessary. Return False if
+        no member has joined.
+        """
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.awaits_join:
             return True
@@ -344,7 +356,7 @@ class Group:
             self.step = self._steps.take(self.group_id)
 
     def complete_sync(self, member: Member, response: SyncGroupResponse) -> bool:
-        """Whether it has waited for it."""
+        """Answer a member that waits for its sync; return whether it waited."""
         if not member.awaits_sync:
             return False
         member.awaits_sync = False
@@ -353,7 +365,7 @@ class Group:
         return True
 
     def join_response(self, member_id: str, *, tells_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
-        """What a member is told of the present generation; the leader also who its members are."""
+        """Return a member's response for the present generation; the leader's also lists the members."""
         return JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,

@@ -28,12 +28,12 @@ from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
 from services.logstore.core.coordinator.groups.registry import Groups
 
 _OFFSETS_PER_PIECE: Final = 500
-"""Looked at in one step, or those of one group."""
+"""Offsets checked in one step, or those of one group."""
 _GROUPS_PER_PIECE: Final = 500
 
 
 class GroupPartition:
-    """Everything of one leader epoch; under the next one all of it is made anew from the log."""
+    """The state of one leader epoch; under the next one all of it is loaded from the log again."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class GroupPartition:
         """Groups that may have offsets of `deleted_topics`; None: all may."""
         self.deleted_topics: dict[str, None] = {}
         self.unreadable_records = 0
-        """Of the log, as it was when it was read: nothing is known of what they say."""
+        """Unreadable records of the log: their content is unknown."""
 
     # --- loading, and the end -----------------------------------------------------------------------------------------
 
     def load(self) -> bool:
-        """A piece of the log, or a request for more of it; whether it has all been read."""
+        """Process a piece of the log, or request more of it. Return whether it has been read completely."""
         loader = self.loader
         assert loader is not None
         loader.step()
@@ -98,17 +98,19 @@ class GroupPartition:
         return False
 
     def _loaded(self) -> None:
-        """The log has been read: everybody in it has a whole session to be heard of, and calls are served."""
+        """The log has been read: every member's session begins now, and calls are served."""
         self.loader = None
         for group in list(self.groups):
             for member in group.members.values():
                 self._rebalancing.begin_session(group, member)
             if len(group.members) > self._config.max_size:
-                # The limit has become smaller; members may still commit what they have read.
+                # The limit may have been lowered; members may still commit what they have read.
                 self._rebalancing.prepare(group)
 
     def lose(self) -> None:
-        """The epoch is over here, or the state is: whoever waits for the log is told, and nothing happens any more."""
+        """The epoch is over here, or the state is lost: calls that wait for the log are answered, and nothing happens
+        any more.
+        """
         self.journal.lose()
         self._calls.lose_held()
         for group in self.groups:
@@ -117,24 +119,24 @@ class GroupPartition:
     # --- what is due --------------------------------------------------------------------------------------------------
 
     def begin_expiry(self) -> None:
-        """Offsets that nobody has wanted for long are to go, and groups of which nothing is left then."""
+        """Begin to remove expired offsets, and groups that have nothing left then."""
         if self.loader is None and not self._to_expire:
             self._to_expire.extend(group.group_id for group in self.groups)
 
     def delete_topics(self, topics: Iterable[str]) -> None:
-        """Offsets of topics that are gone are to go with them; when that can be written."""
+        """Remove offsets of deleted topics, when that can be written."""
         self.deleted_topics.update(dict.fromkeys(topics))
         self._to_clean = None
 
     @property
     def is_tidying(self) -> bool:
-        """There is more to look at, and nothing to wait for."""
+        """Whether there is more to check, and nothing to wait for."""
         return self.loader is None and (bool(self._to_expire) or bool(self._to_clean))
 
     def tidy(self) -> bool:
-        """A piece of both; whether nothing is left to do."""
+        """Do a piece of both; return whether nothing is left to do."""
         if self.journal.check():
-            # What is to go is found the next time as well.
+            # What should be removed is found the next time as well.
             self._to_expire.clear()
             self._to_clean = None
             return not self.deleted_topics
@@ -175,7 +177,7 @@ class GroupPartition:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, stream_id: int, call: GroupCall) -> None:
-        """Answer now, or when what the answer rests on is committed."""
+        """Answer now, or when what the answer depends on is committed."""
         api_key = call.api_key
         served = self._calls.by_api_key.get(api_key)
         if served is None or not 0 <= call.api_version <= served.version_max:
@@ -183,7 +185,7 @@ class GroupPartition:
             return
         if self.loader is not None:
             if api_key == ApiKey.HEARTBEAT:
-                # Its session has not begun: nothing is wrong with a member that is early.
+                # Sessions have not begun: a member that is early makes no error.
                 self._answers.append((stream_id, heartbeat_answer(call, ErrorCode.NONE)))
             else:
                 self._refuse(stream_id, call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -196,11 +198,11 @@ class GroupPartition:
         served.serve(stream_id, call, request)
 
     def answer_held(self) -> None:
-        """Calls whose moment has come."""
+        """Answer calls whose hold time is over."""
         self._calls.answer_held()
 
     def collect(self, stream_id: int, collect: GroupCollect) -> None:
-        """What a member has waited for; or that it still has to."""
+        """Return what a member has waited for, or that it still has to wait."""
         if self.loader is not None:
             self._refuse(stream_id, collect.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         elif collect.api_key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) or (

@@ -1,7 +1,7 @@
-"""JoinGroup of the classic protocol: who is let into a group, under which id.
+"""JoinGroup of the classic protocol: admission of members and their ids.
 
-Errors are Kafka's own; what they mean for a client: UNKNOWN_MEMBER_ID, forget your id and join anew;
-FENCED_INSTANCE_ID, stop: another has your place; MEMBER_ID_REQUIRED, join again with the id that you are given.
+Errors are Kafka's; their meaning for a client: UNKNOWN_MEMBER_ID, drop your id and join again; FENCED_INSTANCE_ID,
+stop: another process has your instance id; MEMBER_ID_REQUIRED, join again with the id in the response.
 
 Source: Kafka's GroupMetadataManager (classic groups), KIP-62, KIP-345, KIP-389, KIP-394, KIP-814.
 """
@@ -25,13 +25,13 @@ from services.logstore.core.coordinator.groups.registry import Groups
 from services.logstore.core.coordinator.groups.stored_groups import store_record
 
 _KNOWN_MEMBER_ID_FROM: Final = 4
-"""JoinGroup from this version on: a new member is told its id, and joins again with it (KIP-394)."""
+"""JoinGroup from this version on: a new member gets its id, and joins again with it (KIP-394)."""
 _SKIP_ASSIGNMENT_FROM: Final = 9
 _MEMBER_ID_PREFIX_MAX: Final = 1_000
-"""Characters of a client's own in its member id, which is a string on the wire and so has an end."""
+"""Maximum characters of a client's own name in its member id, which is a string of limited length."""
 
 MakeMemberId: TypeAlias = Callable[[str], str]
-"""Client id or group instance id → a member id never given before."""
+"""Client id or group instance id → a unique member id."""
 
 
 class Joining:
@@ -58,7 +58,7 @@ class Joining:
     def join(
         self, request: JoinGroupRequest, version: int, client_id: str, client_host: str
     ) -> JoinGroupResponse | Member:
-        """The response, or the member that waits for it, or has it already in its `joined`."""
+        """Return the response, or the member that waits for it, or already has it in its `joined`."""
         config = self._config
         member_id = request.member_id
         if not request.group_id:
@@ -90,7 +90,7 @@ class Joining:
             case GroupState.EMPTY:
                 return True
             case GroupState.PREPARING_REBALANCE:
-                # Those who wait already are let in; the size itself may be over a limit that has become smaller.
+                # Members that already wait are admitted; the group itself may exceed a limit that has been lowered.
                 return (member is not None and member.awaits_join) or group.awaiting_join < size_max
             case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
                 return member is not None or len(group.members) < size_max
@@ -121,7 +121,7 @@ class Joining:
         return self._make_member_id(own[:_MEMBER_ID_PREFIX_MAX])
 
     def _pending_is_over(self, group: Group, member_id: str) -> None:
-        """Somebody was given an id, and has not joined with it for its session timeout."""
+        """A client was given an id, and has not joined with it within its session timeout."""
         del group.pending_joins[member_id]
         self._rebalancing.complete_join_if_all_are_here(group)
         self._groups.remove_if_unused(group)
@@ -145,7 +145,7 @@ class Joining:
         request = joining.request
         if request.member_id in group.pending_joins:
             if request.group_instance_id is not None:
-                # Static members are never given an id to come back with.
+                # Static members never get an id to come back with.
                 return refused_join(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
             return self._add_member(group, joining, request.member_id)
         error = group.check_member(request.member_id, request.group_instance_id)
@@ -158,14 +158,14 @@ class Joining:
             case GroupState.PREPARING_REBALANCE:
                 return self._rejoin(group, member, joining)
             case GroupState.COMPLETING_REBALANCE:
-                # It may have missed the answer: the present generation is told again.
+                # It may have missed the answer: the present generation is returned again.
                 return (
                     group.join_response(member.member_id, tells_members=is_leader)
                     if is_unchanged
                     else self._rejoin(group, member, joining)
                 )
             case GroupState.STABLE:
-                # A leader that joins again has seen something that members do not tell, such as new partitions.
+                # A leader that joins again has seen a change that members don't report, such as new partitions.
                 return (
                     self._rejoin(group, member, joining)
                     if is_leader or not is_unchanged
@@ -192,7 +192,7 @@ class Joining:
         if group.state is GroupState.STABLE:
             error = told_error(self._journal.check())
             if error:
-                # A new id that can't be stored may not last: nobody is fenced for it.
+                # A new id that can't be stored may be lost: the old one is not fenced for it.
                 return refused_join("", error)
         self._deadlines.cancel(group.members[group.static_members[instance_id]].session)
         member = group.replace_static(instance_id, self._new_member_id(joining))
@@ -205,7 +205,7 @@ class Joining:
                 else:
                     self._rebalancing.rebalance_or_complete(group)
             case GroupState.COMPLETING_REBALANCE:
-                # The leader may be assigning to the old member id: whoever has the new one would get nothing.
+                # The leader may be assigning to the old member id, and the new one would get nothing.
                 self._rebalancing.prepare(group)
             case GroupState.PREPARING_REBALANCE:
                 self._rebalancing.complete_join_if_all_are_here(group)
@@ -214,7 +214,7 @@ class Joining:
         return member
 
     def _take_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
-        """A static member comes back to a stable group, and nothing changes but its member id: no rebalance."""
+        """A static member comes back to a stable group, and only its member id changes: no rebalance."""
         record = store_record(group, self._clock.wall_ms)
         if not self._journal.write_if_fits(record):
             self._rebalancing.rebalance_or_complete(group)
@@ -222,14 +222,14 @@ class Joining:
         self._journal.defer(Deferred(partial(self._taken_over, group, member, version, old_leader_id)))
 
     def _taken_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
-        """It is stored. Should a rebalance have begun, its end answers."""
+        """It is stored. If a rebalance has begun meanwhile, its end answers."""
         if group.members.get(member.member_id) is not member or group.state is not GroupState.STABLE:
             return
         is_leader = group.leader_id == member.member_id
         if version >= _SKIP_ASSIGNMENT_FROM:
             response = group.join_response(member.member_id, tells_members=is_leader, skip_assignment=is_leader)
         else:
-            # It would assign anew as a leader: it is told that the leader is the one that it was.
+            # It would compute a new assignment as a leader: the response names the previous leader.
             response = group.join_response(member.member_id, tells_members=False)
             response.leader = old_leader_id or ""
         group.complete_join(member, response)
@@ -237,7 +237,7 @@ class Joining:
 
 
 class _Join:
-    """A JoinGroup, and who it comes from."""
+    """A JoinGroup and its client."""
 
     __slots__ = ("client_host", "client_id", "protocols", "rebalance_timeout_ms", "request", "version")
 

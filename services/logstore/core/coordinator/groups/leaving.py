@@ -1,4 +1,4 @@
-"""Heartbeat and LeaveGroup: members that live on, and members that go.
+"""Heartbeat and LeaveGroup: members that stay, and members that leave.
 
 Source: Kafka's GroupMetadataManager (classic groups), KIP-345.
 """
@@ -13,7 +13,7 @@ from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
 
 
 def heartbeat(rebalancing: Rebalancing, group: Group | None, request: HeartbeatRequest) -> ErrorCode:
-    """ILLEGAL_GENERATION and REBALANCE_IN_PROGRESS: join again."""
+    """ILLEGAL_GENERATION and REBALANCE_IN_PROGRESS: the client has to join again."""
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     member = group.members.get(request.member_id)
@@ -30,7 +30,7 @@ def heartbeat(rebalancing: Rebalancing, group: Group | None, request: HeartbeatR
 
 
 def leave(rebalancing: Rebalancing, group: Group | None, identities: list[MemberIdentity]) -> list[MemberResponse]:
-    """What becomes of each who leaves, or is made to."""
+    """Return the result of each member that leaves, or is removed."""
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         return [MemberResponse(each.member_id, each.group_instance_id, unknown) for each in identities]

@@ -1,4 +1,4 @@
-"""ListGroups and DescribeGroups: what groups there are, and what is known of them."""
+"""ListGroups and DescribeGroups."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from services.logstore.core.coordinator.groups.group import Group, GroupState
 _CLASSIC: Final = "classic"
 _DEAD: Final = "Dead"
 _NAMED_CHARACTERS_MAX: Final = 249
-"""Of a name in a message, which is a string with an end of its own."""
+"""Maximum characters of a name in a message, which is a string of limited length."""
 _MISSING_IS_TOLD_FROM: Final = 6
-"""DescribeGroups from this version on says GROUP_ID_NOT_FOUND of a group that is not there (KIP-1043)."""
+"""DescribeGroups from this version on returns GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043)."""
 
 
 def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[ListedGroup]:
-    """Filters are in any case of letters; an empty one lets all pass."""
+    """Filters ignore case; an empty one matches all."""
     states = {state.lower().strip() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     if types and _CLASSIC not in types:
@@ -32,7 +32,7 @@ def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[Lis
 
 
 def describe_group(group_id: str, group: Group | None, version: int) -> DescribedGroup:
-    """A group that is not there is dead. The metadata of members is told of a stable group only."""
+    """A group that does not exist is dead. The metadata of members is returned only for a stable group."""
     if group is None:
         if version < _MISSING_IS_TOLD_FROM:
             return DescribedGroup(ErrorCode.NONE, None, group_id, _DEAD, "", "")

@@ -1,4 +1,4 @@
-"""Reading a partition of `__consumer_offsets` from its beginning, a bounded piece at a time.
+"""Read a partition of `__consumer_offsets` from its beginning, a bounded piece at a time.
 
 Transactional commits (another cluster's log may have them) wait by producer until their marker is read.
 """
@@ -35,7 +35,7 @@ _Key: TypeAlias = tuple[str, str, int]
 
 
 class Loader:
-    """Brings what a log says into `groups`, from its first batch to `end_offset`."""
+    """Applies a log's records to `groups`, from its first batch to `end_offset`."""
 
     def __init__(self, groups: Groups, decompress: Decompress, end_offset: int, wall_ms: int) -> None:
         self._groups = groups
@@ -43,13 +43,13 @@ class Loader:
         self._end_offset = end_offset
         self._wall_ms = wall_ms
         self._records: Iterator[None] | None = None
-        """What is left of the data that has been read."""
+        """The unprocessed rest of the data that has been read."""
         self._open_transactions: dict[int, dict[_Key, tuple[int, OffsetCommitValue]]] = {}
-        """By producer id: what it commits if it does, with the offsets of the records."""
+        """By producer id: its pending commits, with the offsets of the records."""
         self.is_reading = False
-        """More has been asked of the log."""
+        """Whether more of the log has been requested."""
         self.next_offset = 0
-        """Where to read next."""
+        """The offset to read next."""
         self.unreadable_records = 0
 
     @property
@@ -61,7 +61,7 @@ class Loader:
         return self._records is not None
 
     def feed(self, data: memoryview, next_offset: int) -> None:
-        """Whole batches, as they were asked for; without any the log is at its end."""
+        """Add complete batches, as requested; none means the end of the log."""
         assert self._records is None
         assert self.is_reading
         self.is_reading = False
@@ -69,7 +69,7 @@ class Loader:
         self._records = self._apply_all(data)
 
     def step(self) -> None:
-        """A bounded piece of what has been fed."""
+        """Process a bounded piece of what has been added."""
         if self._records is None:
             return
         for _ in range(RECORDS_PER_STEP):
@@ -119,7 +119,7 @@ class Loader:
             self._apply_offset((key.group, key.topic, key.partition), value, record.offset)
 
     def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        """What is committed for a group is its own matter: it outlives its members."""
+        """Committed offsets of a group are independent of its members, and outlive them."""
         known = self._groups.get(group_id)
         if value is not None:
             group = restored_group(group_id, value, self._groups.steps)
@@ -131,7 +131,7 @@ class Loader:
                 self._groups.get_or_add(group_id, self._wall_ms).offsets = known.offsets
 
     def _apply_offset(self, key: _Key, value: OffsetCommitValue | None, offset: int) -> None:
-        """The newest record counts: what a transaction wrote before it is of no use to anybody when that commits."""
+        """The newest record counts: an older one written by a transaction is ignored when that commits."""
         for waiting in self._open_transactions.values():
             if key in waiting and waiting[key][0] < offset:
                 del waiting[key]

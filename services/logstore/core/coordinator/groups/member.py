@@ -13,7 +13,7 @@ from services.logstore.core.coordinator.groups.deadlines import Deadline
 class Member:
     """`protocols` is name → metadata, in the order of the member's preference.
 
-    A member that waits for its join or sync finds the answer in `joined` or `synced`, kept until its next one.
+    A member that waits for its join or sync gets the answer in `joined` or `synced`, kept until its next one.
     """
 
     member_id: str
@@ -25,13 +25,13 @@ class Member:
     protocols: dict[str, bytes]
     assignment: bytes = b""
     is_new: bool = False
-    """It has not joined a generation yet: unlike others it may expire while it waits for its join."""
+    """Whether it has not joined a generation yet: unlike others it may expire while it waits for its join."""
     awaits_join: bool = False
     awaits_sync: bool = False
     joined: JoinGroupResponse | None = None
     synced: SyncGroupResponse | None = None
     session: Deadline | None = None
-    """When it is taken for gone, unless it is heard of."""
+    """When it is removed, unless it is heard from."""
 
     @property
     def is_static(self) -> bool:
@@ -39,13 +39,13 @@ class Member:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """It need not say that it lives: it waits for us."""
+        """Whether it needs no heartbeat, because it waits for the coordinator."""
         return not self.is_new and (self.awaits_join or self.awaits_sync)
 
     def matches(self, protocols: dict[str, bytes]) -> bool:
-        """The same protocols with the same metadata in the same order."""
+        """Whether it has the same protocols with the same metadata in the same order."""
         return list(self.protocols.items()) == list(protocols.items())
 
     def vote(self, candidates: set[str]) -> str:
-        """The candidate that it likes best; it supports at least one."""
+        """Return the candidate that it prefers; it supports at least one."""
         return next(name for name in self.protocols if name in candidates)

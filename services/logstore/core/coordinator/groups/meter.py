@@ -1,4 +1,4 @@
-"""GroupMeter: what the groups of a logstore have come to, in plain numbers; whatever becomes of their partitions."""
+"""GroupMeter: counts of the groups of a logstore, in plain numbers that outlive their partitions."""
 
 from __future__ import annotations
 

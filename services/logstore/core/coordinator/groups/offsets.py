@@ -1,7 +1,7 @@
-"""Committed offsets: committed, deleted, and forgotten with time.
+"""Offsets: commit, delete and expire them.
 
-What is committed counts in memory at once, and is answered when the log has it (`CoordinatorLogWriter.answer`), as is
-what is fetched: no offset that anybody was told can be taken back.
+A commit takes effect in memory at once, and is answered when the log has it (`CoordinatorLogWriter.answer`), and so is
+a fetch: no offset that a client has seen can be lost.
 
 Source: Kafka's OffsetMetadataManager; KIP-211 for when offsets expire, KIP-496 for their deletion.
 """
@@ -34,14 +34,14 @@ from services.logstore.core.coordinator.groups.records import OffsetCommitValue,
 from services.logstore.core.coordinator.groups.registry import drop_offset
 
 _GROUP_ID_NOT_FOUND_FROM: Final = 9
-"""OffsetCommit from this version on says so of a group that is not there."""
+"""OffsetCommit from this version on returns GROUP_ID_NOT_FOUND for a group that does not exist."""
 _TIMESTAMP_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 _UTF8_BYTES_MAX: Final = 4
 """Of one character."""
 
 
 def check_commit(group: Group | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
-    """Whether who asks may commit for the group; from outside of it while it is empty, or to make a simple one."""
+    """Whether this client may commit for the group; from outside of it while it is empty, or to create a simple one."""
     generation_id = request.generation_id_or_member_epoch
     if group is None:
         if generation_id < 0:
@@ -61,7 +61,7 @@ def check_commit(group: Group | None, request: OffsetCommitRequest, version: int
 
 
 def check_delete(group: Group | None) -> ErrorCode:
-    """Whether any offset of a group may be deleted: while it has members only those of consumers may."""
+    """Whether any offset of a group may be deleted: while it has members, only for groups of consumers."""
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     has_other_members = group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE
@@ -69,8 +69,8 @@ def check_delete(group: Group | None) -> ErrorCode:
 
 
 class Offsets:
-    """Of all groups of one partition of `__consumer_offsets`. To be called while `CoordinatorLogWriter.check` allows to
-    write.
+    """The offsets of all groups of one partition of `__consumer_offsets`. Call while `CoordinatorLogWriter.check`
+    allows to write.
     """
 
     def __init__(self, config: GroupConfig, journal: CoordinatorLogWriter, clock: Clock, meter: GroupMeter) -> None:
@@ -82,7 +82,7 @@ class Offsets:
     # --- commit -------------------------------------------------------------------------------------------------------
 
     def commit(self, group: Group, request: OffsetCommitRequest) -> OffsetCommitResponse:
-        """What `check_commit` allows. Each partition has an error of its own."""
+        """Commit what `check_commit` allows. Each partition has its own error."""
         retention_ms = request.retention_time_ms
         expire_ms = -1 if retention_ms == -1 else min(max(self._clock.wall_ms + retention_ms, 0), _TIMESTAMP_MAX)
         topics: list[OffsetCommitResponseTopic] = []
@@ -114,17 +114,17 @@ class Offsets:
         return ErrorCode.NONE
 
     def _is_too_large(self, metadata: str) -> bool:
-        # Kafka counts what Java counts: UTF-16 code units, of which a character beyond the basic plane takes two.
+        # Kafka counts as Java does: UTF-16 code units, of which a character beyond the basic plane takes two.
         units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
         if units > self._config.offset_metadata_max_bytes:
             return True
-        # However much is allowed: it has to fit into a string of the record.
+        # Whatever the limit is, it has to fit into a string of the record.
         return len(metadata) * _UTF8_BYTES_MAX > STRING_BYTES_MAX and len(metadata.encode()) > STRING_BYTES_MAX
 
     # --- delete -------------------------------------------------------------------------------------------------------
 
     def delete(self, group: Group, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-        """What `check_delete` allows, but for topics that the group is subscribed to."""
+        """Delete what `check_delete` allows, except for topics that the group is subscribed to."""
         response = OffsetDeleteResponse()
         for topic in request.topics:
             is_subscribed = group.is_subscribed_to(topic.name)
@@ -153,7 +153,7 @@ class Offsets:
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def expire(self, group: Group) -> int:
-        """Forget what has not been wanted for `offsets.retention.minutes`; how many offsets were looked at."""
+        """Remove offsets that were not used for `offsets.retention.minutes`. Return how many were checked."""
         since_ms = _idle_since(group)
         if since_ms is None:
             return 0
@@ -177,7 +177,7 @@ class Offsets:
 
 
 def _idle_since(group: Group) -> int | None:
-    """From when on a group's offsets age: -1, each from its own commit; None, they do not."""
+    """Return from when on a group's offsets age: -1, each from its own commit; None, they do not."""
     if group.protocol_type is None:
         return -1
     if group.state is GroupState.EMPTY:

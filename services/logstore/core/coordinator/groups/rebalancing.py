@@ -1,7 +1,7 @@
-"""The two phases of a rebalance: all members join, then the leader's assignments are stored and told.
+"""The two phases of a rebalance: all members join, then the leader's assignments are stored and distributed.
 
-What has to be answered comes to be found in the `Member` (`joined`, `synced`), and the group takes a step. What a
-response depends on in the log is waited for by `CoordinatorLogWriter`.
+Results are put into the `Member` (`joined`, `synced`), and the group takes a step. `CoordinatorLogWriter` waits for
+what a response depends on in the log.
 
 Source: Kafka's GroupMetadataManager (classic groups), KIP-62, KIP-134, KIP-345.
 """
@@ -23,7 +23,7 @@ from services.logstore.core.coordinator.groups.meter import GroupMeter
 from services.logstore.core.coordinator.groups.stored_groups import store_record
 
 _LOOK_AGAIN_MS: Final = 1_000
-"""At least so long, whatever rebalance timeout members have asked for, until a group of absent members is looked at."""
+"""The minimum time until a group of absent members is checked, whatever rebalance timeout the members have."""
 
 
 class Rebalancing:
@@ -41,17 +41,17 @@ class Rebalancing:
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def begin_session(self, group: Group, member: Member) -> None:
-        """A member is known from now on, by its join or by the log."""
+        """A member is known from now on, by its join or from the log."""
         member.session = Deadline(partial(self._session_is_over, group, member))
         self._deadlines.set(member.session, self._clock.now_ms + member.session_timeout_ms)
 
     def lives(self, member: Member) -> None:
-        """A member has been heard of: its session begins anew."""
+        """A member has been heard from: its session starts over."""
         assert member.session is not None
         self._deadlines.set(member.session, self._clock.now_ms + member.session_timeout_ms)
 
     def await_first_join(self, member: Member) -> None:
-        """It can't send heartbeats before it has its id, and nobody hears when it goes away."""
+        """It can't send heartbeats before it has its id, and its departure is not noticed."""
         assert member.session is not None
         self._deadlines.set(member.session, self._clock.now_ms + self._config.new_member_join_timeout_ms)
 
@@ -61,12 +61,12 @@ class Rebalancing:
             self.after_removal(group)
 
     def forget(self, group: Group, member: Member) -> None:
-        """It is gone; `after_removal` is to follow."""
+        """The member is gone; `after_removal` has to follow."""
         self._deadlines.cancel(member.session)
         group.remove(member.member_id)
 
     def forget_pending(self, group: Group, member_id: str) -> None:
-        """As `forget`, of one that was given an id and has not joined."""
+        """As `forget`, for an id that was given out and has not joined."""
         self._deadlines.cancel(group.pending_joins.pop(member_id, None))
 
     def after_removal(self, group: Group) -> None:
@@ -74,7 +74,7 @@ class Rebalancing:
             self.rebalance_or_complete(group)
 
     def stop(self, group: Group) -> None:
-        """Nothing happens to a group any more."""
+        """Stop all deadlines of a group."""
         for deadline in (group.join_deadline, group.sync_deadline, *group.pending_joins.values()):
             self._deadlines.cancel(deadline)
         for member in group.members.values():
@@ -83,14 +83,14 @@ class Rebalancing:
     # --- the join phase -----------------------------------------------------------------------------------------------
 
     def rebalance_or_complete(self, group: Group) -> None:
-        """Something has changed: begin a rebalance, or end the join phase of the present one if all are here."""
+        """A member has changed: begin a rebalance, or end the join phase of the present one if all have joined."""
         if group.can_rebalance:
             self.prepare(group)
         else:
             self.complete_join_if_all_are_here(group)
 
     def prepare(self, group: Group) -> None:
-        """All members have to join again."""
+        """Make all members join again."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.clear()
@@ -133,7 +133,7 @@ class Rebalancing:
         for member in [each for each in group.members.values() if not each.awaits_join and not each.is_static]:
             self.forget(group, member)
         if group.members and not group.elect_leader_who_joined():
-            # Only static members are left, and none of them is here: their sessions decide.
+            # Only static members are left, and none of them has joined: their sessions decide.
             self._set_join_deadline(group, max(group.rebalance_timeout_ms, _LOOK_AGAIN_MS))
             return
         group.begin_generation(self._clock.wall_ms)
@@ -152,14 +152,14 @@ class Rebalancing:
         self._deadlines.set(group.sync_deadline, self._clock.now_ms + group.rebalance_timeout_ms)
 
     def _store_if_possible(self, group: Group) -> None:
-        """An empty generation that is not stored is none that anybody could miss: an older one would time out again."""
+        """An empty generation that is not stored is not missed: an older one would time out again."""
         if not self._journal.check():
             self._journal.write_if_fits(store_record(group, self._clock.wall_ms))
 
     # --- the sync phase -----------------------------------------------------------------------------------------------
 
     def sync(self, group: Group | None, request: SyncGroupRequest) -> SyncGroupResponse | Member:
-        """The refusal, or the member that waits for its share, or has it already in its `synced`."""
+        """Return the refusal, or the member that waits for its assignment, or already has it in its `synced`."""
         if group is None or group.state is GroupState.EMPTY:
             return SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
         error = _check_sync(group, request)
@@ -181,7 +181,7 @@ class Rebalancing:
         return member
 
     def _assign(self, group: Group, request: SyncGroupRequest) -> None:
-        """The leader's first word is stored before anybody is told; what it says after that is not what is stored."""
+        """The leader's first assignment is stored before any member gets it; a later one is ignored."""
         generation_id = group.generation_id
         given = {each.member_id: bytes(each.assignment) for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
@@ -195,7 +195,7 @@ class Rebalancing:
         self._journal.defer(Deferred(partial(self._assigned, group, generation_id, assignments)))
 
     def _assigned(self, group: Group, generation_id: int, assignments: dict[str, bytes]) -> None:
-        """It is stored. Meanwhile somebody may have joined or left: then it was for nothing."""
+        """It is stored. A member may have joined or left meanwhile: then it is of no use."""
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
             return
         for member in group.members.values():
@@ -211,7 +211,7 @@ class Rebalancing:
                 self.lives(member)
 
     def _sync_phase_is_over(self, group: Group) -> None:
-        """Who has joined and not synced by now is taken for gone."""
+        """Members that have joined and not synced by now are removed."""
         assert group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
         if group.pending_syncs:
             for member_id in list(group.pending_syncs):
@@ -232,7 +232,7 @@ def _check_sync(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 def told_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when something of its group can't be stored."""
+    """Return the error for a client if something of its group can't be stored."""
     match error:
         case ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.REQUEST_TIMED_OUT:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

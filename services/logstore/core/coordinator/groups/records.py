@@ -1,9 +1,9 @@
 """The records of `__consumer_offsets` for classic groups, in Kafka's formats.
 
-A key begins with a version that also says its kind: 0 and 1 an offset, 2 a classic group; others are of the consumer,
-share and streams protocols. A value begins with a version of its own: an offset is written as v4, a group as v3, as
-Kafka 4.3 does. All that Kafka has ever written is read, but the topic's id that an offset of v4 may have: groups know
-topics by their names. A null value is a tombstone.
+A key begins with a version that also determines its kind: 0 and 1 an offset, 2 a classic group; others are of the
+consumer, share and streams protocols. A value begins with its own version: an offset is written as v4, a group as v3,
+as Kafka 4.3 does. Everything that Kafka has ever written is read, except for the topic's id that an offset of v4 may
+have: groups identify topics by name. A null value is a tombstone.
 
 Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Kafka's group coordinator.
 """
@@ -85,19 +85,20 @@ class GroupMetadataValue:
 
 
 Entry: TypeAlias = tuple[OffsetCommitKey, OffsetCommitValue | None] | tuple[GroupMetadataKey, GroupMetadataValue | None]
-"""What one record says: a key, and its value or None for a tombstone."""
+"""The content of one record: a key, and its value or None for a tombstone."""
 
 
 def offset_key_prefix(group_id: str, topic: str) -> bytes:
-    """The key of all of a group's offsets of a topic, but for the partition at its end."""
+    """Return the key of all of a group's offsets of a topic, except for the partition at its end."""
     group, name = group_id.encode(), topic.encode()
     return b"".join((_KEY_HEAD.pack(_OFFSET_KEY_WRITTEN, len(group)), group, _VERSION.pack(len(name)), name))
 
 
 def offset_record(key_prefix: bytes, partition: int, value: OffsetCommitValue | None, wall_ms: int) -> Record:
-    """An offset, or its tombstone. One with an expiry of its own is written as v1, the only version that keeps it.
+    """Return an offset's record, or its tombstone. One with an expiry of its own is written as v1, the only version
+    with that field.
 
-    Packed by hand, as nothing else is written as often.
+    Packed by hand, because no other record is written as often.
     """
     key = key_prefix + _PARTITION.pack(partition)
     if value is None:
@@ -113,15 +114,15 @@ def offset_record(key_prefix: bytes, partition: int, value: OffsetCommitValue | 
 
 
 def group_record(key: GroupMetadataKey, value: GroupMetadataValue | None, wall_ms: int) -> Record:
-    """A group, or its tombstone."""
+    """Return a group's record, or its tombstone."""
     encoded = None if value is None else _encode(value, _GROUP_VALUE_WRITTEN)
     return Record(_encode(key, _GROUP_KEY), encoded, wall_ms)
 
 
 def read_record(key: Buffer | None, value: Buffer | None) -> Entry | None:
-    """What a record says; None: it is of another kind, and no business of classic groups.
+    """Parse a record. Return None if it is of another kind, which does not concern classic groups.
 
-    Raises MalformedFrame for what no Kafka has written: a key or value that is not what its version says.
+    Raises MalformedFrame for what Kafka never writes: a key or value that does not match its version.
     """
     if key is None:
         raise MalformedFrame("a record of __consumer_offsets has no key")

@@ -9,7 +9,7 @@ from services.logstore.core.coordinator.groups.records import OffsetCommitValue,
 
 
 class Groups:
-    """`steps` is that of all partitions, whatever becomes of this one."""
+    """`steps` is shared by all partitions, and outlives this one."""
 
     __slots__ = ("_by_id", "steps")
 
@@ -33,19 +33,19 @@ class Groups:
         return group
 
     def put(self, group: Group) -> None:
-        """In the place of who had its name."""
+        """Add a group, replacing one of the same name."""
         self._by_id[group.group_id] = group
 
     def remove(self, group_id: str) -> None:
         self._by_id.pop(group_id, None)
 
     def remove_if_unused(self, group: Group) -> None:
-        """A group of which nothing is known but its name is not kept."""
+        """Remove a group of which only its name is known."""
         if group.is_unused:
             self.remove(group.group_id)
 
     def step_of(self, group_id: str) -> int:
-        """Of a group that is not there: a step later than any that somebody waits for."""
+        """Return a group's step; for one that does not exist, a step later than any that a call waits for."""
         group = self._by_id.get(group_id)
         return self.steps.count if group is None else group.step
 
@@ -58,7 +58,7 @@ def put_offset(group: Group, topic: str, partition: int, value: OffsetCommitValu
 
 
 def drop_offset(group: Group, topic: str, partition: int) -> bool:
-    """Whether there was one."""
+    """Return whether there was one."""
     offsets = group.offsets.get(topic)
     if offsets is None or offsets.partitions.pop(partition, None) is None:
         return False

@@ -1,4 +1,4 @@
-"""A group as its record says it, and back."""
+"""Convert a group to its record, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from services.logstore.core.coordinator.groups.records import (
 
 
 def store_record(group: Group, wall_ms: int, assignments: Mapping[str, bytes] | None = None) -> Record:
-    """The record of a group; `assignments` by member id, or those that its members have."""
+    """Return the record of a group; `assignments` by member id, or those that its members have."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
@@ -42,14 +42,14 @@ def store_record(group: Group, wall_ms: int, assignments: Mapping[str, bytes] | 
 
 
 def tombstone(group_id: str, wall_ms: int) -> Record:
-    """There is no such group any more."""
+    """The group does not exist any more."""
     return group_record(GroupMetadataKey(group_id), None, wall_ms)
 
 
 def restored_group(group_id: str, value: GroupMetadataValue, steps: Steps) -> Group:
-    """A group as its newest record has it: stable with its members, or empty.
+    """Return a group from its newest record: stable with its members, or empty.
 
-    Raises MalformedFrame for what no coordinator has written: members without a protocol, or one of them twice.
+    Raises MalformedFrame for what no coordinator writes: members without a protocol, or one of them twice.
     """
     group = Group(group_id, value.current_state_timestamp, steps)
     group.generation_id = value.generation

@@ -1,4 +1,4 @@
-"""The one thing that a coordinator reads of what consumers tell each other: the topics that they subscribe to.
+"""The only part of the consumers' metadata that a coordinator reads: the topics that they subscribe to.
 
 Source: Kafka's ConsumerProtocolSubscription.json, of which every version begins like this: version, topics.
 """
@@ -13,7 +13,7 @@ _LENGTH: Final = Struct(">h")
 
 
 def topics_of_subscription(metadata: bytes) -> set[str] | None:
-    """None: it is not what consumers write."""
+    """Return None if consumers would not have written it."""
     if len(metadata) < _HEAD.size:
         return None
     version, count = _HEAD.unpack_from(metadata)

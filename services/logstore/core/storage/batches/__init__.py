@@ -1,1 +1,1 @@
-"""What a batch is checked for, and what is found in it."""
+"""Checks of batches, and lookups within them."""

@@ -1,12 +1,12 @@
-"""Batches that their topic's config wants opened: for a codec of its own (`compression.type`), or a key in every record
-(`cleanup.policy=compact`). Kafka's LogValidator, record by record.
+"""Batches that their topic's config requires to be opened: for its own codec (`compression.type`), or a key in every
+record (`cleanup.policy=compact`). Kafka's LogValidator, record by record.
 
-A batch is what its producer made of it: this is work for a worker, bounded by what a batch may hold. Records are looked
-at, never made anew: where the codec changes, their bytes are what they were.
+A batch is under its producer's control: this is work for a worker, bounded by what a batch may hold. Records are
+checked, never re-encoded: if the codec changes, their bytes stay the same.
 
 Errors: those of `batch_validation`; INVALID_RECORD for a batch that can't be opened, holds more than
-DECOMPRESSED_BYTES_MAX, or whose records are not what its header says, offsets included; INVALID_RECORD and
-INVALID_TIMESTAMP with the records that are to blame, in Kafka's words.
+DECOMPRESSED_BYTES_MAX, or whose records don't match its header, offsets included; INVALID_RECORD and INVALID_TIMESTAMP
+with the records at fault, in Kafka's words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from barnabas.wire.records import outline_records
 from services.logstore.core.storage.batches.batch_validation import check_client_batch
 
 RECORD_ERRORS_MAX = 100
-"""Kafka names every record. A client that gets everything wrong learns that from a hundred of a million too."""
+"""Kafka names every record. A hundred of a million are enough for a client that gets all of them wrong."""
 
 _PRODUCERS_CODEC = "producer"
 _COMPACT = "compact"
@@ -45,17 +45,17 @@ _TIMESTAMP_MAX = 2**63 - 1
 class Refusal:
     error: ErrorCode
     message: str = ""
-    """For the client, where Kafka has one."""
+    """The message for the client, if Kafka has one."""
     record_errors: list[RecordError] = field(default_factory=list)
 
 
 def may_open(config: TopicConfig) -> bool:
-    """Whether there are batches that the topic wants opened; where not, nothing else needs to be asked."""
+    """Whether there are batches that the topic requires to be opened; if not, nothing else has to be checked."""
     return config.compression_type != _PRODUCERS_CODEC or _COMPACT in config.cleanup_policy
 
 
 def must_open(records: memoryview, config: TopicConfig) -> bool:
-    """Whether this one has to be. (One that is too short for a header is refused without.)"""
+    """Whether this one has to be opened. (One that is too short for a header is refused without.)"""
     if len(records) < HEADER_BYTES:
         return False
     target = _TARGETS.get(config.compression_type)
@@ -66,7 +66,7 @@ def must_open(records: memoryview, config: TopicConfig) -> bool:
 def open_batch(
     records: memoryview, topic_partition: str, config: TopicConfig, wall_ms: int, codecs: Codecs
 ) -> memoryview | Refusal:
-    """The batch as it may be appended. `topic_partition` is its name in messages."""
+    """Return the batch as it may be appended. `topic_partition` is its name in messages."""
     checked = check_client_batch(records, config, wall_ms, is_to_be_opened=True)
     if isinstance(checked, ErrorCode):
         return Refusal(checked)
@@ -108,7 +108,7 @@ def _level(codec: int, config: TopicConfig) -> int | None:
 
 
 class _Validation:
-    """One look at every record of a batch."""
+    """One pass over every record of a batch."""
 
     def __init__(self, header: BatchHeader, topic_partition: str, config: TopicConfig, wall_ms: int) -> None:
         self._header = header
@@ -122,7 +122,7 @@ class _Validation:
         self.errors_count = 0
 
     def look_at(self, payload: Buffer) -> int:
-        """The largest timestamp. Raises MalformedFrame."""
+        """Return the largest timestamp. Raises MalformedFrame."""
         max_timestamp = NO_TIMESTAMP
         earliest_ms, latest_ms = self._earliest_ms, self._latest_ms
         is_compacted, has_bounds = self._is_compacted, self._has_bounds

@@ -1,6 +1,6 @@
-"""The first record of one batch at or after a time: the part of ListOffsets that opens a batch.
+"""Find the first record of one batch at or after a time: the part of ListOffsets that opens a batch.
 
-A batch is what its producer made of it. Opened it may be 64 MiB of the smallest records, seconds of work: this runs on
+A batch is under its producer's control. Opened it may be 64 MiB of the smallest records, seconds of work: this runs on
 an IO worker, as an effect, and keeps nothing of the records that it passes.
 """
 
@@ -15,7 +15,7 @@ from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, Compression, i
 
 @dataclass(slots=True, frozen=True)
 class OffsetAtTimestamp:
-    """-1 in every field when no record answers the question; a special timestamp's own `timestamp_ms` is -1."""
+    """-1 in every field if no record matches; a special timestamp's own `timestamp_ms` is -1."""
 
     timestamp_ms: int
     offset: int
@@ -25,8 +25,8 @@ class OffsetAtTimestamp:
 def first_record_of(
     header: BatchHeader, batch: bytes, timestamp_ms: int, from_offset: int, decompress: Decompress
 ) -> OffsetAtTimestamp | None:
-    """None when every record from `from_offset` on is earlier. A batch that can't be opened counts as if its first
-    record were the one.
+    """None if every record from `from_offset` on is earlier. A batch that can't be opened counts as if its first record
+    matched.
     """
     epoch = header.partition_leader_epoch
     payload: memoryview | bytes | None = memoryview(batch)[HEADER_BYTES:]
@@ -39,5 +39,5 @@ def first_record_of(
                     return OffsetAtTimestamp(record_timestamp_ms, offset, epoch)
             return None
         except MalformedFrame:
-            pass  # The producer's own bytes, under a CRC that is right.
+            pass  # the producer's own bytes, under a correct CRC
     return OffsetAtTimestamp(header.max_timestamp, max(header.base_offset, from_offset), epoch)

@@ -1,9 +1,10 @@
-"""Which batches a leader takes from a client, by their headers (Kafka's LogValidator and the checks before it).
+"""Decide which batches a leader accepts from a client, by their headers (Kafka's LogValidator and the checks before
+it).
 
-Nothing here looks at single records: their number comes from the header, and timestamps are held to their bounds by
-the header's first and largest. The CRC proves that the records are what the producer wrote; whether that is any good
-is its consumers' to find out, as long as nothing in the topic's config makes the broker look (ADR 0008). Where it does,
-`batch_opening` opens the batch, and brings what comes of it here all the same.
+Nothing here looks at single records: their number comes from the header, and timestamps are checked by the header's
+first and largest. The CRC proves that the records are what the producer wrote; consumers find out whether they are
+valid, as long as nothing in the topic's config makes the broker check (ADR 0008). If it does, `batch_opening` opens the
+batch, and its result is still checked here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MAGIC_POSITION = 16
 _LENGTH = Struct(">i")
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
-"""Of the oldest format's smallest message; less is a broken length in any."""
+"""The size of the oldest format's smallest message; less is a broken length in any format."""
 _LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
@@ -42,9 +43,9 @@ CheckedBatch = tuple[BatchHeader, memoryview]
 def check_client_batch(
     records: memoryview, config: TopicConfig, wall_ms: int, *, is_to_be_opened: bool = False
 ) -> CheckedBatch | ErrorCode:
-    """The one batch in `records`, as it is to be stored, or why it is refused. `wall_ms` is the broker's clock.
+    """Return the one batch in `records`, as it is to be stored, or why it is refused. `wall_ms` is the broker's clock.
 
-    In a batch that `is_to_be_opened` each record's own timestamp will be held to the bounds.
+    In a batch that `is_to_be_opened`, each record's own timestamp will be checked.
     """
     byte_count = len(records)
     if byte_count < HEADER_BYTES or records[_MAGIC_POSITION] != MAGIC:
@@ -69,7 +70,7 @@ def check_client_batch(
     if header.compression not in _CODECS:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if header.compression == Compression.NONE and header.records_count * RECORD_BYTES_MIN > byte_count - HEADER_BYTES:
-        # Offsets that no record could bear: the log would jump by as many as the header claims.
+        # Offsets that no record could have: the log would jump by as many as the header claims.
         return ErrorCode.INVALID_RECORD
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         return ErrorCode.INVALID_RECORD
@@ -90,14 +91,14 @@ def check_client_batch(
 
 
 def _malformed(records: memoryview) -> ErrorCode:
-    """Torn, or of magic 0 or 1, which Produce v3 and later must not carry; of any other magic it is garbage."""
+    """Torn, or of magic 0 or 1, which Produce v3 and later must not have; of any other magic it is garbage."""
     is_known_magic = len(records) <= _MAGIC_POSITION or records[_MAGIC_POSITION] <= MAGIC
     return ErrorCode.INVALID_RECORD if is_known_magic else ErrorCode.CORRUPT_MESSAGE
 
 
 def _fault_of_size(records: memoryview, header: BatchHeader) -> ErrorCode | None:
-    """Of records that are not exactly as long as their first batch. None: what follows it is only the begin of another,
-    which is cut off.
+    """Return what is wrong with records that are not exactly as long as their first batch. None: what follows it is
+    only the beginning of another, which is cut off.
     """
     if header.size_bytes < HEADER_BYTES:
         return ErrorCode.CORRUPT_MESSAGE
@@ -110,7 +111,7 @@ def _fault_of_size(records: memoryview, header: BatchHeader) -> ErrorCode | None
     if length < _LENGTH_MIN or (len(tail) > _MAGIC_POSITION and tail[_MAGIC_POSITION] > MAGIC):
         return ErrorCode.CORRUPT_MESSAGE
     is_whole = len(tail) >= LENGTH_OVERHEAD_BYTES + length
-    # Produce v3 and later carry one batch for each partition.
+    # Produce v3 and later have one batch for each partition.
     return ErrorCode.INVALID_RECORD if is_whole else None
 
 
@@ -118,12 +119,12 @@ def _unusual(header: BatchHeader, records: memoryview, config: TopicConfig) -> C
     if header.attributes & _CONTROL_BIT:
         return ErrorCode.INVALID_RECORD
     if header.attributes & _TRANSACTIONAL_BIT:
-        # A transaction has to be known to its coordinator before its first batch (KIP-890), and none is.
+        # A transaction has to be known to its coordinator before its first batch (KIP-890), and there is none.
         return ErrorCode.INVALID_TXN_STATE
     if config.message_timestamp_type == LOG_APPEND_TIME or header.max_timestamp == NO_TIMESTAMP:
-        # The time of the append is the broker's to set.
+        # The broker sets the time of the append.
         return ErrorCode.INVALID_TIMESTAMP
-    # Kafka holds its one timestamp to the bounds, and stores it as a batch of CreateTime.
+    # Kafka checks its one timestamp, and stores it as a batch of CreateTime.
     header = header.with_create_time()
     records = memoryview(assemble_batch(header, records[HEADER_BYTES:]))
     return header, records

@@ -1,1 +1,1 @@
-"""Log compaction: of every key the latest record stays. `cleaning_pass` is one pass over one log."""
+"""Log compaction: keep the latest record of every key. `cleaning_pass` is one pass over one log."""

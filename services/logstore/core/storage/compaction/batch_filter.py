@@ -1,7 +1,7 @@
-"""What of one batch a pass keeps: all of it as it is, some of its records, its header alone, or nothing.
+"""What a pass keeps of one batch: all of it unchanged, some of its records, its header alone, or nothing.
 
-Offsets never change: a batch keeps its base and its last offset whatever it loses, and with them its producer's
-sequences. A batch that loses nothing is not touched; records that stay are copied as bytes.
+Offsets never change: a batch keeps its base and its last offset whatever it loses, and so its producer's sequences. A
+batch that loses nothing is not changed; records that stay are copied as bytes.
 
 KIP-534: the first pass that finds tombstones in a batch sets its delete horizon, now + delete.retention.ms, in the
 place of the base timestamp; a pass at or past that time drops them. Markers of transactions do the same once nothing of
@@ -27,18 +27,18 @@ from services.logstore.core.storage.compaction.record_walk import (
 )
 from services.logstore.core.storage.compaction.transactions import TransactionRetention
 
-# What a header can say. Records say how far they are from its base, whatever that comes to.
+# The limit of a header. Records give their distance from its base, whatever that is.
 TIMESTAMPS_END = 2**63
 
 AS_IT_IS = None
 NOTHING = b""
 
 Kept = bytes | None
-"""The batch that takes the place of one that was read: AS_IT_IS, another, or NOTHING."""
+"""The replacement of a batch that was read: AS_IT_IS, another, or NOTHING."""
 
 
 class BatchFilter:
-    """Shown the batches of a log in order, those of all its segments from the first on."""
+    """Gets the batches of a log in order, those of all its segments from the first on."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class BatchFilter:
         self._transactions = transactions
         self._producers = {each.producer_id: each for each in producers}
         self._wall_ms = wall_ms
-        # A retention for ever is one to the end of all timestamps.
+        # Infinite retention lasts to the largest timestamp.
         self._new_horizon_ms = min(wall_ms + delete_retention_ms, TIMESTAMPS_END - 1)
         self._statistics = statistics
 
     def keep(self, data: bytes, index: int, header: BatchHeader, *, ends_segment: bool) -> Kept:
-        """What stays of the batch at `index` of `data`.
+        """Return what stays of the batch at `index` of `data`.
 
-        Of the one that ends a cleaned segment at least the header does: so a segment always reaches to the next one,
-        and a gap between two of them is damage, which recovery can tell. Raises UncleanableLog.
+        Of the one that ends a cleaned segment, at least the header stays: so a segment always reaches to the next one,
+        and a gap between two of them is damage, which recovery can detect. Raises UncleanableLog.
         """
         self._statistics.records_read += header.records_count
         if header.is_control:
@@ -123,7 +123,7 @@ class BatchFilter:
         return self._keep_places(header, payload, places, tombstones > 0)
 
     def _keep_mapped(self, data: bytes, index: int, header: BatchHeader) -> Kept:
-        """A batch whose records are all in the map: their offsets say which stay, and no key is looked at."""
+        """Keep of a batch whose records are all in the map those whose offsets it contains, without checking keys."""
         first, last = header.base_offset, header.last_offset
         offsets = self._map.offsets_within(first, last)
         tombstones = self._map.tombstones_within(first, last)
@@ -157,7 +157,7 @@ class BatchFilter:
         return self._rebuild(header, payload, places, sets_horizon)
 
     def _rebuild(self, header: BatchHeader, payload: bytes, places: list[RecordPlace], sets_horizon: bool) -> bytes:
-        """The batch with the records at `places` alone."""
+        """Rebuild the batch with only the records at `places`."""
         self._statistics.records_written += len(places)
         max_timestamp = header.max_timestamp
         if not header.is_log_append_time and len(places) < header.records_count:
@@ -167,7 +167,7 @@ class BatchFilter:
             records = joined(payload, places)
         else:
             horizon_ms = self._new_horizon_ms
-            # With LogAppendTime nobody reads the deltas: every record has the batch's own time.
+            # With LogAppendTime the deltas are not read: every record has the batch's own time.
             moved_ms = 0 if header.is_log_append_time else header.base_timestamp - horizon_ms
             records = self._with_timestamps_moved(header, payload, places, moved_ms)
         return rebuild_batch(

@@ -1,6 +1,6 @@
-"""Opening and closing batches for a pass: CRC, codec and counts checked, what comes out bounded.
+"""Open and close batches for a pass: check CRC, codec and counts, and bound the output.
 
-A batch that can't be opened makes its log uncleanable: nobody can say what is in it.
+A batch that can't be opened makes its log uncleanable, because its content is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from services.logstore.core.storage.compaction.orders import UncleanableLog
 from services.logstore.core.storage.compaction.record_walk import map_keys, offsets_of, places_of
 from services.logstore.core.storage.compaction.transactions import control_type_of
 
-# Level 9 is Kafka's default and means lz4-java's fast compressor there; to an lz4 frame it is a slow one.
+# Kafka's default is level 9, which means lz4-java's fast compressor there; for an lz4 frame it is a slow one.
 _LZ4_DEFAULT_LEVEL: Final = 9
 _LZ4_FAST_LEVEL: Final = 1
 
@@ -40,7 +40,7 @@ class BatchReader:
         }
 
     def payload_of(self, data: bytes, index: int, header: BatchHeader) -> bytes:
-        """The records of the batch at `index` of `data`, uncompressed. Raises UncleanableLog."""
+        """Return the records of the batch at `index` of `data`, uncompressed. Raises UncleanableLog."""
         if not crc_is_valid(data, index):
             raise uncleanable(header, "its CRC is wrong")
         payload: bytes | None = data[index + HEADER_BYTES : index + header.size_bytes]
@@ -56,14 +56,14 @@ class BatchReader:
         return payload
 
     def compressed(self, header: BatchHeader, payload: bytes) -> bytes:
-        """`payload` by the codec of its batch."""
+        """Compress `payload` with the codec of its batch."""
         if header.compression == Compression.NONE:
             return payload
         codec = Compression(header.compression)
         return self._codecs.compress(codec, payload, self._levels.get(codec))
 
     def control_type_of(self, data: bytes, index: int, header: BatchHeader) -> int:
-        """What a control batch marks; see `transactions.control_type_of`. Raises UncleanableLog."""
+        """Return what a control batch marks; see `transactions.control_type_of`. Raises UncleanableLog."""
         payload = self.payload_of(data, index, header)
         try:
             records = decode_payload(header, payload)
@@ -72,7 +72,9 @@ class BatchReader:
         return control_type_of(records[0].key) if records else -1
 
     def offsets_of(self, header: BatchHeader, payload: bytes) -> range | list[int]:
-        """The offset of each record. Clients' batches have one record per offset: there the order says it all."""
+        """Return the offset of each record. Clients' batches have one record per offset: there the order determines
+        it.
+        """
         if header.has_contiguous_offsets:
             return range(header.base_offset, header.next_offset)
         try:
@@ -81,9 +83,9 @@ class BatchReader:
             raise uncleanable(header, f"a record is broken, {error}") from None
 
     def map_batch(self, data: bytes, index: int, header: BatchHeader, offset_map: OffsetMap) -> None:
-        """Enter the keys of a batch from the map's start on, as far as there is room.
+        """Add the keys of a batch from the map's start on, as far as there is space.
 
-        `offset_map.last_offset` says how far it went. Raises UncleanableLog.
+        `offset_map.last_offset` is how far it went. Raises UncleanableLog.
         """
         payload = self.payload_of(data, index, header)
         offsets = self.offsets_of(header, payload)
@@ -93,7 +95,7 @@ class BatchReader:
             if mapped:
                 # A pass may end inside a batch, when the map is full.
                 position = places_of(payload, [mapped - 1])[0][2]
-            # A record takes one place at most: so many go without asking again.
+            # A record takes at most one entry: so many fit without another check.
             while mapped < len(offsets) and (room := offset_map.room) > 0:
                 some = offsets[mapped : mapped + room]
                 position = map_keys(payload, position, some, offset_map.latest)

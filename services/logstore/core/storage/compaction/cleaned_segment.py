@@ -1,4 +1,4 @@
-"""Writing a cleaned segment: `<base offset>.log.cleaned` with indexes of its own."""
+"""Write a cleaned segment: `<base offset>.log.cleaned` with its own indexes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from services.logstore.core.storage.segment.segment import Segment, file_name
 
 
 class CleanedSegmentWriter:
-    """Batches go in by `add` and `copy`, to the disk by `write_gathered`; all of it is durable after `finish`."""
+    """Batches are added by `add` and `copy`, and written by `write_gathered`; everything is durable after `finish`."""
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, config: TopicConfig, buffer_bytes: int) -> None:
         self._disk = disk
@@ -26,7 +26,7 @@ class CleanedSegmentWriter:
         self._file = disk.open(self._segment.log_path)
         self._gathered: list[Buffer] = []
         self._written_bytes = 0
-        # What is being copied as it is from one chunk, batch behind batch.
+        # What is being copied unchanged from one chunk, batch after batch.
         self._run_data = b""
         self._run_start = self._run_end = 0
 
@@ -35,14 +35,14 @@ class CleanedSegmentWriter:
         return self._segment.byte_count
 
     def add(self, batch: bytes) -> None:
-        """A batch that was made anew."""
+        """Add a batch that was rebuilt."""
         self._end_run()
         self._gathered.append(batch)
         header = parse_header(batch)
         self._segment.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
 
     def copy(self, header: BatchHeader, data: bytes, index: int) -> None:
-        """The batch at `index` of `data`, as it is."""
+        """Copy the batch at `index` of `data` unchanged."""
         if data is not self._run_data or index != self._run_end:
             self._end_run()
             self._run_data, self._run_start = data, index
@@ -50,7 +50,7 @@ class CleanedSegmentWriter:
         self._segment.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
 
     def write_gathered(self) -> None:
-        """Write what has come in; nothing of the chunks is needed any more."""
+        """Write what was added; the chunks are not needed any more."""
         self._end_run()
         if self._gathered:
             self._disk.write_at(self._file, self._written_bytes, self._gathered)
@@ -58,7 +58,7 @@ class CleanedSegmentWriter:
             self._gathered = []
 
     def finish(self, aborted: list[AbortedTransaction]) -> None:
-        """Write the indexes, and flush everything. `aborted` are those with batches left in this segment."""
+        """Write the indexes, and flush everything. `aborted` are the transactions with batches left in this segment."""
         self.write_gathered()
         self._segment.seal()
         for write in self._segment.take_unsaved_indexes():

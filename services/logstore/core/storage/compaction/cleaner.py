@@ -1,4 +1,4 @@
-"""The cleaner without its process: takes orders, runs one pass in steps, says what came of it.
+"""The cleaner without its process: takes orders, runs one pass in steps, and reports the results.
 
 Its host calls `step` while `is_busy`, and sends the reports to the core that gave the order.
 """
@@ -24,14 +24,14 @@ class Cleaner:
     def __init__(
         self, new_disk: Callable[[], Disk], codecs: Codecs, *, dedupe_buffer_bytes: int, io_buffer_bytes: int
     ) -> None:
-        """Every pass has a new disk: the core renames and removes files in between, and a disk that keeps files open by
-        their names would not know. `dedupe_buffer_bytes` bound the keys of a pass, `io_buffer_bytes` what is read and
+        """Every pass has a new disk: the core renames and removes files in between, which a disk that keeps files open
+        by name would not notice. `dedupe_buffer_bytes` bounds the keys of a pass, `io_buffer_bytes` what is read and
         written at once.
         """
         self._new_disk = new_disk
         self._codecs = codecs
         self._map_entries_max = entries_within(dedupe_buffer_bytes)
-        # Half for what is read, half for what is made of it, as in Kafka.
+        # Half for input, half for output, as in Kafka.
         self._buffer_bytes = max(1, io_buffer_bytes // 2)
         self._order: CleanOrder | None = None
         self._pass: CleaningPass | None = None
@@ -54,12 +54,12 @@ class Cleaner:
         self._began_ms, self._mapped_ms = now_ms, -1
 
     def cancel(self, order_id: int) -> None:
-        """End a pass before its next step; nothing if it is not under way any more."""
+        """End a pass before its next step; does nothing if it has ended."""
         if self._order is not None and self._order.order_id == order_id:
             self._is_cancelled = True
 
     def step(self, now_ms: int) -> tuple[int, CleanerReport | None]:
-        """A bounded piece of the pass: the bytes that it moved, and what there is to be reported."""
+        """Run a bounded piece of the pass. Return the bytes that it moved, and the reports."""
         assert self._pass is not None
         if self._is_cancelled:
             return 0, self._end(PassOutcome.ABORTED, now_ms)
@@ -76,7 +76,7 @@ class Cleaner:
         return (step.byte_count, None) if isinstance(step, BytesMoved) else (0, step)
 
     def _end_by(self, error: DiskError, now_ms: int) -> PassEnded:
-        """Segments may be deleted, and whole logs taken away, while they are read. And it takes room to make room."""
+        """Segments may be deleted, and whole logs removed, while they are read. And freeing space takes space."""
         passes = error.kind in (DiskErrorKind.NOT_FOUND, DiskErrorKind.TOO_MANY_FILES) or error.is_lack_of_room
         if passes:
             return self._end(PassOutcome.ABORTED, now_ms, str(error))

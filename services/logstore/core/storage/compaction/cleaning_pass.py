@@ -1,10 +1,10 @@
-"""One pass over one log: the keys of its dirty part are mapped, then every segment from the log's start on is copied
-without what a later record of the same key replaces.
+"""One pass over one log: map the keys of its dirty part, then copy every segment from the log's start on without the
+records that a later record of the same key replaces.
 
-A pass is a generator over steps of bounded work, a read each: whoever runs it may stop, throttle or drop it in between.
-It touches nothing that the log consists of. What it makes are `.cleaned` files, one set per group of segments, durable
-when they are handed over; the core puts them in place (`swap`), in their order: a tombstone may go only when what it
-deleted is gone before it.
+A pass is a generator over steps of bounded work, one read each: its host may stop, throttle or drop it in between. It
+changes nothing that the log consists of. It writes `.cleaned` files, one set per group of segments, durable when they
+are reported; the core swaps them in (`swap`), in order: a tombstone may be removed only after the records that it
+deletes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Step = BytesMoved | CleanedSegment
 
 
 class CleaningPass:
-    """Run `steps` to its end; then `next_dirty_offset` holds, once all its cleaned segments are in place."""
+    """Run `steps` to its end; then `next_dirty_offset` holds, once all its cleaned segments are swapped in."""
 
     def __init__(self, disk: Disk, order: CleanOrder, codecs: Codecs, map_entries_max: int, buffer_bytes: int) -> None:
         """`buffer_bytes` are read at once, or one batch if that is larger."""
@@ -51,7 +51,7 @@ class CleaningPass:
         self._buffer_bytes = buffer_bytes
         self._reader = BatchReader(codecs, order.config)
         self.is_mapped = False
-        """All keys are read that this pass is going to know."""
+        """Whether all keys are read that this pass uses."""
         self.statistics = PassStatistics()
 
     @property
@@ -84,7 +84,7 @@ class CleaningPass:
     # --- the map ---
 
     def _map_dirty_segments(self, transactions: TransactionRetention) -> Iterator[Step]:
-        """Read the keys of the dirty segments, until they end or the map is full."""
+        """Read the keys of the dirty segments, until these end or the map is full."""
         order, offset_map = self._order, self._map
         ends = [segment.base_offset for segment in order.segments[1:]] + [order.end_offset]
         for segment, end_offset in zip(order.segments, ends, strict=True):
@@ -96,7 +96,7 @@ class CleaningPass:
                 yield BytesMoved(chunk.byte_count)
                 if self.statistics.map_is_full:
                     return
-            # What compaction took from the end of a segment is in no batch.
+            # Records that compaction has removed from the end of a segment are in no batch.
             offset_map.last_offset = end_offset - 1
 
     def _map_chunk(self, chunk: Chunk, transactions: TransactionRetention) -> None:
@@ -154,7 +154,9 @@ class CleaningPass:
         return read_chunks(self._disk, self._disk.open(path), segment.byte_count, self._buffer_bytes)
 
     def _aborted_transactions(self) -> list[AbortedTransaction]:
-        """All that the log's indexes tell: one whose data is cleaned may be indexed where its marker is, further on."""
+        """Return all that the log's indexes contain: a transaction whose data is cleaned may be indexed where its
+        marker is, further on.
+        """
         aborted = []
         for entry in self._disk.list(self._order.directory):
             if entry.name.endswith(TRANSACTION_INDEX_SUFFIX):

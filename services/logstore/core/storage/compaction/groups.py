@@ -1,4 +1,4 @@
-"""Which segments become one: compaction leaves small ones behind, and a log must not end up in thousands of them."""
+"""Merge segments: compaction leaves small ones behind, and a log must not end up with thousands of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from services.logstore.core.storage.segment.segment import (
 )
 
 SEGMENTS_MAX = 256
-"""In one group, so that putting it in place is bounded work."""
+"""Segments in one group, so that swapping it in is bounded work."""
 
 
 @dataclass(slots=True)
 class Group:
-    """Neighbours that fit into one segment, and what they take together."""
+    """Neighbours that fit into one segment, and their total size."""
 
     segments: list[SourceSegment]
     log_bytes: int
@@ -50,7 +50,7 @@ class Group:
 def group_segments(
     segments: Sequence[SourceSegment], file_sizes: Mapping[str, int], config: TopicConfig, end_offset: int
 ) -> list[Group]:
-    """All of `segments` but empty ones, in order. As they are, the members of a group fit segment.bytes,
+    """Group all of `segments` except empty ones, in order. Unchanged, the members of a group fit segment.bytes,
     segment.index.bytes with each index, and the width of a relative offset. `end_offset` is where the last one ends.
     """
     groups: list[Group] = []

@@ -1,8 +1,8 @@
-"""What the core and the cleaner say to each other: plain data, since the cleaner is a process of its own.
+"""Messages between the core and the cleaner: plain data, since the cleaner is a separate process.
 
-The core sends a `CleanOrder`, one at a time, and may take it back by its id. The cleaner answers with a
-`CleanedSegment` whenever one is on the disk, in the order of their offsets, and with one `PassEnded` at last. It makes
-and writes `.cleaned` files only; what a log is made of changes nowhere but in the core.
+The core sends a `CleanOrder`, one at a time, and may cancel it by its id. The cleaner answers with a `CleanedSegment`
+whenever one is on the disk, in the order of their offsets, and with one `PassEnded` at the end. It writes only
+`.cleaned` files; only the core changes what a log consists of.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.ports.disk import DiskErrorKind
 
 @dataclass(slots=True, frozen=True)
 class SourceSegment:
-    """A closed segment as it is to be read."""
+    """A closed segment to be read."""
 
     base_offset: int
     byte_count: int
@@ -24,8 +24,8 @@ class SourceSegment:
 
 @dataclass(slots=True, frozen=True)
 class LastBatch:
-    """Where a producer's sequence stands: the batch that ends at `last_offset` has to stay, without records if need
-    be. -1: the producer has written nothing but a marker of its transactions, which then stays for its epoch.
+    """The position of a producer's sequence: the batch that ends at `last_offset` has to stay, if necessary without
+    records. -1: the producer has written only a marker of its transactions, which then stays for its epoch.
     """
 
     producer_id: int
@@ -38,7 +38,7 @@ class CleanOrder:
     """One pass over one log.
 
     `segments` are all closed ones below `end_offset`, from the log's start; the dirty ones begin at
-    `first_dirty_offset`. `wall_ms` is the pass's time: tombstones whose horizon it has reached go.
+    `first_dirty_offset`. `wall_ms` is the pass's time: tombstones whose horizon it has reached are removed.
     """
 
     order_id: int
@@ -53,7 +53,7 @@ class CleanOrder:
 
 @dataclass(slots=True, frozen=True)
 class CancelOrder:
-    """The pass is not wanted any more; it ends as ABORTED, unless it has ended already."""
+    """Cancel the pass; it ends as ABORTED, unless it has already ended."""
 
     order_id: int
 
@@ -63,7 +63,7 @@ CleanerCommand = CleanOrder | CancelOrder
 
 @dataclass(slots=True, frozen=True)
 class CleanedSegment:
-    """`<base_offset>.log.cleaned` and its indexes are durable, and can take the place of `replaced` (base offsets)."""
+    """`<base_offset>.log.cleaned` and its indexes are durable, and can replace `replaced` (base offsets)."""
 
     order_id: int
     base_offset: int
@@ -73,21 +73,23 @@ class CleanedSegment:
 
 class PassOutcome(StrEnum):
     DONE = "all of its cleaned segments have been handed over"
-    ABORTED = "taken back by the core"
+    ABORTED = "cancelled by the core"
     UNCLEANABLE = "a batch can't be opened"
     DISK_ERROR = "the disk failed"
 
 
 @dataclass(slots=True)
 class PassStatistics:
-    """Of one pass, as Kafka's cleaner logs them. `map_` counts belong to the first half, in which the keys are read."""
+    """Statistics of one pass, as Kafka's cleaner logs them. `map_` counts belong to the first half, in which the keys
+    are read.
+    """
 
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
     records_written: int = 0
     invalid_records: int = 0
-    """Without a key: they have no place in a compacted log, and go."""
+    """Records without a key: they are not allowed in a compacted log, and are removed."""
     map_bytes_read: int = 0
     map_records_read: int = 0
     map_entries: int = 0
@@ -98,7 +100,7 @@ class PassStatistics:
 
 @dataclass(slots=True, frozen=True)
 class PassEnded:
-    """`next_dirty_offset` is where the next pass begins, once all cleaned segments of this one are in place."""
+    """`next_dirty_offset` is where the next pass begins, once all cleaned segments of this one are swapped in."""
 
     order_id: int
     outcome: PassOutcome
@@ -113,8 +115,8 @@ CleanerReport = CleanedSegment | PassEnded
 
 @dataclass(slots=True, frozen=True)
 class PassReport:
-    """For the log: what a pass has come to. `cleanable_ratio` is what it was before; `uncleanable` says why the
-    partition is not going to be cleaned again, where that is so.
+    """The result of a pass, for the log. `cleanable_ratio` is from before it; `uncleanable` says why the partition will
+    not be cleaned again, if so.
     """
 
     topic: str
@@ -126,4 +128,4 @@ class PassReport:
 
 
 class UncleanableLog(Exception):  # noqa: N818 - it names what was found
-    """Bytes of a log that can't be opened: it stays as it is, and is never tried again in this life of the process."""
+    """Bytes of a log can't be opened: it stays unchanged, and is not tried again until the process restarts."""

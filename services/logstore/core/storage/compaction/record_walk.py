@@ -1,8 +1,8 @@
-"""The loops over records: what compaction costs is spent here, so they are written out instead of composed.
+"""The loops over records: most of compaction's cost is here, so they are written out instead of composed.
 
-All take the payload of one batch as `bytes`, decompressed, and records as they lie in it: length, attributes,
-timestamp delta, offset delta, key, value, headers (varints between them). Nothing of a record is copied that need not
-be. What can't be walked over raises MalformedFrame or IndexError: the bytes are a producer's, whatever their CRC says.
+All take the payload of one batch as `bytes`, decompressed, and the layout of its records: length, attributes, timestamp
+delta, offset delta, key, value, headers (varints between them). Nothing of a record is copied unnecessarily. Invalid
+records raise MalformedFrame or IndexError: the bytes are a producer's, whatever their CRC says.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from services.logstore.core.storage.compaction.offset_map import DIGEST_BYTES, K
 _KEY_SIZE_MAX = 2 * KEY_BYTES_MAX  # zigzag
 
 RecordPlace = tuple[int, int, int]
-"""Where a record begins, where it goes on behind its length, where it ends."""
+"""Where a record begins, where it continues after its length, where it ends."""
 
 
 def map_keys(payload: bytes, position: int, offsets: Iterable[int], latest: dict[bytes, int]) -> int:
-    """Enter records that have the given `offsets`, one after the other, into `latest`; where the next record begins."""
+    """Add records that have the given `offsets`, one after the other, to `latest`. Return where the next record
+    begins.
+    """
     for offset in offsets:
         length = payload[position]
         position += 1
@@ -43,7 +45,7 @@ def map_keys(payload: bytes, position: int, offsets: Iterable[int], latest: dict
         position += 1
         if size >= 0x80:
             size, position = continue_uvarint(payload, position, size)
-        # Without a key (a length of -1) it has no place in a compacted log.
+        # Without a key (a length of -1) it is not allowed in a compacted log.
         if not size & 1:
             key_end = position + (size >> 1)
             if key_end >= end:
@@ -51,7 +53,7 @@ def map_keys(payload: bytes, position: int, offsets: Iterable[int], latest: dict
             key = payload[position:key_end]
             if size > _KEY_SIZE_MAX:
                 key = blake2b(key, digest_size=DIGEST_BYTES).digest()
-            # A value of length -1 is none: the record is a tombstone.
+            # A value of length -1 is null: the record is a tombstone.
             latest[key] = offset if payload[key_end] != 1 else ~offset
         if length & 1:
             raise MalformedFrame("a record of negative length")
@@ -60,7 +62,7 @@ def map_keys(payload: bytes, position: int, offsets: Iterable[int], latest: dict
 
 
 def offsets_of(payload: bytes, records_count: int, base_offset: int) -> list[int]:
-    """The records' own offsets, of a batch that has been compacted before."""
+    """Return the records' own offsets, for a batch that has been compacted before."""
     offsets = []
     position = 0
     for _ in range(records_count):
@@ -76,7 +78,7 @@ def offsets_of(payload: bytes, records_count: int, base_offset: int) -> list[int
 
 
 def places_of(payload: bytes, wanted: Sequence[int]) -> list[RecordPlace]:
-    """The records whose numbers in the batch, from 0 and ascending, are `wanted`."""
+    """Return the records whose numbers in the batch, from 0 and ascending, are `wanted`."""
     places = []
     position = passed = 0
     for number in wanted:
@@ -107,10 +109,10 @@ def places_by_key(
     *,
     drop_tombstones: bool,
 ) -> tuple[list[RecordPlace], int, int]:
-    """Of records with the given `offsets` those that stay: the latest of their key, as far as `latest` knows, and all
-    past `last_offset`.
+    """Return which of the records with the given `offsets` stay: the latest of their key, as far as `latest` knows, and
+    all past `last_offset`.
 
-    Returns their places, how many of them are tombstones, and how many records had no key.
+    Return their places, how many of them are tombstones, and how many records had no key.
     """
     places = []
     position = tombstones = null_keys = 0
@@ -163,12 +165,14 @@ def places_by_key(
 
 
 def largest_timestamp_delta(payload: bytes, places: Sequence[RecordPlace]) -> int:
-    """Of at least one record."""
+    """The batch must have at least one record."""
     return max([read_varlong(payload, body + 1)[0] for _, body, _ in places])
 
 
 def with_timestamps_moved(payload: bytes, places: Sequence[RecordPlace], by_ms: int) -> list[bytes]:
-    """The records anew, each with `by_ms` added to its timestamp delta. Raises MalformedFrame where that can't be."""
+    """Return the records re-encoded, each with `by_ms` added to its timestamp delta. Raises MalformedFrame if
+    impossible.
+    """
     moved = []
     for _, body, end in places:
         delta, rest = read_varlong(payload, body + 1)
@@ -180,7 +184,7 @@ def with_timestamps_moved(payload: bytes, places: Sequence[RecordPlace], by_ms: 
 
 
 def joined(payload: bytes, places: Sequence[RecordPlace]) -> bytes:
-    """The records as they are, one after the other; neighbours are copied together."""
+    """Return the records unchanged, one after the other; neighbours are copied together."""
     parts = []
     run_start = run_end = -1
     for start, _, end in places:

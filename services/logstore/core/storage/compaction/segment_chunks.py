@@ -1,4 +1,4 @@
-"""Reading a closed segment in pieces of whole batches."""
+"""Read a closed segment in pieces of complete batches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from services.logstore.core.storage.compaction.orders import UncleanableLog
 
 @dataclass(slots=True, frozen=True)
 class Chunk:
-    """`data` begins at `position` of the segment; `batches` are (index in `data`, header), and fill `byte_count` of
-    it. A batch that `data` only begins with comes in the next chunk.
+    """`data` begins at `position` of the segment; `batches` are (index in `data`, header), and cover `byte_count` of
+    it. A batch that `data` does not fully contain comes in the next chunk.
     """
 
     position: int
@@ -23,14 +23,14 @@ class Chunk:
 
     @property
     def end_position(self) -> int:
-        """Where in the segment the last of its batches ends."""
+        """The position in the segment where the last of its batches ends."""
         return self.position + self.byte_count
 
 
 def read_chunks(disk: Disk, file: DiskFile, segment_bytes: int, buffer_bytes: int) -> Iterator[Chunk]:
-    """All batches of a segment of `segment_bytes`; a chunk is larger than `buffer_bytes` where one batch is.
+    """Yield all batches of a segment of `segment_bytes`; a chunk is larger than `buffer_bytes` if one batch is.
 
-    Raises DiskError, and UncleanableLog where the bytes are no batches: a length is believed only as far as the segment
+    Raises DiskError, and UncleanableLog if the bytes are not batches: a length is trusted only as far as the segment
     has the bytes.
     """
     position = 0

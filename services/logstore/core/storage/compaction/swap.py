@@ -1,4 +1,4 @@
-"""Putting cleaned segments in the place of those that they were made of; Kafka's protocol, step by step durable.
+"""Replace segments by the cleaned ones made of them; Kafka's protocol, with every step durable.
 
 1. `.cleaned` → `.swap`, the log last: from here on the new segment counts, whatever happens.
 2. The old files → `.deleted`; they are removed after file.delete.delay.ms.
@@ -8,7 +8,7 @@ A start that finds `<base offset>.log.swap` finishes what is left of 2 and 3 (`f
 names are flushed after each step: the order of renames is not the order in which they reach the disk.
 
 In memory the log changes before its files do, in the core and at once. Reads of the new segment use its files as they
-were opened under their first names; reads that have begun on an old one are planned anew.
+were opened under their first names; reads in progress on an old one are planned again.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _LOG_LAST = (*INDEX_SUFFIXES, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 def plan_swap(
     disk: Disk, directory: str, config: TopicConfig, segments: LogSegments, cleaned: CleanedSegment
 ) -> tuple[SwapEffect, Segment] | None:
-    """Change the log in memory; the effect does the same on the disk. Returned with the segment that is new; None when
-    the segments it was made of are not all there any more. Raises DiskError.
+    """Change the log in memory; the effect does the same on the disk. Return it with the new segment; None if the
+    segments it was made of do not all exist any more. Raises DiskError.
     """
     replaced = segments.closed_neighbours(cleaned.replaced)
     if replaced is None:
@@ -47,7 +47,7 @@ def plan_swap(
     for old in replaced:
         old.is_retired = True
     old_names = [file_name(offset, suffix) for offset in cleaned.replaced for suffix in _LOG_LAST]
-    # Snapshots of the producers are named by the segments that begin there.
+    # Snapshots of the producers are named after the segments that begin there.
     old_names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in cleaned.replaced[1:]]
     new_names = [file_name(cleaned.base_offset, suffix) for suffix in _LOG_LAST]
     phases = [
@@ -59,19 +59,19 @@ def plan_swap(
 
 
 def _rename(source: str, target: str) -> Rename:
-    """Only logs have to be there: a log may have been copied without its indexes, and few have aborted transactions."""
+    """Only logs must exist: a log may have been copied without its indexes, and few have aborted transactions."""
     return Rename(source, target, may_be_absent=LOG_SUFFIX not in source)
 
 
 def finish_swaps(disk: Disk, directory: str, byte_counts: dict[str, int]) -> None:
-    """Finish what a crash has interrupted, before anything of the log is opened.
+    """Finish what a crash has interrupted, before any of the log is opened.
 
-    `byte_counts` are the files in `directory` with their sizes, and are kept as they then are.
+    `byte_counts` are the files in `directory` with their sizes, and are updated.
     """
     swaps = sorted(name for name in byte_counts if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and _offset_in(name) >= 0)
     for swap in swaps:
         _finish_swap(disk, directory, byte_counts, swap)
-    # Indexes of a segment that never got so far: its log is `.cleaned` still.
+    # Indexes of a segment that did not get that far: its log is still `.cleaned`.
     leftovers = [name for name in byte_counts if name.endswith(SWAP_SUFFIX)]
     for name in leftovers:
         disk.remove(f"{directory}/{name}")
@@ -90,7 +90,7 @@ def _finish_swap(disk: Disk, directory: str, byte_counts: dict[str, int], swap: 
     for name in old_names:
         disk.remove(f"{directory}/{name}")
         del byte_counts[name]
-    # No old segment may come back beside the new one.
+    # No old segment may come back besides the new one.
     disk.flush_directory(directory)
     for suffix in _LOG_LAST:
         name = file_name(base_offset, suffix)
@@ -101,6 +101,6 @@ def _finish_swap(disk: Disk, directory: str, byte_counts: dict[str, int], swap: 
 
 
 def _offset_in(name: str) -> int:
-    """The base offset that a file is named by; -1: none."""
+    """Return the base offset that a file is named after; -1: none."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdecimal() else -1

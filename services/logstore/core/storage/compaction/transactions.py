@@ -1,9 +1,9 @@
-"""What of transactions a pass removes: the records of aborted ones at once, a marker once nothing of its transaction is
-left and its delete horizon has passed (KIP-534).
+"""Decide what of transactions a pass removes: the records of aborted ones at once, a marker once nothing of its
+transaction is left and its delete horizon has passed (KIP-534).
 
-Which transactions were aborted is in the `.txnindex` files, in Kafka's format: version, producer id, first and last
-offset of the transaction, and the last stable offset after it. A cleaned segment gets one of its own, with what is
-still needed to read it.
+The aborted transactions are in the `.txnindex` files, in Kafka's format: version, producer id, first and last offset of
+the transaction, and the last stable offset after it. A cleaned segment gets its own, with what is still needed to read
+it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AbortedTransaction(NamedTuple):
 
 
 def parse_transaction_index(content: bytes) -> list[AbortedTransaction]:
-    """The entries that are whole and of the known version; a torn one at the end is no entry."""
+    """Return the complete entries of the known version; a torn one at the end is ignored."""
     whole = len(content) // _ENTRY.size * _ENTRY.size
     entries = _ENTRY.iter_unpack(content[:whole])
     return [AbortedTransaction(*fields[1:]) for fields in entries if fields[0] == _VERSION]
@@ -42,7 +42,7 @@ def format_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
 
 
 def control_type_of(key: bytes | None) -> int:
-    """0 for the marker of an abort, 1 of a commit, -1 for anything else."""
+    """Return 0 for the marker of an abort, 1 of a commit, -1 for anything else."""
     if key is None or len(key) < _CONTROL_KEY.size:
         return -1
     control_type: int = _CONTROL_KEY.unpack_from(key)[1]
@@ -50,19 +50,21 @@ def control_type_of(key: bytes | None) -> int:
 
 
 class TransactionRetention:
-    """Shown every batch in the order of the log, it says which can go as far as transactions are concerned."""
+    """Gets every batch in the order of the log, and decides which can be removed as far as transactions are
+    concerned.
+    """
 
     def __init__(self, aborted: Iterable[AbortedTransaction], from_offset: int) -> None:
-        """`from_offset` is where the first batch begins that is going to be shown."""
+        """`from_offset` is where the first batch begins that is passed in."""
         to_come = [each for each in aborted if each.last_offset >= from_offset]
         self._waiting = sorted(to_come, key=lambda each: each.first_offset, reverse=True)
-        # By producer id: the aborted transaction that is passed through, and whether a batch of it was seen.
+        # By producer id: the aborted transaction in progress, and whether a batch of it was seen.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
         self._committed: set[int] = set()
         self._retained: list[AbortedTransaction] = []
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """Whether a batch of records belongs to an aborted transaction."""
+        """Return whether a batch of records belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         self._enter_upto(header.last_offset)
@@ -74,7 +76,9 @@ class TransactionRetention:
         return False
 
     def on_control_batch(self, header: BatchHeader, control_type: int) -> bool:
-        """Whether nothing is left of the transaction that a marker ends. An empty control batch marks nothing."""
+        """Return whether nothing is left of the transaction that a marker ends. An empty control batch marks
+        nothing.
+        """
         self._enter_upto(header.last_offset)
         if header.records_count == 0:
             return True
@@ -91,7 +95,7 @@ class TransactionRetention:
         return False
 
     def take_retained(self) -> list[AbortedTransaction]:
-        """The aborted transactions that ended since the last call and have batches: readers have to know of them."""
+        """Return the aborted transactions that ended since the last call and have batches: readers need them."""
         retained, self._retained = self._retained, []
         return retained
 

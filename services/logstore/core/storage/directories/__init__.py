@@ -1,1 +1,1 @@
-"""Log directories: what is in them, whose they are, and moves between them."""
+"""Log directories: their content, their owner, and moves between them."""

@@ -1,13 +1,13 @@
-"""In which format a log directory is, and which versions of Barnabas can use it: the file `barnabas-format` in it.
+"""The format of a log directory, and which versions of Barnabas can use it: the file `barnabas-format` in it.
 
     format=1
     readers.min=0
     written.by=0.2.0
 
-The formats of Kafka have versions of their own (`meta.properties`, record batches, checkpoints), and stay Kafka's. This
-one counts what Barnabas itself decides: which files there are, and what they mean. Version 0.1.0 wrote no such file,
-which is format 0. An older directory is brought to the present format by the start that finds it; of a newer one
-`readers.min` says whether it may be used all the same.
+Kafka's formats have their own versions (`meta.properties`, record batches, checkpoints), and stay Kafka's. This one
+covers what Barnabas defines: which files exist, and what they mean. Version 0.1.0 wrote no such file, which is format
+0. An older directory is upgraded to the present format by the start that finds it; for a newer one, `readers.min` says
+whether it may still be used.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ READERS_MIN = 0
 
 
 def check_format(disk: Disk, path: str) -> DirectoryRefusal | None:
-    """Why this version must leave the directory alone; None: it may use it. Raises DiskError."""
+    """Return why this version must not use the directory; None: it may. Raises DiskError."""
     found = _read(disk, path)
     if found is None:
         return None
     readers_min = whole_number(found.get("readers.min", ""))
     if whole_number(found.get("format", "")) is None or readers_min is None:
         return DirectoryRefusal(
-            f"{path}/{FORMAT_FILE} can't be read: restore it, or, where no newer version has used the directory, "
-            "remove it"
+            f"{path}/{FORMAT_FILE} can't be read: restore it, or, if no newer version has used the directory, remove it"
         )
     if readers_min > FORMAT:
         written_by = found.get("written.by", "a newer version")
@@ -44,7 +43,7 @@ def check_format(disk: Disk, path: str) -> DirectoryRefusal | None:
 
 
 def raise_format(disk: Disk, path: str) -> None:
-    """Bring a directory that may be used to the present format; what is newer stays as it is. Raises DiskError."""
+    """Upgrade a directory that may be used to the present format; a newer one stays unchanged. Raises DiskError."""
     found = _read(disk, path)
     if found is None or int(found["format"]) < FORMAT:
         content = f"format={FORMAT}\nreaders.min={READERS_MIN}\nwritten.by={__version__}\n"

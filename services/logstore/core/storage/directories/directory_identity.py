@@ -1,4 +1,4 @@
-"""Whose a log directory is, and that it lasts: what comes before anything is looked for in it."""
+"""The owner of a log directory, and its durability: checked before the content is read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class DirectoryRefusal:
 
 
 def make_durably(disk: Disk, path: str) -> None:
-    """Make what is missing of `path`, and flush the names of what is there: a process that was killed right after it
-    made them has not, and a power cut would take everything.
+    """Create what is missing of `path`, and flush the existing names: a process that was killed right after creating
+    them has not, and a power cut would remove everything.
     """
     missing = []
     ancestor = path
@@ -33,7 +33,7 @@ def make_durably(disk: Disk, path: str) -> None:
         try:
             disk.flush_directory(ancestor or "/")
         except DiskError:
-            return  # Not ours to flush: whoever made what we may not touch has seen to it.
+            return  # not ours to flush: its owner is responsible for it
 
 
 def identify(disk: Disk, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity | DirectoryRefusal:

@@ -1,4 +1,4 @@
-"""What a log directory holds, found by reading alone: for `barnabas inspect`, when etcd is gone or restored."""
+"""Read what a log directory contains, without changing it: for `barnabas inspect`, when etcd is lost or restored."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class InspectedDirectory:
 
 
 def inspect_directory(disk: Disk, path: str) -> InspectedDirectory | DirectoryRefusal:
-    """The directory's logstore must not run. Raises DiskError."""
+    """The directory's logstore must not be running. Raises DiskError."""
     meta_path = f"{path}/{checkpoints.META_PROPERTIES}"
     if not disk.exists(meta_path):
-        return DirectoryRefusal(f"{path} is no log directory: it has no {checkpoints.META_PROPERTIES}")
+        return DirectoryRefusal(f"{path} is not a log directory: it has no {checkpoints.META_PROPERTIES}")
     identity = checkpoints.parse_meta_properties(disk.read_file(meta_path))
     if identity is None:
         return DirectoryRefusal(
@@ -81,7 +81,7 @@ def _read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 
 def _read_topic_id(disk: Disk, directory: str) -> str:
-    """Empty where nobody can say whose records these are."""
+    """Return an empty id if the owner of these records is unknown."""
     path = f"{directory}/{checkpoints.PARTITION_METADATA}"
     topic_id = checkpoints.parse_partition_metadata(disk.read_file(path)) if disk.exists(path) else None
     return "" if topic_id is None else topic_id.hex()
@@ -93,4 +93,4 @@ def _read_register(disk: Disk, path: str) -> Register | None:
     try:
         return msgspec.json.decode(disk.read_file(path), type=Register)
     except msgspec.DecodeError:
-        return None  # As good as none: of an older version that had another form, or rotten.
+        return None  # as good as none: in an older version's format, or corrupt

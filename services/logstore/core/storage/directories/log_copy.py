@@ -1,13 +1,14 @@
-"""One log on its way into another log directory (KIP-113): what of it has been copied, and what is next.
+"""Copy one log to another log directory (KIP-113): track what has been copied, and what is next.
 
 The copy is a directory `<topic>-<partition>.<unique>-future` with the log's own files, byte for byte. Closed segments
 come first, each made durable as it is complete; then the rest, in pieces, until little is missing. Then the log is
-held: no write begins, appends gather. All of it is flushed, the last bytes are copied, and the copy gets its final
-name. From there on it is the log, and the old directory goes the way of deleted ones.
+held: no write begins, and appends accumulate. All of it is flushed, the last bytes are copied, and the copy gets its
+final name. From then on it is the log, and the old directory is deleted.
 
-A crash finds, in this order: a `-future` directory beside the log: the copy is begun anew. The log in both directories:
-the one with the file `moved-from` is the log, as nothing is written to the other since; should that one go further all
-the same, it is the log, for nothing written may be deleted here (`finish_moves`). The log in the new directory alone.
+A crash leaves one of these, in this order: a `-future` directory besides the log: the copy starts over. The log in both
+directories: the one with the file `moved-from` is the log, since nothing is written to the other afterwards; should
+that one be longer nevertheless, it is the log, because nothing written may be deleted here (`finish_moves`). The log
+only in the new directory.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from services.logstore.core.storage.segment.segment import LOG_SUFFIX, SNAPSHOT_
 
 MOVED_FROM = "moved-from"
 PIECE_BYTES = 4 * 1024 * 1024
-# What may be missing when the log is held for the last of it.
+# How much may be missing when the log is held for the last part.
 TAIL_BYTES_MAX = 4 * 1024 * 1024
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 
 
 @dataclass(slots=True, frozen=True)
 class Origin:
-    """What `moved-from` says: whose copy a directory is, and of which log directory."""
+    """The content of `moved-from`: what a directory is a copy of, and from which log directory."""
 
     topic_partition: TopicPartition
     log_directory: str
@@ -46,7 +47,7 @@ class Origin:
 
 
 def parse_origin(content: bytes) -> Origin | None:
-    """None when it is torn."""
+    """Return None if it is torn."""
     lines = content.decode("utf-8", "replace").splitlines()
     topic, _, digits = lines[0].rpartition(" ") if len(lines) == 2 else ("", "", "")
     partition = whole_number(digits)
@@ -54,7 +55,7 @@ def parse_origin(content: bytes) -> Origin | None:
 
 
 def read_origin(disk: Disk, directory: str) -> Origin | None:
-    """Of a partition's directory; None where none is, or a torn one. Raises DiskError."""
+    """Read the origin of a partition's directory; None if there is none, or a torn one. Raises DiskError."""
     try:
         return parse_origin(disk.read_file(f"{directory}/{MOVED_FROM}"))
     except DiskError as error:
@@ -65,16 +66,16 @@ def read_origin(disk: Disk, directory: str) -> Origin | None:
 
 @dataclass(slots=True)
 class _Copied:
-    """How far the copy of one segment is."""
+    """The progress of one segment's copy."""
 
     byte_count: int = 0
     is_whole: bool = False
-    """The segment is closed, and everything of it is copied and durable."""
+    """Whether the segment is closed, and everything of it is copied and durable."""
 
 
 @dataclass(slots=True, eq=False)
 class LogCopy:
-    """`log_directory` is the one it goes to, `future` the copy's directory in it.
+    """`log_directory` is the target, `future` the copy's directory in it.
 
     Steps are effects, one at a time: `begin`, then `next_step` until there is none, then (with the log held, idle and
     flushed) `last_step`.
@@ -87,12 +88,12 @@ class LogCopy:
 
     @property
     def byte_count(self) -> int:
-        """Copied so far, of what is still in the log."""
+        """The bytes copied so far, of what is still in the log."""
         return sum(self._copied[segment].byte_count for segment in self.log.segments.all() if segment in self._copied)
 
     @property
     def offset_lag(self) -> int:
-        """How many offsets the copy is behind the log's end, in whole segments."""
+        """How many offsets the copy lags behind the log's end, in complete segments."""
         for segment in self.log.segments.all():
             copied = self._copied.get(segment)
             if copied is None or copied.byte_count < segment.byte_count:
@@ -105,14 +106,16 @@ class LogCopy:
         return CopyEffect(
             self.log_directory,
             self.future,
-            # Two directories that each say they come from the other would both be the old one.
+            # Two directories that each name the other as their origin would both be the old one.
             forgets=f"{self.log.directory}/{MOVED_FROM}",
             makes=(f"{self.future}/{MOVED_FROM}", marker),
             flushes=[f"{self.future}/{MOVED_FROM}"],
         )
 
     def next_step(self, bytes_max: int = PIECE_BYTES) -> CopyEffect | None:
-        """The next piece, of `bytes_max` at most; None when so little is missing that the log may be held for it."""
+        """Return the next piece, of at most `bytes_max`; None if so little is missing that the log may be held for
+        it.
+        """
         log = self.log
         missing_bytes = 0
         segments = log.segments.all()
@@ -136,7 +139,7 @@ class LogCopy:
         return effect
 
     def _rest(self, segment: Segment, copied: _Copied) -> CopyEffect:
-        """The small files of a closed segment; all of it is durable then."""
+        """Copy the small files of a closed segment; all of it is durable then."""
         effect = CopyEffect(self.log_directory, self.future)
         self._add_files(effect, self._small_files(segment))
         effect.flushes.append(self._place_of(segment.log_path))
@@ -144,7 +147,7 @@ class LogCopy:
         return effect
 
     def last_step(self) -> CopyEffect:
-        """Everything that is missing, and the final name."""
+        """Copy everything that is missing, and set the final name."""
         log = self.log
         assert log.is_held
         assert log.is_idle
@@ -173,7 +176,7 @@ class LogCopy:
         return effect
 
     def _small_files(self, segment: Segment) -> list[str]:
-        """Indexes and the snapshot at its begin; some of them are only there sometimes."""
+        """Return the indexes and the snapshot at its beginning; some of them exist only sometimes."""
         prefix = segment.log_path.removesuffix(LOG_SUFFIX)
         return [*segment.paths[1:], prefix + TRANSACTION_INDEX_SUFFIX, prefix + SNAPSHOT_SUFFIX]
 
@@ -188,8 +191,8 @@ class LogCopy:
 
 
 def finish_moves(disk: Disk, found: Sequence[tuple[TopicPartition, str, int]]) -> list[str]:
-    """Of (partition, its directory, its log end offset) found at a start, in all log directories: the directories that
-    are to go, of moves which a crash broke off at the very end. The others forget where they came from. Raises
+    """Given (partition, its directory, its log end offset) found at a start in all log directories, return the
+    directories to delete, of moves that a crash interrupted at the very end. The others drop their origin. Raises
     DiskError.
     """
     places = {(name, directory.rpartition("/")[0]): (directory, end) for name, directory, end in found}

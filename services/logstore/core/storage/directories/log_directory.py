@@ -1,7 +1,6 @@
-"""A log directory: the partitions in it, its checkpoints, whose it is, and whether it was shut down cleanly.
+"""A log directory: its partitions, its checkpoints, its owner, and whether it was shut down cleanly.
 
-One I/O error takes the whole directory offline: what a disk can't do for one partition it should not be trusted with
-for another.
+One I/O error takes the whole directory offline: a disk that fails for one partition is not trusted with another.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ DELETIONS_PER_TICK = 256
 
 @dataclass(slots=True, frozen=True)
 class OpenedPartition:
-    """`high_watermark` is the last one that was written down, 0 if none was; the log may be shorter after a crash.
+    """`high_watermark` is the last one in the checkpoint, 0 if there was none; the log may be shorter after a crash.
 
-    `topic_id` is None when its file is missing or torn: a power cut came before the first flush. Whoever knows the id
-    records it then (`LogDirectory.record_topic_id`).
+    `topic_id` is None if its file is missing or torn: a power cut came before the first flush. The id is recorded when
+    it becomes known (`LogDirectory.record_topic_id`).
     """
 
     topic_partition: TopicPartition
@@ -54,14 +53,14 @@ class OpenedPartition:
 
 @dataclass(slots=True, frozen=True)
 class ClosingFlush:
-    """`effect` flushes these logs, each as its own flush says."""
+    """`effect` flushes these logs, each as its own flush requires."""
 
     effect: FlushEffect | VolumeFlushEffect
     flushes: list[tuple[PartitionLog, FlushEffect]]
 
 
 class Apply(Protocol):
-    """What `map` does with one iterable: results in the order of the arguments, the first exception ends it."""
+    """Like `map` with one iterable: results in the order of the arguments, the first exception ends it."""
 
     def __call__(
         self, function: Callable[[TopicPartition], OpenedPartition], arguments: Iterable[TopicPartition], /
@@ -69,10 +68,10 @@ class Apply(Protocol):
 
 
 class LogDirectory:
-    """One of `log.dirs`. Call `open`, then `load` once; from then on partitions are made and removed here."""
+    """One of `log.dirs`. Call `open`, then `load` once; from then on partitions are created and removed here."""
 
     def __init__(self, disk: Disk, path: str, identity: DirectoryIdentity, unique_name: Callable[[], str]) -> None:
-        """`unique_name` gives 32 hexadecimal digits that it never gave before, for directories on their way out."""
+        """`unique_name` returns 32 hexadecimal digits that were never used before, for directories to be deleted."""
         self._disk = disk
         self._unique_name = unique_name
         self.path = path
@@ -84,14 +83,16 @@ class LogDirectory:
         """Why its logs take no appends for now."""
         self.was_shut_down_cleanly = False
         self.page_cache_survived = False
-        """Same kernel boot as last time: what a killed process had written is still there, flushed or not. Where it is
-        not, records that had been acknowledged may be gone: an operator is told."""
+        """The same kernel boot as last time: what a killed process had written is still there, flushed or not.
+        Otherwise, records that had been acknowledged may be lost: this is logged for the operator."""
         self.may_lack_records = False
-        """And so is the controller, by every start until it has seen to that no ISR relies on them (`trust`)."""
+        """The controller is informed too, by every start until it has made sure that no ISR relies on them
+        (`trust`).
+        """
         self._kernel_boot_id = b""
         self._deletions: list[tuple[int, str]] = []
         self.futures: list[TopicPartition] = []
-        """Found by `load`: partitions that were on their way into this directory. Their copies are begun anew."""
+        """Found by `load`: partitions that were being copied into this directory. Their copies start over."""
 
     # --- opening ---
 
@@ -107,7 +108,7 @@ class LogDirectory:
         new_directory_id: bytes,
         unique_name: Callable[[], str],
     ) -> LogDirectory | DirectoryRefusal:
-        """Make or check `meta.properties` and the format, and take the clean-shutdown marker away. Raises DiskError."""
+        """Create or check `meta.properties` and the format, and remove the clean-shutdown marker. Raises DiskError."""
         make_durably(disk, path)
         identity = identify(disk, path, DirectoryIdentity(cluster_id, node_id, new_directory_id))
         if isinstance(identity, DirectoryRefusal):
@@ -123,10 +124,10 @@ class LogDirectory:
         return directory
 
     def load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply = map) -> list[OpenedPartition]:
-        """Open every partition found, in the order of their names; recovery included. Raises DiskError.
+        """Open every partition found, in the order of their names, including recovery. Raises DiskError.
 
-        `apply` is what `map` is: a host with threads opens several partitions at once. Directories that were on their
-        way out go on the list of deletions. Others that are not `<topic>-<partition>` stay as they are.
+        `apply` is used like `map`: a host with threads opens several partitions at once. Directories that were being
+        deleted are added to the list of deletions. Others that are not `<topic>-<partition>` are left alone.
         """
         try:
             return self._load(config_of, now_ms, apply)
@@ -176,17 +177,18 @@ class LogDirectory:
         lost = [each for each, offset in recovery_points.items() if offset > 0 and each not in self.logs]
         damaged += [each for each in lost if aside.isdisjoint(_shortened(each, suffix) for suffix in ASIDE_SUFFIXES)]
         if damaged:
-            # At rest, by whatever it was. Not by the death of a process: who may lack records has no vote on who leads.
+            # Durable, for whatever reason. Not by the death of a process: a replica that may lack records has no vote
+            # on the leader.
             self._expect_losses()
         if not self.was_shut_down_cleanly:
-            # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
-            # crash must not find the old offsets.
+            # Recovery lowers some recovery points, and a power cut may have removed complete partitions; the next crash
+            # must not find the old offsets.
             execute(self._disk, self.checkpoint_recovery_points())
             execute(self._disk, self.checkpoint_log_starts())
         return found
 
     def _names_aside(self) -> set[str]:
-        """The names, as far as they fitted, of the partitions that are on their way out or set aside."""
+        """Return the names, as far as they fitted, of the partitions that are being deleted or are set aside."""
         names = [each.name for each in self._disk.list(self.path) if each.name.endswith(ASIDE_SUFFIXES)]
         return {name.rpartition(".")[0] for name in names}
 
@@ -194,18 +196,18 @@ class LogDirectory:
         return f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
 
     def _take_marker(self) -> None:
-        """Read it, then remove it for good before anything is loaded: only a clean shutdown may put it back."""
+        """Read it, then remove it durably before anything is loaded: only a clean shutdown may put it back."""
         path = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
         if self._disk.exists(path):
             self.was_shut_down_cleanly = True
             self._disk.remove(path)
-        # Also when it is gone: a process that was killed right after it removed it has not flushed that, and the marker
+        # Also if it is gone: a process that was killed right after it removed it has not flushed that, and the marker
         # could be back after the next power cut.
         self._disk.flush_directory(self.path)
 
     def _read_boot(self, kernel_boot_id: bytes) -> None:
-        """The file is there as long as nothing is lacking. A process that starts after a power cut may be killed, or
-        stopped cleanly, before the controller has heard of it: the next one has to say so again.
+        """The file exists as long as no records are missing. A process that starts after a power cut may be killed, or
+        stopped cleanly, before the controller has learned of it: the next one has to report it again.
         """
         self._kernel_boot_id = kernel_boot_id
         before = self._disk.read_file(self._boot_path) if self._disk.exists(self._boot_path) else b""
@@ -225,7 +227,7 @@ class LogDirectory:
             self._disk.remove(self._boot_path)
 
     def trust(self) -> ReplaceEffect:
-        """The controller knows what may be lacking: a start in the same boot need not say so again."""
+        """The controller knows what may be missing: a start in the same boot need not report it again."""
         self.may_lack_records = False
         return ReplaceEffect(FileReplacement(self._boot_path, self._kernel_boot_id))
 
@@ -246,10 +248,10 @@ class LogDirectory:
     # --- partitions ---
 
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | DiskError:
-        """Make a partition with an empty log. An error takes the directory offline, unless there was only no room.
+        """Create a partition with an empty log. An error takes the directory offline, unless only space was lacking.
 
-        Nothing is flushed here: thousands of partitions may be made at once. The first flush of the log takes its
-        directory along.
+        Nothing is flushed here: thousands of partitions may be created at once. The first flush of the log includes its
+        directory.
         """
         assert topic_partition not in self.logs
         directory = self._path_of(topic_partition)
@@ -265,7 +267,9 @@ class LogDirectory:
         return opened.log
 
     def _give_up(self, directory: str, error: DiskError) -> DiskError:
-        """A partition that could not be made: without room nothing of it may stay, or a start would take it for one."""
+        """A partition could not be created: if space was lacking, nothing of it may stay, or a start would take it for
+        one.
+        """
         try:
             if error.is_lack_of_room and self._disk.exists(directory):
                 execute(self._disk, DeleteDirectoryEffect(directory))
@@ -276,7 +280,7 @@ class LogDirectory:
         return error
 
     def record_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> DiskError | None:
-        """Write `partition.metadata` of a partition that was found without."""
+        """Write `partition.metadata` of a partition that was found without it."""
         try:
             self._write_topic_id(self.logs[topic_partition], topic_id)
         except DiskError as error:
@@ -292,7 +296,7 @@ class LogDirectory:
         log.flush_along(path)
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:
-        """Take a partition away at once, and its files after file.delete.delay.ms (see `take_deletions`): reads go on
+        """Remove a partition at once, and its files after file.delete.delay.ms (see `take_deletions`): reads continue
         meanwhile.
         """
         log = self.logs[topic_partition]
@@ -303,7 +307,7 @@ class LogDirectory:
         return None
 
     def future_of(self, topic_partition: TopicPartition) -> str:
-        """A new name for the copy of a log that comes into this directory."""
+        """Return a new name for the copy of a log that is moved into this directory."""
         return self._unique_path(topic_partition, FUTURE_SUFFIX)
 
     def take_over(self, log: PartitionLog) -> None:
@@ -315,15 +319,15 @@ class LogDirectory:
             log.disk_full.refuse_appends(self.no_room)
 
     def delete_later(self, path: str, now_ms: int) -> None:
-        """Remove a directory that is no partition's: the copy of a log that stays where it is."""
+        """Remove a directory that is not a partition's: the copy of a log that stays where it is."""
         self._deletions.append((now_ms, path))
 
     def set_aside(self, topic_partition: TopicPartition) -> DiskError | None:
-        """Take a partition away that the controller does not know (KIP-516), and keep its files for the operator."""
+        """Remove a partition that the controller does not know (KIP-516), and keep its files for the operator."""
         return self.error if self._move_aside(topic_partition, STRAY_SUFFIX) is None else None
 
     def take_deletions(self, now_ms: int) -> list[DeleteDirectoryEffect]:
-        """The directories whose time has come, or as many of them as one tick may remove."""
+        """Return the directories whose delay is over, or as many of them as one tick may remove."""
         due = list(islice((each for each in self._deletions if each[0] <= now_ms), DELETIONS_PER_TICK))
         taken = set(due)
         self._deletions = [each for each in self._deletions if each not in taken] if taken else self._deletions
@@ -345,7 +349,7 @@ class LogDirectory:
     # --- checkpoints, errors, the end ---
 
     def checkpoint_recovery_points(self) -> ReplaceEffect:
-        """To be written now and then: the later it is, the less a crash has to scan."""
+        """Written periodically: the more recent it is, the less a crash has to scan."""
         return self._checkpoint(
             checkpoints.RECOVERY_POINT_CHECKPOINT, {key: log.recovery_point for key, log in self.logs.items()}
         )
@@ -354,7 +358,7 @@ class LogDirectory:
         return self._checkpoint(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
 
     def checkpoint_log_starts(self) -> ReplaceEffect:
-        """Only of logs that do not begin with the first segment on the disk: of the others its name tells."""
+        """Only for logs that do not begin with the first segment on the disk: for the others its name is enough."""
         starts = {
             key: log.log_start_offset
             for key, log in self.logs.items()
@@ -363,7 +367,7 @@ class LogDirectory:
         return self._checkpoint(checkpoints.LOG_START_CHECKPOINT, starts)
 
     def checkpoint_cleaner_offsets(self) -> ReplaceEffect:
-        """Only of logs that have been compacted, as in Kafka."""
+        """Only for logs that have been compacted, as in Kafka."""
         offsets = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset > 0}
         return self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, offsets)
 
@@ -371,8 +375,8 @@ class LogDirectory:
         return ReplaceEffect(FileReplacement(f"{self.path}/{name}", checkpoints.format_offsets(offsets)))
 
     def go_offline(self, error: DiskError) -> list[tuple[PartitionLog, list[object]]]:
-        """Every log of the directory fails; each with the tokens of its appends that are answered KAFKA_STORAGE_ERROR
-        now.
+        """Every log of the directory fails; return each with the tokens of its appends that are answered
+        KAFKA_STORAGE_ERROR now.
         """
         if self.error is None:
             self.error = error
@@ -380,8 +384,9 @@ class LogDirectory:
         return [(log, log.fail(error)) for log in self.logs.values()]
 
     def note_failed_flush(self, error: DiskError) -> None:
-        """A failed flush marks pages clean that are not on the disk: they may be gone at the next start, boot or not
-        (ATC'20, "Can Applications Recover from fsync Failures?"). A disk that refuses even this needs another boot.
+        """A failed flush marks pages clean that are not on the disk: they may be missing at the next start, even in the
+        same boot (ATC'20, "Can Applications Recover from fsync Failures?"). A disk that refuses even this write needs
+        another boot.
         """
         if error.operation.startswith("flush"):
             with suppress(DiskError):
@@ -398,8 +403,8 @@ class LogDirectory:
                 self._forget_boot()
 
     def closing_flushes(self) -> list[ClosingFlush]:
-        """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle: one for
-        all logs where the disk can do that.
+        """Return the flushes of a clean shutdown, to be run concurrently before `shut_down`, once all logs are idle:
+        one for all logs if the disk can do that.
         """
         logs = [log for log in self.logs.values() if log.error is None and log.disk_full.is_log_whole]
         flushes = [(log, flush) for log in logs if (flush := log.begin_closing_flush()) is not None]
@@ -410,8 +415,8 @@ class LogDirectory:
     def shut_down(
         self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int, *others: ReplaceEffect
     ) -> bool:
-        """Write the checkpoints and `others`, and the marker if everything is durable; whether it was written. Raises
-        DiskError.
+        """Write the checkpoints and `others`, and the marker if everything is durable. Return whether it was written.
+        Raises DiskError.
         """
         for effect in (
             self.checkpoint_recovery_points(),
@@ -428,7 +433,9 @@ class LogDirectory:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """(topic, partition) of `<topic>-<partition>`; None for anything else, such as a directory that was moved aside."""
+    """Return (topic, partition) of `<topic>-<partition>`; None for anything else, such as a directory that was set
+    aside.
+    """
     topic, dash, digits = name.rpartition("-")
     partition = checkpoints.whole_number(digits)
     if not dash or not topic or partition is None or str(partition) != digits:
@@ -437,7 +444,7 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def _shortened(topic_partition: TopicPartition, suffix: str) -> str:
-    """The name of a partition as it begins that of its directory set aside, `<name>.<32 digits><suffix>`: Kafka's own
-    form, of at most 255 bytes, whatever the topic's name.
+    """Return the name of a partition shortened for its directory when set aside, `<name>.<32 digits><suffix>`: Kafka's
+    own form, of at most 255 bytes, whatever the topic's name.
     """
     return f"{topic_partition[0]}-{topic_partition[1]}"[: 255 - len(f".{'':32}{suffix}")]

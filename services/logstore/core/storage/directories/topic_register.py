@@ -1,9 +1,9 @@
-"""What the cluster's topics are, noted beside the records: for the day on which etcd is lost without a back-up.
+"""The cluster's topics, stored beside the records in case etcd is lost without a backup.
 
-A log directory of Kafka's holds no configs of topics, and without them a compacted topic would be one that is deleted
-after a week. So every logstore keeps what it was last told of all topics, their ids, numbers of partitions and configs,
-in the file `topic-register` of each of its log directories. It is written some seconds after a change, and read by
-`barnabas inspect` alone: the cluster's state is etcd's.
+Kafka's log directories contain no configs of topics, and without them a compacted topic would be treated as one that is
+deleted after a week. So every logstore keeps what it last learned of all topics, their ids, numbers of partitions and
+configs, in the file `topic-register` of each of its log directories. It is written some seconds after a change, and
+read only by `barnabas inspect`: the cluster's state is in etcd.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ TOPIC_REGISTER = "topic-register"
 
 
 class TopicRegister:
-    """The file's content is a `barnabas.cluster.inspection.Register`, made of lines that are kept from time to time:
-    ten thousand topics are not formatted anew because one has changed.
+    """The file's content is a `barnabas.cluster.inspection.Register`, made of lines that are cached: ten thousand
+    topics are not formatted again because one has changed.
     """
 
     def __init__(self, image: ClusterImage) -> None:

@@ -1,4 +1,4 @@
-"""What of a log is to be read: how far it goes, its batches, and offsets by time. Nothing of the log changes here."""
+"""The readable part of a log: its end, its batches, and offsets by time. Nothing here changes the log."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class LogView:
 
     @property
     def log_end_offset(self) -> int:
-        """Where what is written ends, which may be read."""
+        """The end of what is written, which may be read."""
         return self.state.log_end_offset
 
     @property
     def next_offset(self) -> int:
-        """Where what is appended ends, written or not."""
+        """The end of what is appended, written or not."""
         return self.state.next_offset
 
     @property
@@ -68,17 +68,17 @@ class LogView:
 
     @property
     def written_position(self) -> int:
-        """Where `log_end_offset` is in the bytes of the whole log."""
+        """The position of `log_end_offset` in the bytes of the whole log."""
         return self.state.written_position
 
     @property
     def byte_count(self) -> int:
-        """What the log takes on its disk, less its indexes."""
+        """The size of the log on its disk, without its indexes."""
         return self.state.segments.byte_count
 
     @property
     def first_dirty_offset(self) -> int:
-        """Below it the log has been compacted; 0 while it never was."""
+        """The log has been compacted below it; 0 if never."""
         return self.state.first_dirty_offset
 
     @property
@@ -88,17 +88,17 @@ class LogView:
 
     @property
     def no_room(self) -> DiskError | None:
-        """Why the log takes no appends for now."""
+        """Why the log accepts no appends for now."""
         return self.state.no_room
 
     @property
     def is_being_cleaned(self) -> bool:
-        """The cleaner is at work on it, and may look for its files by their names."""
+        """The cleaner is working on it, and may open its files by their names."""
         return self.state.is_being_cleaned
 
     @property
     def is_held(self) -> bool:
-        """It is about to be in another log directory: nothing new is begun on the disk, appends gather."""
+        """It is about to be moved to another log directory: nothing new is begun on the disk, appends accumulate."""
         return self.state.is_held
 
     # --- reads ---
@@ -106,10 +106,10 @@ class LogView:
     def plan_read(
         self, offset: int, max_bytes: int, upto_offset: int, *, min_one_batch: bool
     ) -> ReadPlan | ErrorCode | None:
-        """What to read for a fetch from `offset` that may see what is below `upto_offset`.
+        """Plan what to read for a fetch from `offset` that may see what is below `upto_offset`.
 
-        None: nothing is there to be read now. OFFSET_OUT_OF_RANGE: `offset` is not in the log. See `ReadPlan` for how
-        to go on. Like all reads it raises DiskError when a closed segment's files can't be opened.
+        None: there is nothing to read now. OFFSET_OUT_OF_RANGE: `offset` is not in the log. See `ReadPlan` for how to
+        continue. Like all reads it raises DiskError if a closed segment's files can't be opened.
         """
         state = self.state
         if state.error is not None:
@@ -122,11 +122,12 @@ class LogView:
         return log_reads.plan_read(state, offset, max_bytes, upto_offset, min_one_batch)
 
     def finish_read(self, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect | ErrorCode:
-        """The batches in the answer to `plan.effect`, or another effect to run before there are any."""
+        """Return the batches in the answer to `plan.effect`, or another effect to run first."""
         return log_reads.finish_read(self.state, plan, data)
 
     def byte_position_of(self, offset: int) -> int:
-        """Where `offset` is in the bytes of the whole log: never less for a later offset, across segments.
+        """Return the position of `offset` in the bytes of the whole log: never less for a later offset, across
+        segments.
 
         Exact at the log's end, at the start of segments and among the last batches; elsewhere at most about an index
         interval low.

@@ -1,12 +1,12 @@
-"""A partition's log: appends, what of them is written and what is durable, and rolling from segment to segment.
+"""A partition's log: appends, writes, flushes, and rolling from segment to segment.
 
-Three offsets tell the story: `next_offset` is assigned in memory, `log_end_offset` is written (and flushed, where
-flush.messages asks for it) and may be read, `recovery_point` is durable. One write is under way at a time; whatever
-is appended meanwhile goes into the next one. The log never waits: effects go out through `begin_write` and
-`begin_due_flush`, outcomes come back through `on_…`.
+Three offsets describe its state: `next_offset` is assigned in memory, `log_end_offset` is written (and flushed, if
+flush.messages requires it) and may be read, `recovery_point` is durable. One write is in progress at a time; whatever
+is appended meanwhile is part of the next one. The log never waits: effects are returned by `begin_write` and
+`begin_due_flush`, and outcomes come back through `on_…`.
 
-Files of a new segment are made by direct calls, once per segment: no data is involved. Everything that can take as
-long as a disk likes (bytes, flushes of a closed segment, snapshots of producers) is in effects.
+Files of a new segment are created by direct calls, once per segment, without data. Everything that can block on a disk
+(bytes, flushes of a closed segment, snapshots of producers) is in effects.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from services.logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, Segm
 
 @dataclass(slots=True, eq=False)
 class AppendOutcome:
-    """Where a batch went. It counts once `log_end_offset` reaches `required_offset`.
+    """Where a batch was appended. It counts once `log_end_offset` reaches `required_offset`.
 
-    `is_written` is only true of a duplicate whose first copy is in the log already: its token never comes back from
-    `on_written`. `log_append_time_ms` is -1 unless the topic has LogAppendTime. `base_offset` is -1 of a duplicate that
-    is in the log and whose place there is no longer known.
+    `is_written` is only true for a duplicate whose first copy is already in the log: its token is not returned by
+    `on_written`. `log_append_time_ms` is -1 unless the topic has LogAppendTime. `base_offset` is -1 for a duplicate
+    that is in the log and whose offset is no longer known.
     """
 
     base_offset: int
@@ -64,13 +64,15 @@ class AppendOutcome:
 
 
 class PartitionLog(LogView):
-    """Made by `recovery.open_log`. `state` is shared by the features of the log, and written by them and this alone."""
+    """Created by `recovery.open_log`. `state` is shared by the features of the log, and written only by them and
+    this.
+    """
 
     def __init__(self, disk: Disk, state: LogState) -> None:
         super().__init__(state)
         self._disk = disk
         self.unreported: list[StorageEffect] = []
-        """Effects that were under way when it went offline, and may still do something to the files of these names."""
+        """Effects that were in progress when it went offline, and may still change the files of these names."""
         self._swap: tuple[SwapEffect, Segment] | None = None
         self.disk_full = DiskFullRecovery(state)
         self.retirement = LogRetirement(state)
@@ -80,7 +82,7 @@ class PartitionLog(LogView):
 
     @property
     def is_truncating(self) -> bool:
-        """It is about to be cut, or being cut: it may neither grow nor be flushed."""
+        """It is about to be truncated, or being truncated: it may neither grow nor be flushed."""
         return self.truncation.is_begun
 
     # --- what the cluster and its operators say ---
@@ -103,15 +105,15 @@ class PartitionLog(LogView):
         self.state.is_being_cleaned = False
 
     def flush_along(self, path: str) -> None:
-        """Have a new file, which is the log's but holds none of its batches, flushed with the next flush."""
+        """Flush a new file, which is the log's but contains none of its batches, with the next flush."""
         self.flushes.add_file(path)
 
     # --- appends ---
 
     def append(self, records: memoryview, leader_epoch: int, wall_ms: int, token: object) -> AppendOutcome | ErrorCode:
-        """Take a batch under `leader_epoch`, which the caller knows to be the present one.
+        """Append a batch under `leader_epoch`, which the caller knows to be the present one.
 
-        `records` must stay as it is until the write that carries it is done. `token`, if any, comes back then, from
+        `records` must not change until the write that contains it is done. `token`, if any, is returned then, by
         `on_written` or `fail`. KAFKA_STORAGE_ERROR: the log is offline (`error`), or its disk full (`no_room`).
         """
         state = self.state
@@ -169,10 +171,10 @@ class PartitionLog(LogView):
         return AppendOutcome(base_offset, last_offset + 1, log_append_time_ms)
 
     def _repeat(self, base_offset: int, required_offset: int, timestamp_ms: int, token: object) -> AppendOutcome:
-        """A duplicate succeeds as its first copy does: now when that is written, else along with it."""
+        """A duplicate succeeds when its first copy does: now if that is written, else along with it."""
         state = self.state
         log_append_time_ms = timestamp_ms if state.config.message_timestamp_type == LOG_APPEND_TIME else -1
-        # What a process before this one has written it may not have lived to flush (flush.messages).
+        # What an earlier process has written it may not have flushed before it died (flush.messages).
         is_flushed = required_offset - state.recovery_point < state.config.flush_messages
         is_written = state.log_end_offset >= required_offset and is_flushed
         if not is_written and self.writes.is_idle:
@@ -182,18 +184,18 @@ class PartitionLog(LogView):
         return AppendOutcome(base_offset, required_offset, log_append_time_ms, True, is_written)
 
     def append_replicated(self, records: memoryview, leader_epoch: int, wall_ms: int) -> ErrorCode | str | None:
-        """Append the whole batches in `records`; a part of one at the end, as reads leave it, is passed over.
+        """Append the complete batches in `records`; a part of one at the end, as reads leave it, is ignored.
 
-        `leader_epoch` is that of the leader that sent them; no batch may be of a later one. Offsets may jump forward
-        where the leader's log has been compacted. Nothing is appended unless everything fits: then it says what is
-        wrong, or KAFKA_STORAGE_ERROR while the log takes no appends. The records must stay as they are until they are
+        `leader_epoch` is that of the leader that sent them; no batch may be of a later one. Offsets may jump forward if
+        the leader's log has been compacted. Nothing is appended unless everything is valid: otherwise return what is
+        wrong, or KAFKA_STORAGE_ERROR while the log accepts no appends. The records must not change until they are
         written.
         """
         state = self.state
         if state.error is not None or state.no_room is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         assert not self.truncation.is_begun
-        # An epoch that this replica led without a record has no place among those of another leader.
+        # An epoch that this replica led without a record must not be listed among those of another leader.
         state.leader_epochs.truncate_from(state.next_offset)
         headers = check_replicated(state, records, leader_epoch)
         if isinstance(headers, str):
@@ -228,10 +230,10 @@ class PartitionLog(LogView):
     # --- rolling ---
 
     def roll(self) -> Segment:
-        """Begin a segment at `next_offset`; its files are made by the first write to it.
+        """Begin a segment at `next_offset`; the first write to it creates its files.
 
-        The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and no append has
-        to wait for it.
+        The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and appends don't
+        wait for it.
         """
         state = self.state
         closing = state.segments.active
@@ -249,9 +251,9 @@ class PartitionLog(LogView):
         return Segment(self._disk, state.directory, state.next_offset, start_position, state.config)
 
     def try_to_roll(self) -> bool:
-        """Begin a segment while nothing is appended, files and all, so that the one before it can go.
+        """Begin a segment while nothing is appended, including its files, so that the one before it can be deleted.
 
-        False: not now, as the disk is at work or full. Raises DiskError.
+        Return False if not possible now, because the disk is busy or full. Raises DiskError.
         """
         if not self.is_idle or self.state.no_room is not None:
             return False
@@ -268,7 +270,7 @@ class PartitionLog(LogView):
         return True
 
     def _add_snapshot(self) -> None:
-        """Have the producers as of `next_offset` written with the next flush."""
+        """Write the producers as of `next_offset` with the next flush."""
         if self.flushes.snapshot_offset != self.state.next_offset:
             self._add_snapshot_anew()
 
@@ -280,19 +282,19 @@ class PartitionLog(LogView):
     # --- the log's start ---
 
     def delete_records(self, offset: int, high_watermark: int) -> int | ErrorCode:
-        """DeleteRecords: the log start from now on, which is at least `offset` (-1: the high watermark).
+        """DeleteRecords: return the new log start, which is at least `offset` (-1: the high watermark).
 
-        OFFSET_OUT_OF_RANGE past the high watermark; POLICY_VIOLATION where cleanup.policy lacks delete;
+        OFFSET_OUT_OF_RANGE past the high watermark; POLICY_VIOLATION if cleanup.policy lacks delete;
         KAFKA_STORAGE_ERROR. What a crash may undo: see `log_start`.
         """
         return log_start.delete_records(self.state, offset, high_watermark)
 
     def move_log_start(self, offset: int) -> None:
-        """As the leader says; never back."""
+        """Move it as the leader has; never back."""
         self.state.move_log_start(offset)
 
     def apply_retention(self, high_watermark: int, wall_ms: int) -> RetentionOutcome:
-        """Take old segments away: see `log_retention`. Raises DiskError."""
+        """Remove expired segments: see `log_retention`. Raises DiskError."""
         is_busy = self._swap is not None or self.is_held or self.truncation.is_begun
         if self.error is not None or is_busy or not self.disk_full.is_log_whole:
             return RetentionOutcome.NOTHING
@@ -305,18 +307,18 @@ class PartitionLog(LogView):
         if count:
             self.retire_segments(count)
         if log_retention.is_last_over(state, high_watermark, is_over) and self.try_to_roll():
-            # The offsets of a log live on in the name of its active segment, so another one has to be there first.
+            # The offsets of a log are kept in the name of its active segment, so another one has to exist first.
             return RetentionOutcome.ROLLED
         return RetentionOutcome.RETIRED if count else RetentionOutcome.NOTHING
 
     def retire_segments(self, count: int) -> None:
-        """Take the oldest segments out of the log. Reads under way go on; the files go by `begin_retirement`."""
+        """Remove the oldest segments from the log. Reads in progress continue; `begin_retirement` renames the files."""
         retired = self.state.segments.remove_first(count)
         self.flushes.forget_segments(retired)
         self.retirement.add(retired)
 
     def begin_retirement(self) -> RetireEffect | None:
-        """The files of retired segments, unless a flush is under way that may want them, or there are none.
+        """Rename the files of retired segments, unless a flush in progress may need them, or there are none.
 
         Its outcome goes to `retirement` or `fail`.
         """
@@ -326,9 +328,10 @@ class PartitionLog(LogView):
     # --- compaction ---
 
     def begin_swap(self, cleaned: CleanedSegment) -> SwapEffect | None:
-        """Have a cleaned segment take its place; None when what it was made of is not there any more, as a whole.
+        """Swap a cleaned segment in; None if its source segments do not all exist any more.
 
-        From here on the log is read with it. The effect's outcome goes to `on_swapped` or `fail`. Raises DiskError.
+        From here on it is part of the log for reads. The effect's outcome goes to `on_swapped` or `fail`. Raises
+        DiskError.
         """
         assert self._swap is None
         state = self.state
@@ -337,7 +340,7 @@ class PartitionLog(LogView):
         return None if self._swap is None else self._swap[0]
 
     def on_swapped(self, effect: SwapEffect) -> None:
-        """The files have their names in the log."""
+        """The files have their final names."""
         if self.error is None:
             assert self._swap is not None
             begun, segment = self._swap
@@ -348,7 +351,7 @@ class PartitionLog(LogView):
     # --- writes ---
 
     def begin_write(self) -> WriteEffect | None:
-        """The next write, unless one is under way or nothing waits. Its outcome goes to `on_written`,
+        """Return the next write, unless one is in progress or nothing waits. Its outcome goes to `on_written`,
         `on_write_without_room` or `fail`.
         """
         writes = self.writes
@@ -370,7 +373,9 @@ class PartitionLog(LogView):
         return writes.begin()
 
     def on_written(self, effect: WriteEffect) -> list[object]:
-        """`effect` is done, its flush included if it had one; the tokens of the appends that count from now on."""
+        """`effect` is done, its flush included if it had one. Return the tokens of the appends that count from now
+        on.
+        """
         state = self.state
         if state.error is not None:
             return []
@@ -385,14 +390,14 @@ class PartitionLog(LogView):
         return write.tokens
 
     def on_write_without_room(self, effect: WriteEffect, error: DiskError) -> list[object]:
-        """Forget what is not written; the tokens of its appends, for a KAFKA_STORAGE_ERROR each. What has to be done on
-        the disk for that comes by `begin_taking_back`.
+        """Roll back what is not written. Return the tokens of its appends, for a KAFKA_STORAGE_ERROR each.
+        `begin_taking_back` returns what has to be done on the disk.
         """
         self.disk_full.refuse_appends(error)
         if effect.flush is not None:
             self.flushes.undo(effect.flush)
         if not effect.byte_count:
-            # A flush for a batch that was repeated: nothing is to be taken back.
+            # A flush for a batch that was repeated: nothing is to be rolled back.
             return self.writes.end(effect).tokens
         write = self.writes.in_flight
         assert write is not None
@@ -407,19 +412,19 @@ class PartitionLog(LogView):
         return tokens
 
     def begin_taking_back(self) -> TakeBackEffect | None:
-        """What has to be done on the disk after `on_write_without_room`, once nothing else is under way there. Its
-        outcome goes to `disk_full` or `fail`.
+        """Return what has to be done on the disk after `on_write_without_room`, once nothing else is in progress there.
+        Its outcome goes to `disk_full` or `fail`.
         """
         return self.disk_full.begin() if self.is_idle else None
 
     def fail(self, error: DiskError) -> list[object]:
-        """Take the log offline; the tokens of all appends that are not done, for a KAFKA_STORAGE_ERROR each."""
+        """Take the log offline. Return the tokens of all appends that are not done, for a KAFKA_STORAGE_ERROR each."""
         if self.state.error is None:
             self.state.error = error
         write, flush = self.writes.in_flight, self.flushes.in_flight
         write_effect = None if write is None else write.effect
         if write_effect is not None and write_effect.flush is flush:
-            flush = None  # A part of the write, and reported with it.
+            flush = None  # a part of the write, and reported with it
         swap = None if self._swap is None else self._swap[0]
         present: list[StorageEffect | None] = [write_effect, flush, self.retirement.in_flight]
         present += [self.disk_full.in_flight, swap, self.truncation.in_flight]
@@ -429,17 +434,17 @@ class PartitionLog(LogView):
         return self.writes.abandon()
 
     def effect_ended(self, effect: StorageEffect) -> None:
-        """An effect of this log, or a flush of its volume, has ended, whatever the log has become meanwhile."""
+        """An effect of this log, or a flush of its volume, has ended, in any state of the log."""
         ended = effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]
         self.unreported = [each for each in self.unreported if each not in ended]
 
     # --- flushes ---
 
     def begin_due_flush(self, now_ms: int) -> FlushEffect | None:
-        """A flush that is due: of closed segments, of everything when flush.ms has passed, of what a crash left behind.
+        """Return a flush that is due: of closed segments, of everything if flush.ms has passed, of what a crash left
+        behind.
 
-        To be asked for every second or so and after writes. Its outcome goes to `on_flushed`, `on_flush_without_room`
-        or `fail`.
+        Call about every second and after writes. Its outcome goes to `on_flushed`, `on_flush_without_room` or `fail`.
         """
         is_busy = self.flushes.in_flight is not None or self.is_held or self.truncation.is_begun
         if is_busy or self.error is not None or not self.disk_full.is_log_whole:
@@ -448,7 +453,7 @@ class PartitionLog(LogView):
         return None if upto_offset < 0 else self.flushes.begin_due(upto_offset, now_ms)
 
     def begin_closing_flush(self) -> FlushEffect | None:
-        """The last flush of a clean shutdown, once the log is idle; None when everything is durable.
+        """Return the last flush of a clean shutdown, once the log is idle; None if everything is durable.
 
         No append may follow.
         """
@@ -461,7 +466,7 @@ class PartitionLog(LogView):
         return self.flushes.begin(self.log_end_offset)
 
     def begin_held_flush(self) -> FlushEffect | None:
-        """Everything that is written, flushed for a move; None when it is durable already. The log is held and idle."""
+        """Flush everything that is written, for a move; None if it is already durable. The log is held and idle."""
         return None if self.is_durable_as_written else self.flushes.begin(self.log_end_offset)
 
     def on_flushed(self, effect: FlushEffect) -> None:
@@ -470,7 +475,7 @@ class PartitionLog(LogView):
             self.flushes.done(effect)
 
     def on_flush_without_room(self, effect: FlushEffect, error: DiskError) -> None:
-        """A flush on its own found no room for what it has to write first: it is begun again when it is due."""
+        """A separate flush found no space for what it has to write first: it is begun again when it is due."""
         self.disk_full.refuse_appends(error)
         self.flushes.undo(effect)
 
@@ -481,17 +486,17 @@ class PartitionLog(LogView):
 
     @property
     def is_durable(self) -> bool:
-        """Nothing is left to be flushed."""
+        """Whether nothing is left to be flushed."""
         return self.next_offset == self.log_end_offset and self.is_durable_as_written
 
     @property
     def is_swapping(self) -> bool:
-        """A cleaned segment is on its way to its place."""
+        """Whether a cleaned segment is being swapped in."""
         return self._swap is not None
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits for the disk."""
+        """Whether nothing waits for the disk."""
         is_renaming = self.retirement.in_flight is not None or self._swap is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.disk_full.in_flight is not None
         has_writes = self.writes.in_flight is not None or (len(self.writes.queue) > 0 and not self.is_held)
@@ -501,7 +506,7 @@ class PartitionLog(LogView):
     # --- moves and cuts ---
 
     def hold(self) -> None:
-        """Begin nothing new on the disk until `release`: the log is about to be in another log directory."""
+        """Begin nothing new on the disk until `release`: the log is about to be moved to another log directory."""
         self.state.is_held = True
 
     def release(self) -> None:
@@ -517,9 +522,10 @@ class PartitionLog(LogView):
         self.flushes.relocate()
 
     def begin_truncation(self, offset: int, *, begin_anew: bool = False) -> bool:
-        """Get ready to cut at `offset`; before the log's start that is to begin anew. `truncation.begin_cut` cuts.
+        """Prepare to truncate at `offset`; before the log's start that means to start over. `truncation.begin_cut`
+        truncates.
 
-        False: not now, something else is under way.
+        Return False if something else is in progress now.
         """
         is_free = self.is_idle and not self.is_held and self.retirement.is_idle and self.disk_full.is_log_whole
         if not is_free or self.is_being_cleaned or self.error is not None:
@@ -528,7 +534,7 @@ class PartitionLog(LogView):
         return True
 
     def on_truncated(self, effect: TruncateEffect, opened: LogState) -> None:
-        """The log is what it was opened as."""
+        """The log is what recovery has found."""
         self.truncation.end(effect)
         state = self.state
         state.become(opened)
@@ -536,5 +542,5 @@ class PartitionLog(LogView):
         for segment, following in pairwise(state.segments.all()):
             if following.base_offset > state.recovery_point:
                 self.flushes.add_closed_segment(segment, following.base_offset)
-        # Snapshots that were to be written with the next flush are forgotten, and retention counts on them.
+        # Snapshots that were to be written with the next flush are dropped, and retention depends on them.
         self._add_snapshot_anew()

@@ -1,1 +1,1 @@
-"""How a log is found on a disk."""
+"""Open a log from its disk."""

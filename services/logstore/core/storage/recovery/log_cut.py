@@ -1,9 +1,9 @@
-"""Cutting a log on the disk: a follower's records that its leader does not have go, or all of them where the leader has
-none.
+"""Truncate a log on the disk: remove a follower's records that its leader does not have, or all of them if the leader
+has none.
 
-Later segments go first, the newest before all, so that a crash may leave any number of them but no gap that recovery
-would not see; then the segment in which the offset is gets cut, and its indexes with it. The log is opened again as
-after a clean stop: there is one way to know a log, and it is `recovery`.
+Later segments are removed first, beginning with the newest, so that a crash may leave any number of them but no gap
+that recovery would not detect; then the segment that contains the offset is truncated, with its indexes. The log is
+opened again as after a clean stop: `recovery` is the only way to open a log.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ PREPARED_SUFFIX = ".tmp"
 
 
 def cut_log(disk: Disk, effect: TruncateEffect) -> LogState:
-    """Return the log as it is then. It shares nothing with the log that goes on in memory.
+    """Return the resulting log. It shares nothing with the log in memory.
 
-    Raises DiskError: for lack of room only as long as nothing has been cut. Later it is as bad as any other, since
-    nobody knows what is left of the log.
+    Raises DiskError: for lack of space only as long as nothing has been truncated. Later it is as bad as any other
+    error, since it is unknown what is left of the log.
     """
     for write in effect.index_writes:
         disk.write_at(disk.open(write.path), write.position, (write.content,))
@@ -67,7 +67,7 @@ def cut_log(disk: Disk, effect: TruncateEffect) -> LogState:
 
 
 def _prepare_last(disk: Disk, effect: TruncateEffect, base_offset: int) -> _LastSegment | None:
-    """The segment in which the offset is, with indexes that are ready to take the place of its own."""
+    """Prepare the segment that contains the offset, with indexes that are ready to replace its own."""
     path = f"{effect.directory}/{file_name(base_offset, LOG_SUFFIX)}"
     segment = Segment(disk, effect.directory, base_offset, 0, effect.config, disk.size(disk.open(path)))
     kept_bytes = segment.end_below(effect.offset)
@@ -94,7 +94,7 @@ class _LastSegment:
     index_paths: list[str]
 
     def cut(self, disk: Disk) -> None:
-        # Somebody may have the old indexes mapped: other files take their names, and they stay as they are.
+        # The old indexes may be mapped elsewhere: other files take their names, and they stay unchanged.
         for path in self.index_paths:
             disk.rename(path + PREPARED_SUFFIX, path)
         disk.truncate(disk.open(self.path), self.kept_bytes)

@@ -1,7 +1,7 @@
-"""Where a log ends and what epochs it knows, found by reading alone: what `open_log` would find.
+"""Find where a log ends and which epochs it has, only by reading: what `open_log` would find.
 
 For a logstore that is stopped, perhaps for good. After a clean stop the end is looked for from the last index entry of
-the last segment on; after anything else everything past the recovery point is read with its CRCs, as recovery does.
+the last segment on; otherwise everything past the recovery point is read with its CRCs, as recovery does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EPOCH_MAX = 2**31 - 1
 
 @dataclass(slots=True, frozen=True)
 class LogFound:
-    """`latest_epoch` is -1 where the log knows none, `producer_id_max` -1 without a producer."""
+    """`latest_epoch` is -1 if the log has none, `producer_id_max` -1 without a producer."""
 
     log_start_offset: int
     log_end_offset: int
@@ -75,7 +75,7 @@ class _Reading:
         return LogFound(start, max(self._end_offset, start), self._epochs.latest, self._producer_id_max)
 
     def _read_epochs(self) -> bool:
-        """Whether the checkpoint could be read."""
+        """Return whether the checkpoint could be read."""
         if LEADER_EPOCH_CHECKPOINT not in self._files:
             return False
         epochs = LeaderEpochs.parse(self._disk.read_file(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"))
@@ -83,14 +83,14 @@ class _Reading:
         return epochs is not None
 
     def _read_producers(self) -> None:
-        """Of every snapshot there is: whose producer is forgotten by the log must not get its id again either."""
+        """Read every snapshot: the id of a producer that the log has dropped must not be assigned again either."""
         for offset in offsets_of(self._files, SNAPSHOT_SUFFIX):
             entries = parse_snapshot(self._disk.read_file(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"))
             for entry in entries or ():
                 self._producer_id_max = max(self._producer_id_max, entry.producer_id)
 
     def _read_tail(self, base_offset: int) -> bool:
-        """The end of a log that was closed; False where it is not as a clean stop leaves it."""
+        """Read the end of a log that was closed. Return False if it is not as a clean stop leaves it."""
         byte_count = self._byte_count(base_offset)
         position = self._last_indexed(base_offset, byte_count)
         batches = scan_batches(self._disk, self._file(base_offset), position, byte_count)
@@ -103,14 +103,14 @@ class _Reading:
         return end_position == byte_count
 
     def _recover(self, first: int, end: OffsetAndEpoch | None) -> None:
-        """From that segment on, up to the first damage, as recovery would: what follows it does not count."""
+        """Read from that segment on, up to the first damage, as recovery would: what follows it does not count."""
         suspects = self._base_offsets[first:]
         self._end_offset = suspects[0]
         epoch = self._epoch_before(self._base_offsets[first - 1]) if first else NO_EPOCH
         for index, base_offset in enumerate(suspects):
             byte_count = self._byte_count(base_offset)
             if byte_count == 0 and 0 < index < len(suspects) - 1:
-                continue  # Begun, and given up for lack of room.
+                continue  # begun, and given up for lack of space
             if base_offset != self._end_offset:
                 return
             batches = scan_batches(self._disk, self._file(base_offset), 0, byte_count, check_crc=True)
@@ -128,7 +128,9 @@ class _Reading:
                 return
 
     def _epoch_before(self, base_offset: int) -> int:
-        """Of the last batch of a sound segment, or of what is known of its place, whichever is lower."""
+        """Return the epoch of the last batch of a valid segment, or of what is known of its place, whichever is
+        lower.
+        """
         byte_count = self._byte_count(base_offset)
         position = self._last_indexed(base_offset, byte_count)
         batches = scan_batches(self._disk, self._file(base_offset), position, byte_count)
@@ -136,7 +138,7 @@ class _Reading:
         return min(epochs[-1], self._epochs.epoch_of(self._end_offset - 1)) if epochs else NO_EPOCH
 
     def _begin_of_first(self, base_offsets: list[int]) -> OffsetAndEpoch | None:
-        """Where the first of them begins that holds anything: its name says so, whatever its batches say."""
+        """Return where the first non-empty one begins: its name decides, whatever its batches contain."""
         for base_offset in base_offsets:
             byte_count = self._byte_count(base_offset)
             if byte_count > 0:
@@ -153,7 +155,7 @@ class _Reading:
         return self._disk.open(f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}")
 
     def _last_indexed(self, base_offset: int, byte_count: int) -> int:
-        """Where a batch near the end of the segment begins; 0 when its index tells of none."""
+        """Return where a batch near the end of the segment begins; 0 if its index has none."""
         name = file_name(base_offset, OFFSET_INDEX_SUFFIX)
         entries = self._files.get(name, 0) // ENTRY_BYTES
         if entries == 0:

@@ -1,9 +1,9 @@
-"""Opening a log: fast after a clean shutdown, with a scan after anything else.
+"""Open a log: fast after a clean shutdown, with a scan otherwise.
 
 After a crash everything from the recovery point on is suspect. Its segments are read with their CRCs; the log ends at
-the first batch that is torn, corrupt, missing or out of order (`batch_order`), and whatever follows is dropped: a
-later segment is no use with a hole before it. Indexes are rebuilt; leader epochs and producers come from what is
-durable below the recovery point plus the batches that were read.
+the first batch that is torn, corrupt, missing or out of order (`batch_order`), and whatever follows is dropped: a later
+segment is useless with a gap before it. Indexes are rebuilt; leader epochs and producers come from what is durable
+below the recovery point plus the batches that were read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from services.logstore.core.storage.segment.segment import (
     offsets_of,
 )
 
-# What an interrupted replacement, deletion or compaction leaves behind.
+# Leftovers of an interrupted replacement, deletion or compaction.
 LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
 
 _OFFSET_MAX = 2**63 - 1
@@ -43,10 +43,10 @@ _EPOCH_MAX = 2**31 - 1
 
 @dataclass(slots=True, frozen=True)
 class RecoveredLog:
-    """`scanned_bytes` were found sound by their CRCs, `dropped_bytes` came after the last sound batch and are gone.
+    """`scanned_bytes` were found valid by their CRCs, `dropped_bytes` came after the last valid batch and are removed.
 
-    `is_damaged`: these were more than what a process leaves behind that dies within a write, or the log ends before it
-    may begin. Records that had been acknowledged may be missing.
+    `is_damaged`: there were more of them than a process leaves that dies during a write, or the log ends before it may
+    begin. Records that had been acknowledged may be missing.
     """
 
     state: LogState
@@ -57,7 +57,7 @@ class RecoveredLog:
 
 @dataclass(slots=True, frozen=True)
 class OpenedLog:
-    """A log, and what its recovery came to: see `RecoveredLog`."""
+    """A log, and the result of its recovery: see `RecoveredLog`."""
 
     log: PartitionLog
     scanned_bytes: int
@@ -98,7 +98,7 @@ def recover_log(
     shut_down_cleanly: bool,
     log_start_offset: int,
 ) -> RecoveredLog:
-    """Find what the log in `directory` is, which exists; one without segments gets its first. Raises DiskError.
+    """Recover the log in `directory`, which exists; one without segments gets its first. Raises DiskError.
 
     `log_start_offset` is that of the checkpoint, if any: the log begins there, or with its first segment if that is
     later.
@@ -132,7 +132,7 @@ def recover_log(
 
 
 class _Opening:
-    """One log while it is being opened: its parts as far as they are known."""
+    """A log while it is being opened: its parts as far as they are known."""
 
     def __init__(
         self, disk: Disk, directory: str, config: TopicConfig, recovery_point: int, log_start_offset: int
@@ -164,7 +164,7 @@ class _Opening:
         suspect_index = sum(segment.base_offset <= self.recovery_point for segment in found[1:])
         end: OffsetAndEpoch | None = None
         if not self._load_leader_epochs():
-            # Epochs decide where a follower truncates: without the file they are read back from every batch.
+            # Epochs determine where a follower truncates: without the file they are read from every batch.
             suspect_index = 0
         elif shut_down_cleanly:
             suspect_index = len(found) - 1
@@ -182,7 +182,7 @@ class _Opening:
         self._recover(found[suspect_index:], end)
 
     def begin_at_log_start(self) -> None:
-        """A log that a crash has left shorter than what was deleted at its start begins anew, empty, at its start."""
+        """If a crash has left a log that ends before its log start, start over, empty, at the log start."""
         if self.next_offset < self.log_start_offset:
             self.is_damaged = True
             for segment in self.segments.all():
@@ -192,7 +192,7 @@ class _Opening:
         self.leader_epochs.trim_to(self.log_start_offset)
 
     def find_first_epochs(self) -> None:
-        """A crash may take a log start back, and the epochs forgotten along with it are those of records again."""
+        """A crash may move a log start back, and the epochs dropped along with it apply to records again."""
         known = self.leader_epochs.entries()
         if not known or known[0][1] <= self.log_start_offset:
             return
@@ -219,14 +219,14 @@ class _Opening:
         segment.create()
         self.segments.add(segment)
         for offset in offsets_of(self.files, SNAPSHOT_SUFFIX):
-            # The next start would take its producers for those of a log that goes on where this one ended.
+            # The next start would take its producers for those of a log that continues where this one ended.
             name = file_name(offset, SNAPSHOT_SUFFIX)
             self.disk.remove(f"{self.directory}/{name}")
             del self.files[name]
             self._directory_changed = True
 
     def remove_leftovers(self) -> None:
-        """Files that belong to no segment, and snapshots of producers that know of batches the log no longer has."""
+        """Remove files that belong to no segment, and snapshots with producers' batches that the log no longer has."""
         base_offsets = {segment.base_offset for segment in self.segments.all()}
         names = [name for name in self.files if name.endswith(LEFTOVER_SUFFIXES)]
         for suffix in INDEX_SUFFIXES:
@@ -239,7 +239,7 @@ class _Opening:
         for name in names:
             self.disk.remove(f"{self.directory}/{name}")
         if names or self._directory_changed:
-            # A snapshot that came back after a power cut would vouch for batches that were dropped.
+            # A snapshot that came back after a power cut would confirm batches that were dropped.
             self.disk.flush_directory(self.directory)
 
     def _find_segments(self) -> list[Segment]:
@@ -252,7 +252,7 @@ class _Opening:
         return segments
 
     def _load_leader_epochs(self) -> bool:
-        """Whether the checkpoint could be read."""
+        """Return whether the checkpoint could be read."""
         if LEADER_EPOCH_CHECKPOINT not in self.files:
             return False
         epochs = LeaderEpochs.parse(self.disk.read_file(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"))
@@ -262,14 +262,14 @@ class _Opening:
         return True
 
     def _are_of_known_epochs(self, batches: list[tuple[int, BatchHeader]]) -> bool:
-        """After a clean stop the checkpoint knows every epoch, but for those before the log's start."""
+        """After a clean stop the checkpoint has every epoch, except for those before the log's start."""
         known = self.leader_epochs
         return all(
             known.epoch_of(header.base_offset) in (header.partition_leader_epoch, NO_EPOCH) for _, header in batches
         )
 
     def _add_sound(self, sound: list[Segment], tail: list[tuple[int, BatchHeader]]) -> None:
-        """Take segments as they are. `tail` are the last batches of the active one, when that is among them."""
+        """Add segments unchanged. `tail` are the last batches of the active one, if that is among them."""
         for segment in sound:
             self.segments.add(segment)
         if sound:
@@ -278,7 +278,7 @@ class _Opening:
             self.segments.recent.add(header.base_offset, position)
 
     def _load_producers(self, upto_offset: int) -> None:
-        """The newest sound snapshot that is not past `upto_offset`, and the batches between the two."""
+        """Load the newest valid snapshot that is not past `upto_offset`, and the batches between the two."""
         self.producers, self.snapshot_offset = load_producers(
             self.disk,
             self.directory,
@@ -293,21 +293,21 @@ class _Opening:
         """
         self.next_offset = suspects[0].base_offset
         epoch = NO_EPOCH
-        # Its indexes are made anew: what they were before is no longer durable, and what they become is not yet.
+        # Its indexes are rebuilt: their old content is no longer durable, and the new one is not yet.
         self.recovery_point = min(self.recovery_point, self.next_offset)
         self._load_producers(self.next_offset)
         if len(self.segments):
-            # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
-            # in doubt.
+            # It may have been closed after the flush that the recovery point describes: its last time index entry is in
+            # doubt.
             tail = self.segments.active.open_active(is_in_doubt=True)
             if tail:
-                # Were one of the two damaged and too large, sound batches would seem to be wrong.
+                # If one of the two were damaged and too large, valid batches would seem to be wrong.
                 epoch = min(tail[-1][1].partition_leader_epoch, self.leader_epochs.epoch_of(self.next_offset - 1))
         is_cut = False
         for index, segment in enumerate(suspects):
-            # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.
+            # Every suspect except the first begins past the recovery point, where compaction can't have left a gap.
             if segment.byte_count == 0 and segment is not suspects[0] and segment is not suspects[-1]:
-                # Begun, and given up for lack of room.
+                # Begun, and given up for lack of space.
                 self._drop(segment)
                 continue
             if is_cut or segment.base_offset != self.next_offset:
@@ -335,7 +335,7 @@ class _Opening:
         self.leader_epochs.truncate_from(self.next_offset)
 
     def _begin_of_first(self, segments: list[Segment]) -> OffsetAndEpoch | None:
-        """Where the first of them begins that holds anything: its name says so, whatever its batches say."""
+        """Return where the first non-empty one begins: its name decides, whatever its batches contain."""
         for segment in segments:
             if segment.byte_count > 0:
                 batches = scan_batches(self.disk, segment.file, 0, segment.byte_count, check_crc=True)
@@ -346,7 +346,7 @@ class _Opening:
         return None
 
     def _note_leader_epoch(self, header: BatchHeader) -> None:
-        """The checkpoint stands as long as the batches agree: it knows where an epoch began whose first batches have
+        """The checkpoint is kept as long as the batches agree: it has the start of an epoch whose first batches have
         been compacted away.
         """
         if self.leader_epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
@@ -354,11 +354,12 @@ class _Opening:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _close_active(self) -> None:
-        """Give the indexes of a segment that has a successor their last entries; the next flush takes it along."""
+        """Give the indexes of a segment that has a successor their last entries; the next flush includes it."""
         if len(self.segments):
             self.segments.active.seal()
             self.closed_segments.append((self.segments.active, self.next_offset))
-            # Where the active segment begins: what is before may be retired, and nobody could tell its producers then.
+            # The active segment's beginning: what is before may be retired, and its producers could not be restored
+            # then.
             self.unsaved_snapshot = (self.next_offset, self.producers.snapshot())
 
     def _drop(self, segment: Segment) -> None:

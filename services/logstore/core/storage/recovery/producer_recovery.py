@@ -1,4 +1,4 @@
-"""Producers as the log itself knows them: from the newest snapshot, and the batches after it."""
+"""Restore producers from the log itself: from the newest snapshot, and the batches after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, file
 
 
 class ReadableSegment(Protocol):
-    """What of a segment has to be known to find its batches from an offset on."""
+    """What is needed of a segment to find its batches from an offset on."""
 
     @property
     def base_offset(self) -> int: ...
@@ -36,10 +36,11 @@ def load_producers(
     segments: Sequence[ReadableSegment],
     upto_offset: int,
 ) -> tuple[ProducerState, int]:
-    """(the producers as of `upto_offset`, the offset of the snapshot that was used, 0 without one). Raises DiskError.
+    """Return (the producers as of `upto_offset`, the offset of the snapshot that was used, 0 without one). Raises
+    DiskError.
 
-    `segments` are those that may hold batches before `upto_offset`, in order. A snapshot from before the first of them
-    is of no use: nobody knows what followed it.
+    `segments` are those that may contain batches before `upto_offset`, in order. A snapshot from before the first of
+    them is useless: what followed it is unknown.
     """
     producers, snapshot_offset = ProducerState(), 0
     begin_offset = segments[0].base_offset if segments else upto_offset
@@ -63,7 +64,7 @@ def load_producers(
 
 
 def load_producers_as_of(disk: Disk, wanted: ProducersToLoad) -> ProducerState:
-    """Return the producers as of `wanted.upto_offset`, by what is on the disk. Raises DiskError."""
+    """Return the producers as of `wanted.upto_offset`, from what is on the disk. Raises DiskError."""
     snapshot_offsets = offsets_of([entry.name for entry in disk.list(wanted.directory)], SNAPSHOT_SUFFIX)
     segments = [_SegmentOnDisk(disk, segment) for segment in wanted.segments]
     return load_producers(disk, wanted.directory, snapshot_offsets, segments, wanted.upto_offset)[0]
@@ -90,7 +91,7 @@ class _SegmentOnDisk:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """Without entries where the file is missing or can't be this segment's."""
+        """Empty if the file is missing or can't be this segment's."""
         segment = self._segment
         if segment.index_content is not None:
             return OffsetIndex(segment.index_path, segment.base_offset, segment.index_content)

@@ -1,11 +1,11 @@
-"""Which batches of a log can be what their headers say.
+"""Check which batches of a log can be what their headers say.
 
 The CRC covers neither the base offset nor the leader epoch, so that a leader can set them (Kafka's format). Only their
-order tells that one of them has rotted: along a log offsets ascend, and epochs never go back (KIP-101). Where two
-batches can't follow each other one of them is wrong, and the one before them is the witness.
+order shows that one of them is corrupt: along a log offsets ascend, and epochs never go back (KIP-101). If two batches
+can't follow each other, one of them is wrong, and the one before them decides which.
 
-What no neighbour contradicts is believed, as in Kafka: a last batch whose offset or epoch has become a larger one, or
-an epoch that is still between its neighbours'.
+What no neighbour contradicts is accepted, as in Kafka: a last batch whose offset or epoch has become larger, or an
+epoch that is still between its neighbours'.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.wire.record_batch import BatchHeader
 
 
 class OffsetAndEpoch(NamedTuple):
-    """A place in a log: what comes there has at least this offset and at least this leader epoch."""
+    """A place in a log: what follows has at least this offset and at least this leader epoch."""
 
     offset: int
     leader_epoch: int
@@ -29,11 +29,11 @@ class OffsetAndEpoch(NamedTuple):
 def in_order(
     batches: Iterable[tuple[int, BatchHeader]], before: OffsetAndEpoch, after: OffsetAndEpoch | None
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the batches up to the first that is wrong.
+    """Return (position, header) of the batches up to the first that is wrong.
 
-    `before` is where they begin, `after` where they should end at the latest: at the begin of what follows them, None
-    where that is not known. Of two batches that contradict each other the later one is wrong where it can't follow the
-    batch before them either; else the earlier one is taken for it, and the log ends before both.
+    `before` is where they begin, `after` where they should end at the latest: at the beginning of what follows them,
+    None if unknown. Of two batches that contradict each other, the later one is wrong if it can't follow the batch
+    before them either; otherwise the earlier one is, and the log ends before both.
     """
     last: tuple[int, BatchHeader] | None = None
     last_end = before

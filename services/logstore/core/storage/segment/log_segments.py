@@ -1,5 +1,5 @@
-"""The segments of one log in order: which of them holds an offset, and where in the bytes of the whole log an offset
-is.
+"""The segments of one log in order: find the one that contains an offset, and the position of an offset in the bytes of
+the whole log.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from services.logstore.core.storage.segment.segment import Segment
 
 class LogSegments:
     """At least one segment once `add` has been called; the last one is the active segment, and the only one that grows
-    or shrinks: another is made the active one first (`remove_after`).
+    or shrinks: another one has to become active first (`remove_after`).
     """
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
         self._base_offsets: list[int] = []
-        # Of all but the active one: a log has thousands of segments, and is asked how long it is all the time.
+        # The bytes of all but the active one: a log has thousands of segments, and its size is read all the time.
         self._closed_bytes = 0
         self.recent = RecentBatches()
         """The last batches of the active segment."""
@@ -36,12 +36,14 @@ class LogSegments:
 
     @property
     def byte_count(self) -> int:
-        """Of all segments' records together."""
+        """The size of all segments' records together."""
         return self._closed_bytes + self.active.byte_count if self._segments else 0
 
     @property
     def end_position(self) -> int:
-        """Bytes of the whole log, as assigned so far; never decreases, whatever is deleted at the log's start."""
+        """Bytes of the whole log, as assigned so far; never decreases, even if segments at the log's start are
+        deleted.
+        """
         return self.active.start_position + self.active.byte_count if self._segments else 0
 
     def add(self, segment: Segment) -> None:
@@ -53,7 +55,7 @@ class LogSegments:
         self.recent.clear()
 
     def remove_first(self, count: int) -> list[Segment]:
-        """Take the oldest segments away, all but the active one at most."""
+        """Remove the oldest segments, at most all but the active one."""
         assert count < len(self._segments)
         removed = self._segments[:count]
         del self._segments[:count]
@@ -71,17 +73,17 @@ class LogSegments:
             self.recent.clear()
 
     def closed_neighbours(self, base_offsets: list[int]) -> list[Segment] | None:
-        """The closed segments with these base offsets, if they are there with no other between them."""
+        """Return the closed segments with these base offsets, if they exist with no other between them."""
         first = bisect_left(self._base_offsets, base_offsets[0])
         found = slice(first, first + len(base_offsets))
         is_closed = found.stop < len(self._segments)
         return self._segments[found] if is_closed and self._base_offsets[found] == base_offsets else None
 
     def replace(self, replaced: list[Segment], segment: Segment) -> None:
-        """Put `segment` in the place of neighbours, none of them the active one.
+        """Replace neighbours, none of them the active one, by `segment`.
 
         It ends where they ended in the bytes of the whole log, so that no position after it changes; what it lacks is
-        lacking at its begin.
+        missing at its beginning.
         """
         first = bisect_left(self._base_offsets, replaced[0].base_offset)
         found = slice(first, first + len(replaced))
@@ -98,7 +100,7 @@ class LogSegments:
         return list(self._segments)
 
     def holding(self, offset: int) -> Segment:
-        """The segment in whose range `offset` falls; the first one for an offset before it."""
+        """Return the segment whose range contains `offset`; the first one for an offset before it."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
 
     def after(self, segment: Segment) -> Segment | None:
@@ -106,12 +108,14 @@ class LogSegments:
         return self._segments[index] if index < len(self._segments) else None
 
     def overlapping(self, start_offset: int, end_offset: int) -> list[Segment]:
-        """The segments that may hold any of [start_offset, end_offset)."""
+        """Return the segments that may contain any of [start_offset, end_offset)."""
         first = max(bisect_right(self._base_offsets, start_offset) - 1, 0)
         return [segment for segment in self._segments[first:] if segment.base_offset < end_offset]
 
     def batch_position(self, segment: Segment, offset: int) -> tuple[int, bool]:
-        """(position, exact): where the batch with `offset` begins in `segment`, or a boundary somewhat before it."""
+        """Return (position, exact): where the batch with `offset` begins in `segment`, or a boundary somewhat before
+        it.
+        """
         if offset <= segment.base_offset:
             return 0, True
         if segment is self._segments[-1]:

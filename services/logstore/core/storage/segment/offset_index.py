@@ -27,15 +27,15 @@ class OffsetIndex(IndexFile):
         self._add(self.entry_format.pack(offset - self.base_offset, position))
 
     def entry(self, index: int) -> tuple[int, int]:
-        """(offset, position) of one entry."""
+        """Return (offset, position) of one entry."""
         relative_offset, position = self.entry_format.unpack_from(self._entries, index * ENTRY_BYTES)
         return self.base_offset + relative_offset, position
 
     def last_position(self) -> int:
-        """Where the batch of the last entry begins; 0 without entries."""
+        """The beginning of the last entry's batch; 0 without entries."""
         return self.entry(len(self) - 1)[1] if self._entries else 0
 
     def position_before(self, offset: int) -> int:
-        """Where a batch begins that holds `offset` or comes before it, at most an interval and a batch away."""
+        """Return where a batch begins that contains `offset` or precedes it, at most an interval and a batch away."""
         count = self._count_first_fields(offset - self.base_offset)
         return self.entry(count - 1)[1] if count else 0

@@ -1,6 +1,4 @@
-"""Where the last batches of the active segment begin: consumers at the tail find their place without a look at any
-index.
-"""
+"""Positions of the last batches of the active segment: consumers at the tail are served without reading an index."""
 
 from __future__ import annotations
 
@@ -26,12 +24,14 @@ class RecentBatches:
         self._positions.append(position)
 
     def position_of(self, offset: int) -> int:
-        """The position of the batch that holds `offset` (which must be assigned); -1 when that batch is not kept."""
+        """Return the position of the batch that contains `offset` (which must be assigned); -1 if that batch is not
+        kept.
+        """
         index = bisect_right(self._base_offsets, offset)
         return self._positions[index - 1] if index else -1
 
     def truncate_from(self, offset: int) -> None:
-        """Forget the batches at or past `offset`."""
+        """Drop the batches at or past `offset`."""
         count = bisect_left(self._base_offsets, offset)
         del self._base_offsets[count:]
         del self._positions[count:]

@@ -1,4 +1,4 @@
-"""When a batch has to begin a new segment: Kafka's LogSegment.shouldRoll."""
+"""Decide when a batch has to begin a new segment: Kafka's LogSegment.shouldRoll."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def must_roll(
     timestamp_ms: int,
     wall_ms: int,
 ) -> bool:
-    """By size, time, index space or the width of a relative offset. `segment` is not empty: that one never rolls."""
+    """By size, time, index space or the width of a relative offset. `segment` is not empty: an empty one never
+    rolls.
+    """
     return (
         segment.byte_count + byte_count > config.segment_bytes
         or segment.indexes_full
@@ -31,7 +33,9 @@ def must_roll(
 
 
 def _waited_ms(segment: Segment, timestamp_ms: int, wall_ms: int) -> int:
-    """How old the segment is: by its first batch and the new one, or by the clock when the first has no timestamp."""
+    """Return the age of the segment: by its first batch and the new one, or by the clock if the first has no
+    timestamp.
+    """
     if segment.first_timestamp_ms >= 0:
         return timestamp_ms - segment.first_timestamp_ms
     if segment.created_ms < 0:
@@ -40,9 +44,9 @@ def _waited_ms(segment: Segment, timestamp_ms: int, wall_ms: int) -> int:
 
 
 def _segment_ms(segment: Segment, directory: str, config: TopicConfig) -> int:
-    """segment.ms, less a jitter of the segment's own: partitions made together shall not roll together for ever.
+    """segment.ms minus a jitter of the segment: partitions created together must not always roll together.
 
-    Records of the active segment are never compacted, so in a compacted topic it lasts max.compaction.lag.ms at most.
+    Records of the active segment are never compacted, so in a compacted topic it lasts at most max.compaction.lag.ms.
     """
     segment_ms = config.segment_ms
     if COMPACT in config.cleanup_policy.split(","):

@@ -1,6 +1,4 @@
-"""Walking over the batches of a log file, header by header. For cold paths: opening, recovery, rebuilding of
-indexes.
-"""
+"""Scan the batches of a log file, header by header. For rare operations: opening, recovery, rebuilding of indexes."""
 
 from __future__ import annotations
 
@@ -17,16 +15,17 @@ from barnabas.wire.record_batch import (
 )
 
 CHUNK_BYTES = 1024 * 1024
-# A larger part of a batch at the end of a log is not looked into.
+# A larger part of a batch at the end of a log is not examined.
 BROKEN_OFF_BYTES_MAX = 16 * 1024 * 1024
 
 
 def scan_batches(
     disk: Disk, file: DiskFile, position: int, end: int, *, check_crc: bool = False
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in [position, end); stops before the first that is torn or can't be one.
+    """Yield (position, header) of each complete batch in [position, end); stop before the first that is torn or can't
+    be one.
 
-    Memory is bounded by a chunk and the largest batch: a length is believed only where the file has the bytes.
+    Memory is bounded by a chunk and the largest batch: a length is trusted only if the file has the bytes.
     """
     chunk = b""
     chunk_start = position
@@ -52,10 +51,10 @@ def scan_batches(
 
 
 def is_broken_off(disk: Disk, file: DiskFile, position: int, end: int, next_offset: int) -> bool:
-    """Whether the bytes in [position, end), at the end of a log, can be those of a write that its process did not live
-    to finish: the begin of one batch, `next_offset` or later, that was never acknowledged.
+    """Whether the bytes in [position, end), at the end of a log, can be those of a write during which its process died:
+    the beginning of one batch, `next_offset` or later, that was never acknowledged.
 
-    A whole batch whose length has a flipped bit looks like that, too, but for its CRC.
+    A complete batch whose length has a flipped bit looks like that too, except for its CRC.
     """
     if end - position < HEADER_BYTES:
         return True

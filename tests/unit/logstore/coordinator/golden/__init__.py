@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` by Apache Kafka 4.3's own coordinator of groups, and the partitions of groups.
 
-`KafkaGroups.java` says what is in them. Where Kafka's jars are (`make peer`),
-`python -m tests.unit.logstore.coordinator.golden` writes the file anew.
+`KafkaGroups.java` says what is in them. Where Kafka's jars are (`make peer`), `python -m
+tests.unit.logstore.coordinator.golden` rewrites the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the golden file anew."""
+"""Rewrite the golden file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a log does, one thing in each module. They share the state of the log and know nothing of each other."""
+"""The operations of a log, one in each module. They share the state of the log and do not depend on each other."""

@@ -1,12 +1,12 @@
-"""What a log does when its disk has no room: no batch is torn, nothing that is written is lost, and reads go on.
+"""A log whose disk is full: no batch is torn, nothing that is written is lost, and reads continue.
 
-A write that fails for lack of room may have left any part of itself behind. What had been appended and is not written
-is answered KAFKA_STORAGE_ERROR, all of it, and everything that the log knows of it is taken back: offsets, sizes, index
-entries, leader epochs at once, and what an IO worker has to do for that (`TakeBackEffect`): cut the file, durably, or
-a part of a batch might come back after a crash in the place of others; and read again what producers had written.
-Appends are refused from then on, until the log is as it was and `accept` says that there is room again.
+A write that fails for lack of space may have left any part of itself behind. What had been appended and is not written
+is all answered KAFKA_STORAGE_ERROR, and everything that the log knows of it is rolled back: offsets, sizes, index
+entries and leader epochs at once; the rest is the work of an IO worker (`TakeBackEffect`): truncate the file, durably,
+or a part of a batch might come back after a crash instead of others; and read again what producers had written. Appends
+are refused from then on, until the log is consistent again and `accept_appends` reports free space.
 
-A flush that finds no room for an index or a snapshot has flushed nothing yet. It is forgotten, and begun anew when it
+A flush that finds no space for an index or a snapshot has flushed nothing yet. It is dropped, and begun again when it
 is due. A flush that *fails* is another matter: `DiskError.is_lack_of_room`.
 """
 
@@ -20,7 +20,7 @@ from services.logstore.core.storage.segment.segment import Segment, SegmentMark
 
 
 class DiskFullRecovery:
-    """`in_flight` is the effect that takes back what was not written."""
+    """`in_flight` is the effect that rolls back what was not written."""
 
     __slots__ = ("_state", "_to_take_back", "in_flight")
 
@@ -31,15 +31,15 @@ class DiskFullRecovery:
 
     @property
     def is_log_whole(self) -> bool:
-        """Nothing is left on the disk of what was taken back, and nothing is missing in memory."""
+        """Nothing is left on the disk of what was rolled back, and nothing is missing in memory."""
         return self.in_flight is None and self._to_take_back is None
 
     def refuse_appends(self, error: DiskError) -> None:
-        """Take no appends until `accept_appends`. What is queued already is still tried."""
+        """Accept no appends until `accept_appends`. Queued ones are still tried."""
         self._state.no_room = error
 
     def accept_appends(self) -> bool:
-        """There is room again. False: not for this log yet, which has something to take back first."""
+        """There is free space again. Return False if this log has something to roll back first."""
         if not self.is_log_whole:
             return False
         self._state.no_room = None
@@ -48,8 +48,8 @@ class DiskFullRecovery:
     # --- taking back ---
 
     def forget_unwritten(self, segment: Segment, mark: SegmentMark, *, is_made: bool, new_files: list[NewFile]) -> None:
-        """Take back in memory what was appended since `segment`, which `is_made` if its files were there before the
-        failed write, was as `mark` says. `new_files` were to be written with it, and may have been.
+        """Roll back in memory what was appended since `segment`, which `is_made` if its files existed before the failed
+        write, was as `mark` says. `new_files` were to be written with it, and may have been.
         """
         state = self._state
         state.segments.remove_after(segment)
@@ -57,14 +57,14 @@ class DiskFullRecovery:
         segment.is_made = is_made
         state.segments.recent.truncate_from(state.log_end_offset)
         state.next_offset = state.log_end_offset
-        # An epoch that begins here has no batch yet, and the leader may be leading by it.
+        # An epoch that begins here has no batch yet, and the leader may be leading under it.
         state.leader_epochs.truncate_from(state.log_end_offset + 1)
         cuts = [(segment.log_path, segment.byte_count), *((path, 0) for path in segment.paths[1:])]
-        # They may tell of batches that are taken back, and be believed when others are in their place.
+        # They may describe batches that are rolled back, and be trusted when others are in their place.
         self._to_take_back = cuts + [(file.path, 0) for file in new_files]
 
     def begin(self) -> TakeBackEffect | None:
-        """What has to be done on the disk; None where nothing has, or it is under way."""
+        """Return what has to be done on the disk; None if nothing has to be, or it is in progress."""
         if self._to_take_back is None or self.in_flight is not None:
             return None
         state = self._state
@@ -84,7 +84,7 @@ class DiskFullRecovery:
             self._state.producers.load(_taken_back(self._state, producers))
 
     def undo(self, effect: TakeBackEffect) -> None:
-        """Not even for this was there room: to be tried again."""
+        """There was not even space for this: to be tried again."""
         assert effect is self.in_flight
         self.in_flight = None
         self._to_take_back = effect.cuts
@@ -95,10 +95,10 @@ def _reaches(entry: ProducerEntry, end_offset: int) -> bool:
 
 
 def _taken_back(state: LogState, loaded: ProducerState) -> list[ProducerEntry]:
-    """The producers in memory without what was not written.
+    """Return the producers in memory without what was not written.
 
-    Those that lose a batch are what the log itself says of them, which reaches back to the last snapshot; what memory
-    knows of their batches before it is kept, as the window of duplicates must not shrink.
+    Those that lose a batch are loaded from the log itself, which reaches back to the last snapshot; earlier batches
+    known in memory are kept, because the window of duplicates must not shrink.
     """
     end_offset = state.log_end_offset
     by_id = {entry.producer_id: entry for entry in loaded.entries()}
@@ -114,7 +114,7 @@ def _taken_back(state: LogState, loaded: ProducerState) -> list[ProducerEntry]:
                 rebuilt.batches = kept
             entries.append(rebuilt)
         elif kept:
-            # Its batches are no longer in the log, and it is remembered all the same.
+            # Its batches are no longer in the log, and it is still remembered.
             entry.batches = kept
             entries.append(entry)
     return entries

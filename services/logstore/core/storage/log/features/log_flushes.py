@@ -1,4 +1,4 @@
-"""What of one log is not durable yet, and the flush that makes it so: one under way at a time."""
+"""Track what of one log is not durable yet, and the flush that makes it so: one in progress at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from services.logstore.core.storage.segment.segment import Segment
 
 
 class LogFlushes:
-    """`in_flight` is the flush under way, in a write or on its own."""
+    """`in_flight` is the flush in progress, in a write or on its own."""
 
     __slots__ = ("_begun", "_last_flush_ms", "_state", "in_flight")
 
@@ -27,31 +27,31 @@ class LogFlushes:
 
     @property
     def snapshot_offset(self) -> int:
-        """Of the newest snapshot of producers; 0: none is needed."""
+        """The offset of the newest snapshot of producers; 0: none is needed."""
         return self._state.unflushed.snapshot_offset
 
     @property
     def whole_segments_upto(self) -> int:
-        """Segments that end here or before are durable with all that belongs to them, snapshots included."""
+        """Segments that end here or before are durable, including their snapshots."""
         under_way = self._begun.closed_segments if self.in_flight is not None and self._begun is not None else []
         waiting = [segment.base_offset for segment, _ in (*under_way, *self._state.unflushed.closed_segments)]
         return min([self._state.recovery_point, *waiting])
 
     def begin_anew(self, opened: UnflushedFiles) -> None:
-        """The log was cut and opened again, and that is what is not durable of it."""
+        """The log was truncated and opened again, and that is what is not durable of it."""
         opened.other_paths = self._state.unflushed.other_paths
         # Its own name may be as new as its first segment's.
         opened.has_new_names = True
         self._state.unflushed = opened
 
     def lower_recovery_point(self, offset: int) -> None:
-        """What is past `offset` is not to be relied on after a crash."""
+        """Records past `offset` must not be relied on after a crash."""
         self._state.recovery_point = min(self._state.recovery_point, offset)
 
     # --- what is to be flushed ---
 
     def relocate(self) -> None:
-        """The log is in another directory; what waits to be flushed is made there."""
+        """The log is in another directory; files that wait to be flushed are created there."""
         assert self.in_flight is None
         directory, unflushed = self._state.directory, self._state.unflushed
         unflushed.snapshots = [
@@ -61,31 +61,31 @@ class LogFlushes:
         unflushed.other_paths = [f"{directory}/{path.rpartition('/')[2]}" for path in unflushed.other_paths]
 
     def add_file(self, path: str) -> None:
-        """A new file that holds no batches."""
+        """Add a new file that contains no batches."""
         self._state.unflushed.other_paths.append(path)
         self.names_changed()
 
     def add_snapshot(self, snapshot: NewFile, offset: int) -> None:
-        """The producers as of `offset`."""
+        """Add a snapshot of the producers as of `offset`."""
         self._state.unflushed.add_snapshot(snapshot, offset)
 
     def add_closed_segment(self, segment: Segment, end_offset: int) -> None:
-        """A segment that has a successor from now on; it is flushed once all of it is written."""
+        """Add a segment that has a successor from now on; it is flushed once all of it is written."""
         self._state.unflushed.closed_segments.append((segment, end_offset))
 
     def names_changed(self) -> None:
-        """Files were made, which no flush has to write to, but whose names have to last."""
+        """Files were created, which no flush has to write to, but whose names have to be durable."""
         self._state.unflushed.has_new_names = True
 
     def forget_segments(self, retired: list[Segment]) -> None:
-        """Not in the log any more: nothing of them has to last."""
+        """They are not in the log any more: nothing of them has to be durable."""
         unflushed = self._state.unflushed
         unflushed.closed_segments = [each for each in unflushed.closed_segments if each[0] not in retired]
 
     # --- flushes ---
 
     def due_upto(self, now_ms: int) -> int:
-        """Up to which offset a flush is due; -1: none is."""
+        """Return up to which offset a flush is due; -1: none is."""
         state = self._state
         if self._last_flush_ms < 0:
             self._last_flush_ms = now_ms
@@ -97,12 +97,14 @@ class LogFlushes:
         return max((end for _, end in state.unflushed.closed_segments if end <= end_offset), default=-1)
 
     def begin_due(self, upto_offset: int, now_ms: int) -> FlushEffect:
-        """Begin a flush that came due by the clock or by a closed segment."""
+        """Begin a flush that is due because of the clock or a closed segment."""
         self._last_flush_ms = now_ms
         return self.begin(upto_offset)
 
     def begin(self, upto_offset: int) -> FlushEffect:
-        """Closed segments go first and whole: recovery drops what follows a damaged batch, durable or not."""
+        """Closed segments are flushed first and completely: recovery drops what follows a damaged batch, durable or
+        not.
+        """
         state, unflushed = self._state, self._state.unflushed
         effect = self.in_flight = FlushEffect(state.directory, upto_offset)
         if state.leader_epochs.unsaved:
@@ -118,7 +120,7 @@ class LogFlushes:
         unflushed.snapshots = unflushed.snapshots[len(snapshots) :]
         open_segments = state.segments.overlapping(state.recovery_point, upto_offset)
         if upto_offset == state.next_offset and state.segments.active.is_made:
-            # Also an empty one: recovery has cut its files, and a power cut must not bring back what was in them.
+            # Also an empty one: recovery has truncated its files, and a power cut must not bring back what was in them.
             open_segments.append(state.segments.active)
         for segment in dict.fromkeys([segment for segment, _ in closed] + open_segments):
             effect.writes += segment.take_unsaved_indexes()
@@ -141,7 +143,7 @@ class LogFlushes:
         self._state.recovery_point = max(self._state.recovery_point, effect.upto_offset)
 
     def undo(self, effect: FlushEffect) -> None:
-        """There was no room for what has to be written before anything is flushed: as if it had never been begun."""
+        """There was no space for what has to be written before anything is flushed: as if it had never begun."""
         assert effect is self.in_flight
         assert self._begun is not None
         self.in_flight = None
@@ -162,13 +164,14 @@ class LogFlushes:
         kept = [(offset, snapshot) for offset, snapshot in unflushed.snapshots if offset <= end_offset]
         if len(kept) < len(unflushed.snapshots):
             unflushed.snapshots = kept
-            # Unless a snapshot is older than it could be, nobody misses it: another one is made when the log is closed.
+            # Unless a snapshot is older than it could be, it is not missed: another one is written when the log is
+            # closed.
             unflushed.snapshot_offset = kept[-1][0] if kept else 0
 
 
 @dataclass(slots=True, frozen=True)
 class _Begun:
-    """What the flush under way has taken along."""
+    """What the flush in progress contains."""
 
     closed_segments: list[tuple[Segment, int]]
     snapshots: list[tuple[int, NewFile]]

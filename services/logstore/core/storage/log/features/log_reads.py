@@ -1,13 +1,13 @@
-"""Reading batches for a fetch: where to begin, where to stop, and what KIP-74 asks for.
+"""Read batches for a fetch: where to begin, where to stop, and what KIP-74 requires.
 
-A plan holds one effect at a time. In the common case (a consumer at the tail, or one that begins where a batch does)
-one effect is all: begin and end are known, and nothing is scanned. Elsewhere the bytes begin at an index entry and
-are walked over by their headers up to the batch in question; when that turns out to lie beyond what was read, a
-second effect reads there.
+A plan holds one effect at a time. In the common case (a consumer at the tail, or one that begins at the start of a
+batch) one effect is enough: begin and end are known, and nothing is scanned. Otherwise the bytes begin at an index
+entry and are scanned by their headers up to the requested batch; if that turns out to be beyond what was read, a second
+effect reads there.
 
-An answer may end in a part of a batch, as Kafka's do, but it never begins in one. Where the disk has damaged what says
-how long batches are, nothing can be read from there on: CORRUPT_MESSAGE, as in Kafka. What is damaged within a batch is
-for its reader to find, by the CRC.
+An answer may end with a part of a batch, as Kafka's do, but it never begins with one. If the disk has damaged the
+length of a batch, nothing can be read from there on: CORRUPT_MESSAGE, as in Kafka. The reader finds damage within a
+batch, by the CRC.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from services.logstore.core.storage.segment.segment import Segment
 
 @dataclass(slots=True, eq=False)
 class ReadPlan:
-    """Run `effect`, give its bytes to `PartitionLog.finish_read`, and again while that returns another effect.
+    """Run `effect`, pass its bytes to `PartitionLog.finish_read`, and repeat while that returns another effect.
 
-    `fetch_position` is where the batch that holds `offset` begins in the bytes of the whole log, exact once the plan
+    `fetch_position` is where the batch that contains `offset` begins in the bytes of the whole log, exact once the plan
     is finished.
     """
 
@@ -36,13 +36,13 @@ class ReadPlan:
     upto_offset: int
     min_one_batch: bool
     begins_at_batch: bool
-    """Whether the effect begins with the batch that holds `offset`; otherwise with one before it."""
+    """Whether the effect begins with the batch that contains `offset`; otherwise with one before it."""
     end_position: int
-    """Where in the segment to stop; when `end_is_exact` is false only an upper bound."""
+    """Where in the segment to stop; if `end_is_exact` is false, only an upper bound."""
     end_is_exact: bool
     fetch_position: int = -1
     searches_anew: bool = False
-    """An index entry led astray: the batch is looked for from the segment's begin."""
+    """An index entry was wrong: the batch is looked for from the segment's beginning."""
 
 
 def plan_read(state: LogState, offset: int, max_bytes: int, upto_offset: int, min_one_batch: bool) -> ReadPlan:
@@ -61,7 +61,7 @@ def _plan_in(
         if end_is_exact:
             end_position = upto_position
     if position >= end_position:
-        # Only an index entry that the disk has damaged points there: what it was for is looked for from the start.
+        # Only an index entry that the disk has damaged points there: its batch is looked for from the start.
         position, begins_at_batch = 0, False
     wanted = max(max_bytes, HEADER_BYTES) + (0 if begins_at_batch else state.config.index_interval_bytes)
     effect = ReadEffect(segment.file, position, min(wanted, end_position - position))
@@ -71,8 +71,8 @@ def _plan_in(
 
 
 def finish_read(state: LogState, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect | ErrorCode:
-    """Batches from the one that holds `plan.offset` on, below `plan.upto_offset`; empty when none may be given.
-    CORRUPT_MESSAGE: what is there is no batch.
+    """Return batches from the one that contains `plan.offset` on, below `plan.upto_offset`; empty if none may be
+    returned. CORRUPT_MESSAGE: the bytes there are not a batch.
     """
     position = plan.effect.position
     index = 0 if plan.begins_at_batch else _skip_to(data, plan.offset)
@@ -84,7 +84,7 @@ def finish_read(state: LogState, plan: ReadPlan, data: bytes) -> memoryview | Re
         if position + index + HEADER_BYTES > plan.end_position:
             return _search_anew(plan)
         if len(data) < plan.effect.length:
-            return _NOTHING  # The file is shorter than the log knows: somebody cut it.
+            return _NOTHING  # the file is shorter than the log knows: it was truncated from outside
         # A batch before this one is larger than the index interval.
         return _read_at(plan, position + index, HEADER_BYTES + plan.max_bytes)
     first = parse_header(data, index)
@@ -105,7 +105,7 @@ def finish_read(state: LogState, plan: ReadPlan, data: bytes) -> memoryview | Re
 
 
 def _search_anew(plan: ReadPlan) -> ReadEffect | ErrorCode:
-    """There is no batch where one should be: by an index entry that the disk has damaged, or it has damaged the log."""
+    """There is no batch at the expected position: the disk has damaged an index entry, or the log."""
     if plan.searches_anew:
         return ErrorCode.CORRUPT_MESSAGE
     plan.searches_anew = True
@@ -114,8 +114,8 @@ def _search_anew(plan: ReadPlan) -> ReadEffect | ErrorCode:
 
 
 def _skip_to(data: bytes, offset: int) -> int:
-    """Where in `data` the batch begins that holds `offset` or follows it; at or past the last bytes if none does. -1:
-    what is before it are no batches.
+    """Return where in `data` the batch begins that contains `offset` or follows it; at or past the last bytes if none
+    does. -1: the bytes before it are not batches.
     """
     index = 0
     while index + HEADER_BYTES <= len(data):
@@ -129,7 +129,7 @@ def _skip_to(data: bytes, offset: int) -> int:
 
 
 def _end_index(plan: ReadPlan, data: bytes, index: int) -> int:
-    """Where in `data` to stop: before the first batch at or past `plan.upto_offset`."""
+    """Return where in `data` to stop: before the first batch at or past `plan.upto_offset`."""
     if plan.end_is_exact:
         return plan.end_position - plan.effect.position
     if not plan.segment.is_retired:
@@ -148,9 +148,9 @@ def _read_at(plan: ReadPlan, position: int, length: int) -> ReadEffect:
 
 
 def _go_on_in_next_segment(state: LogState, plan: ReadPlan) -> memoryview | ReadEffect:
-    """The rest of this segment holds nothing from `plan.offset` on: compaction leaves such gaps."""
+    """The rest of this segment has nothing from `plan.offset` on: compaction leaves such gaps."""
     if plan.segment.is_retired:
-        # A cleaned segment that has taken its place may reach further.
+        # A cleaned segment that has replaced it may reach further.
         following: Segment | None = state.segments.holding(plan.offset)
     else:
         following = state.segments.after(plan.segment)

@@ -1,4 +1,6 @@
-"""Segments on their way out of one log: out of it at once, their files by an effect when nothing else wants them."""
+"""Retire segments of one log: remove them from it at once, and their files by an effect when nothing else needs
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ class LogRetirement:
 
     @property
     def is_idle(self) -> bool:
-        """No file of a retired segment has its old name."""
+        """Whether no file of a retired segment still has its old name."""
         return not self._waiting and self.in_flight is None
 
     def add(self, retired: list[Segment]) -> None:
-        """They are no longer among the log's segments. Reads under way go on with what they hold."""
+        """They are no longer among the log's segments. Reads in progress continue with the files they hold."""
         state = self._state
         for segment in retired:
             segment.is_retired = True
@@ -32,7 +34,7 @@ class LogRetirement:
         state.move_log_start(state.segments.first.base_offset)
 
     def begin(self) -> RetireEffect | None:
-        """The renames that wait; None where there are none, or others are under way."""
+        """Return the pending renames; None if there are none, or others are in progress."""
         if not self._waiting or self.in_flight is not None:
             return None
         self.in_flight = RetireEffect(self._state.directory, self._waiting)
@@ -41,11 +43,11 @@ class LogRetirement:
 
     def done(self, effect: RetireEffect) -> None:
         if self._state.error is not None:
-            return  # Offline meanwhile: nothing is under way any more.
+            return  # offline meanwhile: nothing is in progress any more
         assert effect is self.in_flight
         self.in_flight = None
 
     def undo(self, effect: RetireEffect) -> None:
-        """There was no room for new names: what has not been renamed is tried again."""
+        """There was no space for new names: what has not been renamed is tried again."""
         self.done(effect)
         self._waiting = effect.segments + self._waiting

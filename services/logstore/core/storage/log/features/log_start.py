@@ -1,10 +1,10 @@
-"""The beginning of a log: it moves forward by DeleteRecords and by retention, and whole segments below it go.
+"""The log start: DeleteRecords and retention move it forward, and complete segments below it are deleted.
 
-What holds after a crash is what holds in Kafka. The log start is written down now and then
-(`log-start-offset-checkpoint`), not with each move, since an operator also deletes records to make room on a full disk,
-where nothing more can be written. So after a crash it may be back where it was at the last checkpoint, or at the first
-segment that is still there: records whose deletion was answered may be seen again, never records with a gap between
-them, as the files of each segment are gone for good before those of the next one are touched.
+After a crash the same holds as in Kafka. The log start is written periodically (`log-start-offset-checkpoint`), not
+with each move, since an operator also deletes records to free space on a full disk, where nothing more can be written.
+So after a crash it may be back where it was at the last checkpoint, or at the first segment that still exists: records
+whose deletion was answered may be visible again, but never records with a gap between them, because the files of each
+segment are durably gone before those of the next one are touched.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UPTO_HIGH_WATERMARK = -1
 
 
 def delete_records(state: LogState, offset: int, high_watermark: int) -> int | ErrorCode:
-    """Move the log start to `offset`; where it is now, which may be further on already."""
+    """Move the log start to `offset`. Return where it is now, which may already be further on."""
     if state.error is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if DELETE not in state.config.cleanup_policy.split(","):

@@ -1,10 +1,11 @@
-"""Cutting a log: what is at or past an offset goes, or all of it where the leader has none of it.
+"""Truncate a log: remove what is at or past an offset, or everything if the leader has none of it.
 
-Recovery takes what is below the recovery point on trust. So before anything may be appended below an old one, a lower
-one has to be on the disk: `PartitionLog.begin_truncation` lowers it in memory, and no flush raises it again; the caller
-has it written down (`Checkpoints.lower`) before it asks for the cut. Until then the cut can be given up.
+Recovery trusts what is below the recovery point. So before anything may be appended below an old one, a lower one has
+to be on the disk: `PartitionLog.begin_truncation` lowers it in memory, and no flush raises it again; the caller writes
+the checkpoint (`Checkpoints.lower`) before it begins the truncation. Until then the truncation can be cancelled.
 
-What the IO worker finds when it opens the cut log again (`log_cut`) takes the place of all that the log had in memory.
+What the IO worker finds when it opens the truncated log again (`log_cut`) replaces everything that the log had in
+memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from services.logstore.core.storage.log.state.log_state import LogState
 
 
 class LogTruncation:
-    """`is_begun`: the log may neither grow nor be flushed. `in_flight` is the effect that cuts it."""
+    """`is_begun`: the log may neither grow nor be flushed. `in_flight` is the effect that truncates it."""
 
     __slots__ = ("_begins_anew", "_offset", "_state", "in_flight", "is_begun")
 
@@ -28,9 +29,9 @@ class LogTruncation:
         self.in_flight: TruncateEffect | None = None
 
     def begin(self, offset: int, *, begin_anew: bool) -> int:
-        """Get ready to cut at `offset`; before the log's start that is to begin anew. Returns the offset from which on
-        nothing is to be relied on after a crash, which may bring some of the segments back: of those below the recovery
-        point nothing is read.
+        """Prepare to truncate at `offset`; before the log's start that means to start over. Return the offset from
+        which on nothing is to be relied on after a crash, which may bring some of the segments back: recovery reads
+        nothing of those below the recovery point.
         """
         self.is_begun = True
         self._offset = offset
@@ -38,14 +39,14 @@ class LogTruncation:
         return 0 if self._begins_anew else offset
 
     def give_up(self) -> None:
-        """Nothing has been cut, and nothing is going to be."""
+        """Nothing has been truncated, and nothing will be."""
         assert self.in_flight is None
         self.is_begun = False
 
     def begin_cut(self) -> TruncateEffect:
-        """Cut as `begin` said, once the recovery point is written down.
+        """Truncate as `begin` prepared, once the recovery point is written.
 
-        A batch that reaches past the offset is cut as a whole.
+        A batch that reaches past the offset is removed completely.
         """
         assert self.is_begun
         assert self.in_flight is None
@@ -73,18 +74,18 @@ class LogTruncation:
         return self.in_flight
 
     def end(self, effect: TruncateEffect) -> None:
-        """The log is cut."""
+        """The log is truncated."""
         assert effect is self.in_flight
         self.abandon()
 
     def undo(self, effect: TruncateEffect) -> None:
-        """There was no room for what has to be written first: nothing has been cut."""
+        """There was no space for what has to be written first: nothing has been truncated."""
         self.end(effect)
         self._state.leader_epochs.unsaved = True
         for segment in self._state.segments.all():
             segment.save_indexes_anew()
 
     def abandon(self) -> None:
-        """The log is offline, or cut."""
+        """The log is offline, or truncated."""
         self.in_flight = None
         self.is_begun = False

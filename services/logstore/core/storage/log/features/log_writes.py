@@ -1,6 +1,6 @@
 """Appends of one log on their way to the disk, in the order of their offsets.
 
-One write is under way at a time; whatever is appended meanwhile gathers into the next one, so that a slow disk gets
+One write is in progress at a time; whatever is appended meanwhile is part of the next one, so that a slow disk gets
 few, large writes.
 """
 
@@ -14,9 +14,10 @@ from services.logstore.core.storage.effects import WriteEffect
 from services.logstore.core.storage.log.state.log_state import LogState
 from services.logstore.core.storage.segment.segment import Segment, SegmentMark
 
-# A write holds an IO worker and delays those who came first; past this many bytes the rest waits for the next one.
+# A write occupies an IO worker and delays the first appends in it; past this many bytes the rest waits for the next
+# one.
 WRITE_BYTES_MAX = 8 * 1024 * 1024
-# Below this a copy is cheaper than one more buffer in the write, and it lets go of the message the batch came in.
+# Below this a copy is cheaper than one more buffer in the write, and it releases the message the batch came in.
 COPY_BYTES_MAX = 8 * 1024
 
 _PLACE_BYTES = PLACE.size
@@ -29,19 +30,19 @@ class GatheredWrite:
     segment: Segment
     effect: WriteEffect
     mark: SegmentMark
-    """What the segment was before the first of these batches."""
+    """The state of the segment before the first of these batches."""
     tokens: list[object] = field(default_factory=list)
 
 
 class LogWrites:
-    """`in_flight` is the write that is under way."""
+    """`in_flight` is the write in progress."""
 
     __slots__ = ("_state", "in_flight", "queue")
 
     def __init__(self, state: LogState) -> None:
         self._state = state
         self.queue: deque[GatheredWrite] = deque()
-        """Not begun yet, the oldest first."""
+        """Writes that have not begun, oldest first."""
         self.in_flight: GatheredWrite | None = None
 
     @property
@@ -57,8 +58,8 @@ class LogWrites:
         leader_epoch: int,
         token: object,
     ) -> None:
-        """A batch at the end of `segment`, which does not count it yet. `token` comes back with its write; None: nobody
-        waits for it.
+        """Add a batch at the end of `segment`, which does not count it yet. `token` is returned with its write; None:
+        no caller waits for it.
         """
         byte_count = len(records)
         queue = self.queue
@@ -81,25 +82,25 @@ class LogWrites:
             write.tokens.append(token)
 
     def open_run(self, segment: Segment, end_offset: int) -> None:
-        """See to a write that `add_run` can add to, at the end of `segment`, which does not count the run yet."""
+        """Prepare a write that `add_run` can add to, at the end of `segment`, which does not count the run yet."""
         write = self.queue[-1] if self.queue else None
         if write is None or write.segment is not segment or write.effect.byte_count >= WRITE_BYTES_MAX:
             self._gather(segment, end_offset)
 
     def add_run(self, records: memoryview, end_offset: int) -> None:
-        """Whole batches as they are, for the write that `open_run` has seen to. Nobody waits for them."""
+        """Add complete batches unchanged to the write that `open_run` has prepared. No caller waits for them."""
         effect = self.queue[-1].effect
         effect.buffers.append(records if len(records) > COPY_BYTES_MAX else bytes(records))
         effect.byte_count += len(records)
         effect.end_offset = end_offset
 
     def join(self, required_offset: int, token: object) -> None:
-        """Have `token` come back with the write that reaches `required_offset`, which is assigned and not written."""
+        """Return `token` with the write that reaches `required_offset`, which is assigned and not written."""
         write = next(write for write in self._unfinished() if write.effect.end_offset >= required_offset)
         write.tokens.append(token)
 
     def flush_behind(self, segment: Segment, end_offset: int, token: object) -> None:
-        """Have `token` come back when all that is written is flushed, by a write of nothing at the end of `segment`."""
+        """Return `token` when all that is written is flushed, by an empty write at the end of `segment`."""
         assert self.is_idle
         self._gather(segment, end_offset).tokens.append(token)
 
@@ -113,7 +114,7 @@ class LogWrites:
         return write
 
     def relocate(self) -> None:
-        """The segments are in another directory; none of these writes has been begun."""
+        """The segments are in another directory; none of these writes has begun."""
         assert self.in_flight is None
         for write in self.queue:
             effect = write.effect
@@ -122,20 +123,20 @@ class LogWrites:
                 effect.creates = write.segment.paths
 
     def begin(self) -> WriteEffect:
-        """The oldest of `queue` is under way from now on."""
+        """The oldest of `queue` is in progress from now on."""
         assert self.in_flight is None
         self.in_flight = self.queue.popleft()
         return self.in_flight.effect
 
     def end(self, effect: WriteEffect) -> GatheredWrite:
-        """`effect` is no longer under way."""
+        """`effect` is no longer in progress."""
         write, self.in_flight = self.in_flight, None
         assert write is not None
         assert effect is write.effect
         return write
 
     def abandon(self) -> list[object]:
-        """Forget everything that is not written; its tokens."""
+        """Drop everything that is not written. Return its tokens."""
         tokens = [token for write in self._unfinished() for token in write.tokens]
         self.in_flight = None
         self.queue.clear()

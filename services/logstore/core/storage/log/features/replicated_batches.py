@@ -1,9 +1,9 @@
-"""Batches that another log has already: a follower takes them as they are, or not at all.
+"""Batches that a leader's log already contains: a follower accepts them unchanged, or not at all.
 
-A leader has checked them when they came from a client, given them their offsets and its epoch, and refused what
-repeated or skipped a sequence. Here only what the way may have done to them is looked for: the CRC, and an order of
-offsets and epochs that no leader can have written. What does not fit tells of logs that part where nobody knows, and
-ends the fetching of that partition (correctness: anything but the log end at an append is fatal).
+A leader has checked them when they came from a client, assigned their offsets and its epoch, and refused repeated or
+skipped sequences. Here only transmission errors are looked for: the CRC, and an order of offsets and epochs that no
+leader can have written. What does not fit shows that logs diverge at an unknown place, and ends the fetching of that
+partition (correctness: anything but the log end at an append is fatal).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from services.logstore.core.storage.segment.segment import RELATIVE_OFFSET_MAX
 
 
 def check_replicated(state: LogState, records: memoryview, leader_epoch: int) -> list[BatchHeader] | str:
-    """Return the headers of the whole batches in `records`, or what is wrong with them; see
+    """Return the headers of the complete batches in `records`, or what is wrong with them; see
     `PartitionLog.append_replicated`.
     """
     headers = []
@@ -42,7 +42,9 @@ def check_replicated(state: LogState, records: memoryview, leader_epoch: int) ->
 
 
 def begins_behind_wide_gap(state: LogState, records: memoryview) -> int | None:
-    """The base offset of the first batch, when the log is empty, and no segment can hold its end and that batch."""
+    """Return the base offset of the first batch, if the log is empty and no segment can contain its end and that
+    batch.
+    """
     if len(records) < HEADER_BYTES or state.next_offset > state.segments.first.base_offset:
         return None
     header = parse_header(records)
@@ -50,7 +52,7 @@ def begins_behind_wide_gap(state: LogState, records: memoryview) -> int | None:
 
 
 def begins_before(records: memoryview, offset: int) -> int | None:
-    """The base offset of the first batch, when `offset` is in its midst: DeleteRecords cuts where it likes."""
+    """Return the base offset of the first batch, if `offset` is inside it: DeleteRecords accepts any offset."""
     if len(records) < HEADER_BYTES:
         return None
     header = parse_header(records)

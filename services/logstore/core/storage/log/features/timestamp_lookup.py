@@ -1,14 +1,14 @@
-"""ListOffsets: from a timestamp, or one of Kafka's special ones, to an offset.
+"""ListOffsets: find the offset for a timestamp, or for one of Kafka's special ones.
 
-A lookup is a generator over effects: it yields a `ReadEffect` or a `FindRecordEffect`, is sent the result, and returns
+A lookup is a generator of effects: it yields a `ReadEffect` or a `FindRecordEffect`, is sent the result, and returns
 its answer.
 
-- latest (-1): the offset asked for as upper bound; earliest (-2) and earliest local (-4): the log's start
+- latest (-1): the requested upper bound; earliest (-2) and earliest local (-4): the log's start
 - max timestamp (-3): the first record that carries the largest timestamp
 - latest tiered (-5), earliest pending upload (-6): -1, as there is no remote storage
 - otherwise: the first record at or after that time. The time indexes name a place to start, headers lead to the
-  batch, and only that batch is opened. One that can't be (unknown codec, larger than DECOMPRESSED_BYTES_MAX) is
-  answered with its first offset.
+  batch, and only that batch is opened. For one that can't be opened (unknown codec, larger than DECOMPRESSED_BYTES_MAX)
+  the answer is its first offset.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ TimestampLookup = Generator[LookupEffect, LookupResult, OffsetAtTimestamp]
 
 
 def lookup_timestamp(state: LogState, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:
-    """Only records from the log start on and below `upto_offset` are seen."""
+    """Only records from the log start on and below `upto_offset` are considered."""
     if timestamp_ms == LATEST:
         return OffsetAtTimestamp(-1, upto_offset, state.leader_epochs.epoch_of(upto_offset))
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         return OffsetAtTimestamp(-1, state.log_start_offset, state.leader_epochs.epoch_of(state.log_start_offset))
     if timestamp_ms == MAX_TIMESTAMP:
-        # The first segment with the largest timestamp; then the first record in it that is as late.
+        # The first segment with the largest timestamp; then the first record in it with that timestamp.
         segment = max(state.segments.all(), key=lambda candidate: candidate.max_timestamp()[0])
         timestamp_ms = segment.max_timestamp()[0]
         if timestamp_ms == NO_TIMESTAMP:
@@ -62,7 +62,7 @@ def lookup_timestamp(state: LogState, timestamp_ms: int, upto_offset: int, decom
             found = yield from _first_record_in(state, segment, timestamp_ms, upto_offset, decompress)
             if found is not None:
                 return found
-        # Retired meanwhile: of the cleaned segment that has taken its place there may be more.
+        # Retired meanwhile: the cleaned segment that has replaced it may contain more.
         following = state.segments.holding(segment.base_offset) if segment.is_retired else state.segments.after(segment)
     return NO_OFFSET
 
@@ -70,9 +70,9 @@ def lookup_timestamp(state: LogState, timestamp_ms: int, upto_offset: int, decom
 def _first_record_in(
     state: LogState, segment: Segment, timestamp_ms: int, upto_offset: int, decompress: Decompress
 ) -> Generator[LookupEffect, LookupResult, OffsetAtTimestamp | None]:
-    """The first record of `segment` at or after `timestamp_ms`, if there is one below `upto_offset`.
+    """Return the first record of `segment` at or after `timestamp_ms`, if there is one below `upto_offset`.
 
-    The log start may move while this waits, and the segment be retired: its file is held for that.
+    The log start may move while this waits, and the segment be retired: therefore its file is held.
     """
     from_offset = state.log_start_offset
     file = segment.file

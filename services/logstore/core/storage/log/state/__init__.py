@@ -1,1 +1,1 @@
-"""What a log is."""
+"""The state of a log."""

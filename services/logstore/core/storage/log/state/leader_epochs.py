@@ -1,5 +1,4 @@
-"""Which leader epoch began at which offset (KIP-101): the key to truncating a follower without losing committed
-records.
+"""The start offset of each leader epoch (KIP-101): the key to truncating a follower without losing committed records.
 
 Kept in `leader-epoch-checkpoint`, one line `<epoch> <start offset>`. The file is written before the recovery point
 passes an entry; entries past the recovery point come back from the batches themselves.
@@ -31,10 +30,10 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._start_offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Records of `epoch` begin at `start_offset`. An epoch that is not newer than the latest one says nothing."""
+        """Records of `epoch` begin at `start_offset`. An epoch that is not newer than the latest one is ignored."""
         if epoch <= self.latest:
             return
-        # Epochs that left no record have no place: a later epoch at the same offset takes theirs.
+        # Epochs without a record are dropped: a later epoch at the same offset replaces them.
         while self._start_offsets and self._start_offsets[-1] >= start_offset:
             self._epochs.pop()
             self._start_offsets.pop()
@@ -43,15 +42,16 @@ class LeaderEpochs:
         self.unsaved = True
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch of the record at `offset`; NO_EPOCH before the first known one."""
+        """Return the epoch of the record at `offset`; NO_EPOCH before the first known one."""
         index = bisect_right(self._start_offsets, offset)
         return self._epochs[index - 1] if index else NO_EPOCH
 
     def end_offset_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(the largest known epoch at or below `epoch`, where it ends), or (-1, -1) where that is not known.
+        """Return (the largest known epoch at or below `epoch`, where it ends), or (-1, -1) if unknown.
 
-        Kafka's `LeaderEpochFileCache.endOffsetFor`. An epoch before all that are known is answered with itself and the
-        start of the first: the records of it and of all before it are below. One after all that are known is unknown.
+        Kafka's `LeaderEpochFileCache.endOffsetFor`. For an epoch before all that are known the answer is itself and the
+        start of the first: its records and those of all epochs before it are below. One after all that are known is
+        unknown.
         """
         if epoch == NO_EPOCH or epoch > self.latest:
             return NO_EPOCH, -1
@@ -61,14 +61,14 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else epoch, self._start_offsets[index]
 
     def truncate_from(self, offset: int) -> None:
-        """Forget epochs that begin at or past `offset`."""
+        """Remove epochs that begin at or past `offset`."""
         while self._start_offsets and self._start_offsets[-1] >= offset:
             self._epochs.pop()
             self._start_offsets.pop()
             self.unsaved = True
 
     def trim_to(self, log_start_offset: int) -> None:
-        """Forget epochs that ended at or before the log start; the one that it falls into begins there."""
+        """Remove epochs that ended at or before the log start; the one that contains it begins there."""
         index = bisect_right(self._start_offsets, log_start_offset) - 1
         if index < 0 or (index == 0 and self._start_offsets[0] == log_start_offset):
             return
@@ -82,7 +82,7 @@ class LeaderEpochs:
 
     @classmethod
     def parse(cls, content: bytes) -> LeaderEpochs | None:
-        """From the checkpoint's content; None when it is torn or does not ascend."""
+        """Parse the checkpoint's content; None if it is torn or not ascending."""
         entries = parse_checkpoint(content, 2)
         if entries is None:
             return None

@@ -1,4 +1,4 @@
-"""What a partition knows of its idempotent producers, and the `.snapshot` files that keep it.
+"""A partition's idempotent producers, and the `.snapshot` files that store them.
 
 Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4.3):
 
@@ -8,23 +8,23 @@ Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4
   INVALID_PRODUCER_EPOCH.
 - A producer never heard of may start anywhere: its state may have expired, or its records may have been deleted. So of
   several batches that a *new* producer has in flight, a later one may be taken after earlier ones were refused; those
-  are out of order from then on, and the client begins anew with another epoch (KIP-360). Kafka insists on 0 only for
+  are out of order from then on, and the client starts over with another epoch (KIP-360). Kafka insists on 0 only for
   transactions of version 2 (KIP-890).
 - A snapshot keeps of each producer its last batch: after a restart only that one is known as a duplicate, and those
   that have been read back since the snapshot.
 - A producer expires by the timestamp of its last batch, which is the client's own where the topic has CreateTime.
 
-In two points it differs. Kafka reads a connection only when the request before is answered, so that a batch that comes
-again is among the last five, and an older one is OUT_OF_ORDER_SEQUENCE_NUMBER. Here the batches in flight of one
-connection are all in the log while a client may send on at the next leader. So the last BATCHES_KEPT_MAX are known, or
-the last five of each where more than PRODUCERS_WITH_MANY_BATCHES producers write. One that is older still, and lies
-within the unbroken run of sequences that this log is known to hold, is a repetition without a known offset
-(`ForgottenBatch`): once it is committed its producer is answered DUPLICATE_SEQUENCE_NUMBER, a success without an offset
-(of which librdkafka reports offsets from -1 on). With OUT_OF_ORDER_SEQUENCE_NUMBER Java sends it until its delivery
-timeout, and librdkafka ends with a fatal error.
+It differs in two points. Kafka reads a connection only when the request before is answered, so a batch that comes again
+is among the last five, and an older one is OUT_OF_ORDER_SEQUENCE_NUMBER. Here the batches in flight of one connection
+may all be in the log while a client continues at the next leader. So the last BATCHES_KEPT_MAX are known, or the last
+five of each if more than PRODUCERS_WITH_MANY_BATCHES producers write. One that is even older, and is within the
+unbroken run of sequences that this log is known to contain, is a repetition without a known offset (`ForgottenBatch`):
+once it is committed its producer is answered DUPLICATE_SEQUENCE_NUMBER, a success without an offset (for which
+librdkafka reports offsets from -1 on). With OUT_OF_ORDER_SEQUENCE_NUMBER Java sends it until its delivery timeout, and
+librdkafka ends with a fatal error.
 
-Kafka bounds the number of producers by nothing but that expiry, and a client may invent their ids. Here a partition
-keeps PRODUCERS_MAX at most, and lets go of those that have not written for longest, as if they had expired.
+In Kafka, only that expiry bounds the number of producers, and a client may invent their ids. Here a partition keeps at
+most PRODUCERS_MAX, and drops those that have not written for longest, as if they had expired.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ NO_OFFSET = -1
 BATCHES_KEPT = 5
 BATCHES_KEPT_MAX = 64
 PRODUCERS_WITH_MANY_BATCHES = 500
-"""With 64 batches each they take 8 MB."""
+"""With 64 batches each they use 8 MB."""
 PRODUCERS_MAX = 20_000
-"""Of one partition: 8 MB of memory with one batch each, 20 MB with five."""
+"""Producers of one partition: 8 MB of memory with one batch each, 20 MB with five."""
 _SECOND_CHANCES = 16
 SEQUENCE_MAX = 2**31 - 1
 _RUN_LENGTH_MAX = 2**30
-"""Half of all sequences: a longer run would not tell what is behind from what is ahead."""
+"""Half of all sequences: in a longer run, earlier sequences could not be distinguished from later ones."""
 
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEADER = struct.Struct(">hI")
@@ -75,7 +75,7 @@ class ProducedBatch(NamedTuple):
 
 
 class ForgottenBatch(NamedTuple):
-    """A batch that the log holds, older than those whose offsets are known."""
+    """A batch that the log contains, older than those whose offsets are known."""
 
     end_offset_max: int
     """It ends at or before this offset."""
@@ -92,16 +92,16 @@ class ProducerEntry:
     transaction_first_offset: int = NO_OFFSET
     batches: list[ProducedBatch] = field(default_factory=list)
     offset_when_passed_over: int = NO_OFFSET
-    """Its last offset when it was last spared as one that might have to go."""
+    """Its last offset when it was last spared from removal."""
     run_length: int = 0
-    """Sequences up to the last one that are known to be in the log without a gap; `_RUN_LENGTH_MAX` at most."""
+    """Sequences up to the last one that are known to be in the log without a gap; at most `_RUN_LENGTH_MAX`."""
 
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def forgotten(self, last_sequence: int, last_offset_delta: int) -> ForgottenBatch | None:
-        """The batch that ends with `last_sequence`, if it is in the log ahead of `batches`."""
+        """Return the batch that ends with `last_sequence`, if it is in the log before `batches`."""
         if not self.batches:
             return None
         oldest = self.batches[0]
@@ -113,7 +113,7 @@ class ProducerEntry:
 
 
 def sequence_after(sequence: int, increment: int) -> int:
-    """The sequence `increment` after `sequence`; after 2^31-1 comes 0."""
+    """Return the sequence `increment` after `sequence`; after 2^31-1 comes 0."""
     return (sequence + increment) & SEQUENCE_MAX
 
 
@@ -132,7 +132,7 @@ class ProducerState:
     def check(
         self, producer_id: int, producer_epoch: int, base_sequence: int, last_offset_delta: int
     ) -> ProducedBatch | ForgottenBatch | ErrorCode:
-        """NONE when the batch may be appended, the batch that it repeats, or why it is refused."""
+        """Return NONE if the batch may be appended, the batch that it repeats, or why it is refused."""
         entry = self._producers.get(producer_id)
         if entry is None:
             return ErrorCode.NONE
@@ -159,7 +159,7 @@ class ProducerState:
         last_offset: int,
         timestamp_ms: int,
     ) -> None:
-        """Take note of a batch that is in the log. Never refuses: what a leader accepted is so."""
+        """Record a batch that is in the log. Never refuses: what a leader accepted is valid."""
         entry = self._producers.get(producer_id)
         if entry is None:
             if len(self._producers) >= PRODUCERS_MAX:
@@ -180,9 +180,10 @@ class ProducerState:
         entry.last_timestamp_ms = timestamp_ms
 
     def _let_one_go(self) -> None:
-        """The one that has been known for longest, unless it has written since it was last looked at for this.
+        """Remove the producer that has been known for longest, unless it has written since it was last checked for
+        this.
 
-        Nothing has to be kept in order for it while batches come in.
+        No order has to be maintained for it while batches arrive.
         """
         producers = self._producers
         for _ in range(_SECOND_CHANCES):
@@ -195,7 +196,7 @@ class ProducerState:
         del producers[next(iter(producers))]
 
     def remove_expired(self, wall_ms: int, expiration_ms: int) -> None:
-        """Forget producers without an open transaction whose last timestamp is `expiration_ms` ago or more."""
+        """Remove producers without an open transaction whose last timestamp is `expiration_ms` ago or more."""
         expired_upto_ms = wall_ms - expiration_ms
         expired = [
             producer_id
@@ -213,7 +214,7 @@ class ProducerState:
         self._producers = {entry.producer_id: entry for entry in entries}
 
     def snapshot(self) -> bytes:
-        """The content of a `.snapshot` file (version 1): of each producer its last batch."""
+        """Return the content of a `.snapshot` file (version 1): the last batch of each producer."""
         body = bytearray(_SNAPSHOT_COUNT.pack(len(self._producers)))
         for entry in self._producers.values():
             last = entry.batches[-1] if entry.batches else None
@@ -231,7 +232,7 @@ class ProducerState:
 
 
 def note_producer(producers: ProducerState, header: BatchHeader) -> None:
-    """Take note of a batch that is in the log."""
+    """Record a batch that is in the log."""
     if header.producer_id >= 0 and header.base_sequence >= 0:
         producers.update(
             header.producer_id,
@@ -244,7 +245,7 @@ def note_producer(producers: ProducerState, header: BatchHeader) -> None:
 
 
 def parse_snapshot(content: bytes) -> list[ProducerEntry] | None:
-    """The producers of a `.snapshot` file; None when it is torn, of another version, or not one at all."""
+    """Parse the producers of a `.snapshot` file; None if it is torn, of another version, or not one at all."""
     body_start = _SNAPSHOT_HEADER.size
     entries_start = body_start + _SNAPSHOT_COUNT.size
     if len(content) < entries_start:
@@ -265,8 +266,8 @@ def parse_snapshot(content: bytes) -> list[ProducerEntry] | None:
 
 
 def stray_snapshots(snapshot_offsets: Collection[int], segment_base_offsets: Collection[int]) -> list[int]:
-    """Those that no segment begins with, such as clean shutdowns leave at the log's end. The newest is kept where it is
-    ahead of all segments: it spares a scan of the last one.
+    """Return those that no segment begins with, such as clean shutdowns leave at the log's end. The newest is kept if
+    it is ahead of all segments: it avoids a scan of the last one.
     """
     strays = sorted(set(snapshot_offsets) - set(segment_base_offsets))
     if strays and strays[-1] > max(segment_base_offsets, default=-1):
