@@ -37,7 +37,7 @@ BASE ?= python:3.12-slim
 JAVA ?= eclipse-temurin:17-jdk
 WORKERS ?= 3
 TIER ?=
-UNIT := tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
+UNIT := tests/test_house.py tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
 PYTEST := $(BIN)/python -m pytest -q
 # Cases of integration mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -36,7 +36,7 @@ def bind_metrics(address: str) -> socket.socket | None:
     return bound
 
 
-def told_address(address: str, bound: socket.socket | None, service_address: str) -> str:
+def advertised_metrics_address(address: str, bound: socket.socket | None, service_address: str) -> str:
     """What others are told: the listener, by the host of `service_address` ("host:port") where it is on all of them."""
     if bound is None:
         return ""

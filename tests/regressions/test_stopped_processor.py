@@ -16,7 +16,7 @@ from barnabas.runtime import processes
 from barnabas.runtime.config import build_config
 from barnabas.runtime.pod_metrics import PodMetrics
 from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
-from services.gateway.shell import joint, processors
+from services.gateway.shell import processor_ipc, processors
 from services.gateway.shell.config import GatewayProperties
 from services.gateway.shell.processors import Processors
 from tests.unit.runtime.test_processes import until
@@ -91,7 +91,7 @@ async def test_a_stopped_processor_gets_no_connections_and_delays_no_acknowledge
     stopped, other = gateway.children
     os.kill(stopped.pid, signal.SIGSTOP)
     gateway.image.apply(update(2))
-    gateway.processors.metadata_updated(joint.encode_metadata(update(2)))
+    gateway.processors.metadata_updated(processor_ipc.encode_metadata(update(2)))
     await until(lambda: gateway.applied[-1:] == [2])
     assert stopped.is_silent
     assert not other.is_silent
@@ -131,13 +131,13 @@ async def test_calls_beyond_the_bound_are_answered_at_once(gateway: Gateway, mon
     answered: list[tuple[int, ControllerAnswer | None]] = []
 
     def sent(kind: bytes, payload: bytes) -> None:
-        assert kind == joint.ANSWER
-        answered.append(joint.decode_answer(payload))
+        assert kind == processor_ipc.ANSWER
+        answered.append(processor_ipc.decode_answer(payload))
 
     monkeypatch.setattr(processor.child.messages, "send", sent)
     for call_id in range(5):
-        payload = joint.encode_call(call_id, CreateTopicsRequest([], 1000, False))
-        gateway.processors._message(processor, joint.CALL, payload)
+        payload = processor_ipc.encode_call(call_id, CreateTopicsRequest([], 1000, False))
+        gateway.processors._message(processor, processor_ipc.CALL, payload)
     assert answered == [(3, None), (4, None)]
     # The gateway's end needs the real one.
     monkeypatch.undo()

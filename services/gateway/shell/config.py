@@ -119,8 +119,8 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         listeners = []
         for name, host, _ in self.bound_listeners():
             # As Kafka: a listener without a host is on all addresses, and told by the machine's own name.
-            told_host, told_port = advertised.get(name, (host or socket.getfqdn(), bound_ports[name]))
-            listeners.append(Listener(name, host, bound_ports[name], told_host.strip("[]"), told_port))
+            advertised_host, advertised_port = advertised.get(name, (host or socket.getfqdn(), bound_ports[name]))
+            listeners.append(Listener(name, host, bound_ports[name], advertised_host.strip("[]"), advertised_port))
         return GatewayConfig(
             gateway_id=self.gateway_id,
             listeners=tuple(listeners),

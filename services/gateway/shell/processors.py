@@ -20,7 +20,7 @@ from barnabas.runtime.processes import ChildProcess, spawn
 from barnabas.runtime.traces import CURRENT
 from services.gateway.core.model.authorization import ANY_NODE
 from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
-from services.gateway.shell import joint
+from services.gateway.shell import processor_ipc
 from services.gateway.shell.config import GatewayProperties
 
 _log = get_logger("gateway.processors")
@@ -31,7 +31,7 @@ _RESTART_CALM_MS = 10_000
 """A processor that lived so long is restarted without delay again."""
 _CALLS_MAX = 1_000
 """Calls to the controller under way, as many as it lets wait."""
-_STOP_GRACE_MS = joint.DRAIN_GRACE_MS + 1_000
+_STOP_GRACE_MS = processor_ipc.DRAIN_GRACE_MS + 1_000
 
 
 class _Processor:
@@ -115,11 +115,11 @@ class Processors:
         child = spawn("services.gateway.processor", on_message=on_message, on_exit=on_exit, on_silence=on_silence)
         processor = _Processor(index, serial, child, self._loop.time())
         self._by_index[index] = processor
-        self._metrics.add(serial, lambda: child.messages.send(joint.METRICS))
-        settings = joint.ProcessorSettings(index, self._properties, self._bound_ports, self._settings)
-        child.messages.send(joint.SETTINGS, msgspec.json.encode(settings))
+        self._metrics.add(serial, lambda: child.messages.send(processor_ipc.METRICS))
+        settings = processor_ipc.ProcessorSettings(index, self._properties, self._bound_ports, self._settings)
+        child.messages.send(processor_ipc.SETTINGS, msgspec.json.encode(settings))
         if self._image.revision >= 0:
-            child.messages.send(joint.METADATA, joint.encode_metadata(full_update(self._image)))
+            child.messages.send(processor_ipc.METADATA, processor_ipc.encode_metadata(full_update(self._image)))
 
     def _exited(self, processor: _Processor, exit_code: int) -> None:
         self._metrics.gone(processor.serial)
@@ -143,7 +143,7 @@ class Processors:
     def _drain(self, processor: _Processor) -> None:
         processor.is_draining = True
         self._draining.append(processor)
-        processor.child.messages.send(joint.DRAIN)
+        processor.child.messages.send(processor_ipc.DRAIN)
 
     # --- connections -------------------------------------------------------------------------------------------------
 
@@ -170,16 +170,16 @@ class Processors:
         connection_id = self._next_connection_id
         self._next_connection_id += 1
         processor.connections[connection_id] = listener, address
-        payload = msgspec.json.encode(joint.Accepted(connection_id, listener, peer, node_id))
+        payload = msgspec.json.encode(processor_ipc.Accepted(connection_id, listener, peer, node_id))
         with accepted:
-            processor.child.messages.send(joint.CONNECTION, payload, [accepted.fileno()])
+            processor.child.messages.send(processor_ipc.CONNECTION, payload, [accepted.fileno()])
 
     # --- metadata and calls ------------------------------------------------------------------------------------------
 
     def metadata_updated(self, payload: bytes) -> None:
         """Pass an UpdateMetadata on, as protobuf."""
         for processor in (*self._by_index.values(), *self._draining):
-            processor.child.messages.send(joint.METADATA, payload)
+            processor.child.messages.send(processor_ipc.METADATA, payload)
 
     def applied_revision(self) -> int:
         """What every live processor answers by; -1 while one of them knows nothing yet. A silent one answers nobody,
@@ -192,18 +192,18 @@ class Processors:
 
     def _message(self, processor: _Processor, kind: bytes, payload: bytes) -> None:
         match kind:
-            case joint.APPLIED:
-                processor.applied_revision = joint.decode_revision(payload)
+            case processor_ipc.APPLIED:
+                processor.applied_revision = processor_ipc.decode_revision(payload)
                 self._tell_applied()
-            case joint.CLOSED:
-                for connection_id in joint.decode_ids(payload):
+            case processor_ipc.CLOSED:
+                for connection_id in processor_ipc.decode_ids(payload):
                     self._on_closed(*processor.connections.pop(connection_id))
-            case joint.METRICS:
+            case processor_ipc.METRICS:
                 self._metrics.heard(processor.serial, payload)
-            case joint.CALL if len(self._calls) >= _CALLS_MAX:
-                call_id, _, _ = joint.decode_call(payload)
-                processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, None))
-            case joint.CALL:
+            case processor_ipc.CALL if len(self._calls) >= _CALLS_MAX:
+                call_id, _, _ = processor_ipc.decode_call(payload)
+                processor.child.messages.send(processor_ipc.ANSWER, processor_ipc.encode_answer(call_id, None))
+            case processor_ipc.CALL:
                 task = self._loop.create_task(self._call(processor, payload))
                 self._calls.add(task)
                 task.add_done_callback(self._calls.discard)
@@ -211,10 +211,10 @@ class Processors:
                 _log.error("an unknown message of a processor", kind=kind)
 
     async def _call(self, processor: _Processor, payload: bytes) -> None:
-        call_id, request, trace = joint.decode_call(payload)
+        call_id, request, trace = processor_ipc.decode_call(payload)
         CURRENT.set(trace)
         answer = await self._ask_controller(request)
-        processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, answer))
+        processor.child.messages.send(processor_ipc.ANSWER, processor_ipc.encode_answer(call_id, answer))
 
     # --- what is measured --------------------------------------------------------------------------------------------
 

@@ -197,8 +197,8 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
 
     def control_address(self, bound_port: int) -> str:
         """What the controller connects to."""
-        told = self.advertised_listeners or self.control_listeners
-        return f"{told.rpartition(':')[0]}:{bound_port}"
+        advertised = self.advertised_listeners or self.control_listeners
+        return f"{advertised.rpartition(':')[0]}:{bound_port}"
 
 
 def _split(key: str, address: str) -> tuple[str, int]:

@@ -1,7 +1,16 @@
 """PurgatoryCore: parked entries in, completions out; no clock, no sockets.
 
-What goes in is what gateways park, what logstores publish, and the time. What comes out is collected until the shell
-asks (`take_outputs`, once per turn of its loop): completions by gateway stream, watches and unwatches by logstore.
+The host, the shell's `PurgatoryDriver` or the simulation, has this loop:
+
+    wait for input, or for core.next_deadline_ms()
+    for each input since the last turn:
+        core.park_produce / park_fetch / park_group(stream_id, park, now_ms)
+        core.cancel(stream_id, entry_id), core.stream_closed(stream_id)    # of gateways
+        core.logstore_up / logstore_down(node_id)
+        core.partition_states / group_states(node_id, states)
+        core.metadata_applied(image)
+    core.expire(now_ms)
+    send what core.take_outputs() has: completions by gateway stream, watches and unwatches by logstore
 
 The order that loses no wake-up: a partition's watch exists before its newest known state is looked at. A state that the
 logstore publishes later arrives later (one ordered stream), and the present state is the first answer to a watch.
@@ -145,7 +154,7 @@ class PurgatoryCore:
         yield Sample(TIMER_LATENESS, (), self._lateness)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do, None when nothing is parked."""
+        """When `expire` has something to do, None when nothing is parked."""
         return self._wheel.next_deadline_ms()
 
     def park_produce(self, stream_id: int, park: ParkProduce, now_ms: int) -> None:
@@ -272,7 +281,7 @@ class PurgatoryCore:
                 if metadata is None or entry.coordinator_epoch < metadata.leader_epoch:
                     self._end(entry, Outcome.FENCED)
 
-    def advance(self, now_ms: int) -> None:
+    def expire(self, now_ms: int) -> None:
         """End what has waited long enough."""
         due_ms = self._wheel.next_deadline_ms()
         if due_ms is not None and now_ms >= due_ms:
@@ -281,7 +290,7 @@ class PurgatoryCore:
             self._end(cast("Parked", entry), Outcome.EXPIRED)
 
     def take_outputs(self) -> Outputs:
-        """All that this turn has come to; the caller sends it."""
+        """Everything that the inputs since the last call have come to."""
         watches, unwatches = self._watches.end_turn()
         group_watches, group_unwatches = self._groups.end_turn()
         completions, self._completions = self._completions, {}

@@ -15,7 +15,7 @@ from barnabas.runtime.config import build_config
 from barnabas.runtime.properties import parse_properties
 from services.controller.shell.config import ControllerConfig
 from services.gateway.shell.config import GatewayProperties
-from services.gateway.shell.joint import DRAIN_GRACE_MS
+from services.gateway.shell.processor_ipc import DRAIN_GRACE_MS
 from services.logstore.shell.config import LogstoreSettings
 from services.purgatory.shell.config import PurgatoryConfig
 

@@ -30,7 +30,7 @@ from services.gateway.core.model.addresses import broker_port, node_of_port
 from services.gateway.core.model.authorization import ANY_NODE
 from services.gateway.core.model.config import AddressPolicy
 from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
-from services.gateway.shell import joint
+from services.gateway.shell import processor_ipc
 from services.gateway.shell.client_socket import ClientSocket
 from services.gateway.shell.config import GatewayProperties
 from services.gateway.shell.processors import full_update
@@ -125,8 +125,8 @@ def test_a_name_may_be_mapped_to_plaintext() -> None:
 
 
 def test_settings_pass_between_processes() -> None:
-    settings = joint.ProcessorSettings(2, properties(), {"PLAINTEXT": 9092})
-    assert msgspec.json.decode(msgspec.json.encode(settings), type=joint.ProcessorSettings) == settings
+    settings = processor_ipc.ProcessorSettings(2, properties(), {"PLAINTEXT": 9092})
+    assert msgspec.json.decode(msgspec.json.encode(settings), type=processor_ipc.ProcessorSettings) == settings
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_settings_pass_between_processes() -> None:
     ],
 )
 def test_calls_pass_between_processes(request_: ControllerRequest) -> None:
-    assert joint.decode_call(joint.encode_call(7, request_)) == (7, request_, b"")
+    assert processor_ipc.decode_call(processor_ipc.encode_call(7, request_)) == (7, request_, b"")
     trace = bytes(range(24))
-    assert joint.decode_call(joint.encode_call(7, request_, trace)) == (7, request_, trace)
+    assert processor_ipc.decode_call(processor_ipc.encode_call(7, request_, trace)) == (7, request_, trace)
 
 
 @pytest.mark.parametrize(
@@ -153,16 +153,16 @@ def test_calls_pass_between_processes(request_: ControllerRequest) -> None:
     ],
 )
 def test_answers_pass_between_processes(answer: ControllerAnswer | None) -> None:
-    assert joint.decode_answer(joint.encode_answer(1 << 40, answer)) == (1 << 40, answer)
+    assert processor_ipc.decode_answer(processor_ipc.encode_answer(1 << 40, answer)) == (1 << 40, answer)
 
 
 def test_metadata_revisions_and_ids_pass_between_processes() -> None:
     update = UpdateMetadata(
         5, True, "c", 1, [Broker(1, "h:1", 7, "r")], [Purgatory("p", "h:2")], [topic()], [b"x" * 16]
     )
-    assert joint.decode_metadata(joint.encode_metadata(update)) == update
-    assert joint.decode_revision(joint.encode_revision(-1)) == -1
-    assert joint.decode_ids(joint.encode_ids([1, 1 << 40])) == (1, 1 << 40)
+    assert processor_ipc.decode_metadata(processor_ipc.encode_metadata(update)) == update
+    assert processor_ipc.decode_revision(processor_ipc.encode_revision(-1)) == -1
+    assert processor_ipc.decode_ids(processor_ipc.encode_ids([1, 1 << 40])) == (1, 1 << 40)
 
 
 def test_a_processor_that_starts_late_gets_the_same_image() -> None:

@@ -20,7 +20,7 @@ from barnabas.metrics.process_families import CPU_SECONDS
 from barnabas.metrics.snapshot import pack, unpack
 from barnabas.runtime import metrics, pod_metrics
 from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.metrics_listener import bind_metrics, check_metrics_listener, told_address
+from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics, check_metrics_listener
 from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.process_metrics import ProcessMeter
 
@@ -188,7 +188,7 @@ def test_a_bad_listener_is_one_line(address: str) -> None:
 def test_no_listener_is_no_metrics() -> None:
     check_metrics_listener("")
     assert bind_metrics("") is None
-    assert told_address("", None, "10.0.0.1:9092") == ""
+    assert advertised_metrics_address("", None, "10.0.0.1:9092") == ""
 
 
 def test_a_port_in_use_is_named() -> None:
@@ -201,8 +201,8 @@ def test_a_port_in_use_is_named() -> None:
 def test_who_listens_on_all_addresses_is_told_by_the_services_own() -> None:
     with bound() as listening:
         port = listening.getsockname()[1]
-        assert told_address("127.0.0.1:0", listening, "10.0.0.1:9092") == f"127.0.0.1:{port}"
-        assert told_address("0.0.0.0:0", listening, "10.0.0.1:9092") == f"10.0.0.1:{port}"
+        assert advertised_metrics_address("127.0.0.1:0", listening, "10.0.0.1:9092") == f"127.0.0.1:{port}"
+        assert advertised_metrics_address("0.0.0.0:0", listening, "10.0.0.1:9092") == f"10.0.0.1:{port}"
 
 
 # --- the pod ---------------------------------------------------------------------------------------------------------

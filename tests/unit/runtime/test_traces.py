@@ -9,7 +9,7 @@ import structlog
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from barnabas.runtime.traces import _told_once, check_trace_endpoint, parse_traceparent, traceparent
+from barnabas.runtime.traces import _logged_once, check_trace_endpoint, parse_traceparent, traceparent
 
 TRACE = bytes(range(24))
 
@@ -57,7 +57,7 @@ class Outage(SpanExporter):
 
 
 def test_a_collector_that_is_gone_is_told_once_and_once_that_it_is_back() -> None:
-    exporter = _told_once(Outage(), "collector:4317")
+    exporter = _logged_once(Outage(), "collector:4317")
     with structlog.testing.capture_logs() as lines:
         for _ in range(5):
             exporter.export([])

@@ -14,8 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 from barnabas.cluster.keys import TopicRecord
 from barnabas.wire.errors import ErrorCode
 from protos.controller.v1 import operations_pb2 as pb
-from services.controller.core.image import ControllerImage
-from services.controller.shell.driver import Driver, NotActive
+from services.controller.core.state.image import ControllerImage
+from services.controller.shell.driver import ControllerDriver, NotActive
 from services.controller.shell.membership import abort_not_active
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ Method: TypeAlias = Callable[[Any, Call], Message | Awaitable[Message]]
 """Takes the request; gives the answer, or raises Refusal or NotActive."""
 
 
-class Room(Protocol):
+class QuestionKind(Protocol):
     def methods(self) -> Mapping[str, Method]:
         """By the names of the service."""
 
 
-def unary_method(driver: Driver, name: str, method: Method) -> grpc.RpcMethodHandler[Any, Any]:
+def unary_method(driver: ControllerDriver, name: str, method: Method) -> grpc.RpcMethodHandler[Any, Any]:
     """Answered by the active controller only."""
     descriptor = _SERVICE.methods_by_name[name]
 
@@ -87,7 +87,7 @@ def unary_method(driver: Driver, name: str, method: Method) -> grpc.RpcMethodHan
 
 
 def stream_method(
-    driver: Driver, method: Callable[[pb.WatchEventsRequest], AsyncIterator[Message]]
+    driver: ControllerDriver, method: Callable[[pb.WatchEventsRequest], AsyncIterator[Message]]
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """The same, for answers that go on."""
 

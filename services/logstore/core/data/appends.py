@@ -141,7 +141,7 @@ class Appends:
         """A log may have something to write: it was appended elsewhere, or what the next write waited for is over."""
         self._to_write[log] = None
 
-    def take_writes(self) -> None:
+    def begin_writes(self) -> None:
         """Send out the writes of all logs that got something since."""
         for log in self._to_write:
             effect = log.begin_write()

@@ -146,7 +146,7 @@ class AlterReplicaLogDirs:
         completion = Completion(partial(self._on_copied, move, effect), partial(self._on_failed, move, effect))
         self._outbox.add_effect(effect, completion)
 
-    def go_on(self) -> None:
+    def continue_moves(self) -> None:
         """Once per turn: the next step, if it can be taken now."""
         move = self._move
         if move is None or move.in_flight is not None:
@@ -214,7 +214,7 @@ class AlterReplicaLogDirs:
             log.disk_full.accept_appends()
         if source.no_room is not None or target.no_room is not None:
             # It says nothing new of the directories, and has the controller ask where the partition lies.
-            self._outbox.report_room(target.path, target.no_room)
+            self._outbox.report_full_disk(target.path, target.no_room)
         self._release(log)
 
     def _release(self, log: PartitionLog) -> None:

@@ -1,7 +1,7 @@
 """Compaction as the core drives it: which log is cleaned next, by whom, and what comes of it.
 
 The records are read in the cleaner, a process of its own: per-record work here would stop everybody's appends. It gets
-one order at a time (`Outgoing.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each
+one order at a time (`Outputs.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each
 cleaned segment that it reports is put in place from here, on an IO worker, in order. A pass that ends in any other way
 than whole leaves nothing behind but the segments that are in place already, which are as good as the old ones.
 

@@ -45,17 +45,17 @@ class CoordinatorLogWriter:
     """
 
     __slots__ = (
-        "_answers",
         "_bytes",
         "_high_watermark",
-        "_leader_epoch",
-        "_log",
         "_records",
         "_required_offset",
         "_waiting",
         "_waiting_bytes",
         "_waiting_now",
         "_written",
+        "answers",
+        "leader_epoch",
+        "log",
     )
 
     def __init__(
@@ -65,13 +65,13 @@ class CoordinatorLogWriter:
         answers: list[StreamAnswer],
         written: dict[CoordinatorLogWriter, None],
     ) -> None:
-        """`answers` takes what need not wait any more, `written` every journal that has something to append.
+        """`answers` takes what need not wait (any more), `written` each writer that has something to append.
 
         What is in the log already is to be committed first, as what is read from it is told.
         """
-        self._log = log
-        self._leader_epoch = leader_epoch
-        self._answers = answers
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.answers = answers
         self._written = written
         self._records: list[Record] = []
         self._bytes = BATCH_OVERHEAD_BYTES
@@ -86,7 +86,7 @@ class CoordinatorLogWriter:
 
     def check(self) -> ErrorCode:
         """Whether anything can be written in this turn."""
-        return self._log.check_append(self._leader_epoch)
+        return self.log.check_append(self.leader_epoch)
 
     def write(self, record: Record) -> None:
         """Write what `check` allows, and what is small: a tombstone."""
@@ -95,7 +95,7 @@ class CoordinatorLogWriter:
     def write_if_fits(self, record: Record) -> bool:
         """Write what `check` allows; False, and nothing is written, when it is too large for a batch of its own."""
         size = _size_of(record)
-        if BATCH_OVERHEAD_BYTES + size > self._log.batch_bytes_max():
+        if BATCH_OVERHEAD_BYTES + size > self.log.batch_bytes_max():
             return False
         self._write(record, size)
         return True
@@ -117,9 +117,9 @@ class CoordinatorLogWriter:
         COORDINATOR_NOT_AVAILABLE, what was asked may be done, when too much waits for that already.
         """
         if not (self._records or self._required_offset > self._high_watermark):
-            self._answers.append((stream_id, answer))
+            self.answers.append((stream_id, answer))
         elif self._waiting_bytes >= WAITING_BYTES_MAX:
-            self._answers.append((stream_id, GroupAnswer(answer.request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+            self.answers.append((stream_id, GroupAnswer(answer.request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
         else:
             self._waiting_bytes += _WAITING_OVERHEAD_BYTES + len(answer.body)
             self._waiting_list().append((stream_id, answer))
@@ -142,11 +142,11 @@ class CoordinatorLogWriter:
         """At the end of a turn; False: it is lost, and with it what was thought of this partition."""
         if not self._records:
             return True
-        bytes_max = self._log.batch_bytes_max()
+        bytes_max = self.log.batch_bytes_max()
         batches = [self._records] if self._bytes <= bytes_max else _batches(self._records, bytes_max)
         self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
         for batch in batches:
-            outcome = self._log.append(self._leader_epoch, batch)
+            outcome = self.log.append(self.leader_epoch, batch)
             if isinstance(outcome, ErrorCode):
                 return False
             self._required_offset = outcome
@@ -165,7 +165,7 @@ class CoordinatorLogWriter:
                     each.committed()
                 else:
                     self._waiting_bytes -= _WAITING_OVERHEAD_BYTES + len(each[1].body)
-                    self._answers.append(each)
+                    self.answers.append(each)
 
     def lose(self) -> None:
         """What has been written may last or not: whoever waits for it is told to ask whoever coordinates now."""
@@ -178,7 +178,7 @@ class CoordinatorLogWriter:
             if isinstance(each, Deferred):
                 each.lost()
             else:
-                self._answers.append((each[0], GroupAnswer(each[1].request_id, ErrorCode.NOT_COORDINATOR)))
+                self.answers.append((each[0], GroupAnswer(each[1].request_id, ErrorCode.NOT_COORDINATOR)))
 
 
 def _size_of(record: Record) -> int:

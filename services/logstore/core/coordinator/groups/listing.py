@@ -14,7 +14,7 @@ _CLASSIC: Final = "classic"
 _DEAD: Final = "Dead"
 _NAMED_CHARACTERS_MAX: Final = 249
 """Of a name in a message, which is a string with an end of its own."""
-_MISSING_IS_TOLD_FROM: Final = 6
+_MISSING_IS_REPORTED_FROM: Final = 6
 """DescribeGroups from this version on says GROUP_ID_NOT_FOUND of a group that is not there (KIP-1043)."""
 
 
@@ -34,7 +34,7 @@ def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[Lis
 def describe_group(group_id: str, group: Group | None, version: int) -> DescribedGroup:
     """A group that is not there is dead. The metadata of members is told of a stable group only."""
     if group is None:
-        if version < _MISSING_IS_TOLD_FROM:
+        if version < _MISSING_IS_REPORTED_FROM:
             return DescribedGroup(ErrorCode.NONE, None, group_id, _DEAD, "", "")
         missing = ErrorCode.GROUP_ID_NOT_FOUND
         message = f"Group {group_id[:_NAMED_CHARACTERS_MAX]} not found."

@@ -97,7 +97,7 @@ class LogSegments:
     def all(self) -> list[Segment]:
         return list(self._segments)
 
-    def holding(self, offset: int) -> Segment:
+    def containing(self, offset: int) -> Segment:
         """The segment in whose range `offset` falls; the first one for an offset before it."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
 

@@ -63,7 +63,9 @@ def lookup_timestamp(state: LogState, timestamp_ms: int, upto_offset: int, decom
             if found is not None:
                 return found
         # Retired meanwhile: of the cleaned segment that has taken its place there may be more.
-        following = state.segments.holding(segment.base_offset) if segment.is_retired else state.segments.after(segment)
+        following = (
+            state.segments.containing(segment.base_offset) if segment.is_retired else state.segments.after(segment)
+        )
     return NO_OFFSET
 
 
