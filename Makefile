@@ -34,6 +34,8 @@ PROFILE ?=
 OF ?=
 BASE_BRANCH ?=
 BASE ?= python:3.12-slim
+OFFLINE ?=
+ETCD_IMAGE ?=
 JAVA ?= eclipse-temurin:17-jdk
 WORKERS ?= 3
 TIER ?=
@@ -42,7 +44,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Cases of integration mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -117,7 +119,7 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEE
 	@echo "== simulation"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 
-sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/simulation-ledger.md
+sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/verify/simulation-ledger.md
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS)
 
 mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
@@ -184,10 +186,10 @@ integration: setup etcd jars ## Real etcd, real processes, real clients; TIER=de
 	@echo "== integration and compatibility tests"
 	@$(PYTEST_BY_MODULE) $(if $(TIER),-m $(TIER)) tests/integration tests/compat
 
-compat: setup etcd ## Real clients of every language against one logstore and three, into docs/clients.md: CLIENT=kafkajs for one
+compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
 
-bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performance.md
+bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/verify/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)
 
 bench-replicated: setup etcd peer ## Three logstores and three brokers of Apache Kafka: RF 3, acks=all
@@ -226,7 +228,7 @@ bench-pipeline: pipeline etcd ## Rows per second of format("barnabas") and of Sp
 	@scripts/spark-kafka
 	@.venv-pipeline/bin/python -m bench.pipeline --pairs $(PAIRS)
 
-slow-hop: setup etcd ## One of three logstores made slow under load: the metrics alone name it, into docs/slow-hop.md
+slow-hop: setup etcd ## One of three logstores made slow under load: the metrics alone name it, into docs/verify/slow-hop.md
 	@$(BIN)/python -m bench.slow_hop
 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
@@ -240,6 +242,10 @@ image: ## Build a container image per role: IMAGE=barnabas BASE=python:3.12-slim
 		docker build --file deploy/k8s/Dockerfile --build-arg BASE=$(BASE) --build-arg ROLE=$$role --build-arg EXTRAS=$(EXTRAS) \
 			--tag $(IMAGE)-$$role:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) . || exit 1; \
 	done
+
+image-test: setup ## Build the images and run them with etcd under testcontainers: kill -9, upgrade from the last release; BASE=, STEPS=kill, OFFLINE=1
+	@$(BIN)/python -m tests.images --base $(BASE) $(if $(OFFLINE),--offline) $(if $(ETCD_IMAGE),--etcd-image $(ETCD_IMAGE)) \
+		$(if $(STEPS),--steps $(STEPS))
 
 pipeline-image: ## Build the image of the pipeline's Spark jobs: IMAGE=barnabas BASE=python:3.12-slim JAVA=eclipse-temurin:17-jdk
 	@DOCKER_BUILDKIT=1 docker build --file deploy/pipeline/Dockerfile --build-arg BASE=$(BASE) --build-arg JAVA=$(JAVA) \

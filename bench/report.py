@@ -1,4 +1,4 @@
-"""What a run leaves behind: JSON with every figure, a table in docs/performance.md, a plot."""
+"""What a run leaves behind: JSON with every figure, a table in docs/verify/performance.md, a plot."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bench.plot import Bar, bar_plot
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench/results"
-PAGE = ROOT / "docs/performance.md"
-PLOT = ROOT / "docs/performance.svg"
+PAGE = ROOT / "docs/verify/performance.md"
+PLOT = ROOT / "docs/verify/performance.svg"
 
 _BEARS_ON_SPEED = re.compile(r"java|threads|replication|queued|socket|segment|flush")
 

@@ -77,7 +77,7 @@ class _Assembly:
         self.tail: list[Buffer] = []
         self.byte_count = 0
 
-    def add(self, piece: ReadPiece) -> None:
+    def add_piece(self, piece: ReadPiece) -> None:
         for result in piece.partitions:
             self.byte_count += len(result.records) + _PARTITION_OVERHEAD_BYTES
             last_index = self.partitions[-1].index if self.partitions else -1
@@ -95,7 +95,7 @@ class _Assembly:
             self.partitions[-1].records = b"".join(self.tail)
         self.tail.clear()
 
-    def finish(self, request_id: int) -> ReadResult:
+    def join(self, request_id: int) -> ReadResult:
         self._join_tail()
         return ReadResult(request_id, self.partitions)
 
@@ -115,8 +115,8 @@ class ReadAssembler:
         self._reads_max = reads_max
         self._bytes_max = bytes_max
 
-    def take(self, piece: ReadPiece) -> ReadResult | None:
-        """The whole result when this piece was its last one; the piece's partitions become the result's.
+    def add_piece(self, piece: ReadPiece) -> ReadResult | None:
+        """Return the whole result when this piece was its last one; the piece's partitions become the result's.
 
         Records are joined, and so copied, only where they span pieces. Raises MalformedMessage.
         """
@@ -129,10 +129,10 @@ class ReadAssembler:
                 self._assemblies[piece.request_id] = assembly
         else:
             self._byte_count -= assembly.byte_count
-        assembly.add(piece)
+        assembly.add_piece(piece)
         if piece.last:
             self._assemblies.pop(piece.request_id, None)
-            return assembly.finish(piece.request_id)
+            return assembly.join(piece.request_id)
         self._byte_count += assembly.byte_count
         if self._byte_count > self._bytes_max:
             raise MalformedMessage("more bytes are being answered than were asked for")

@@ -88,11 +88,11 @@ class _Packer:
         with source.block("def pack(message):"):
             source.line("parts = []")
             for field in fields_of(self.message):
-                self.pack_field("message", field, self.add)
+                self.pack_field("message", field, self.write_append)
             source.line("return join(parts)")
         return source.function("pack", f"pack {self.message.__name__}")
 
-    def add(self, expression: str) -> None:
+    def write_append(self, expression: str) -> None:
         self.source.line(f"parts.append({expression})")
 
     def pack_field(self, message: str, field: Field, put: _Put) -> None:
@@ -200,7 +200,7 @@ class _Packer:
             source.line(f"{head} = {_tag(field)} + {_length(f'len({head})')} + {head}")
             if total:
                 source.line(f"{total} += len({head})")
-            self.add(head)
+            self.write_append(head)
 
     def pack_holders(self, message: str, field: Field) -> None:
         """Write what adds a message whose last field is a list of messages that have a slice.
@@ -214,7 +214,7 @@ class _Packer:
         self.pack_body(head, message, before)
         source.line(f"{total} = len({head})")
         source.line(f"{place} = len(parts)")
-        self.add(head)
+        self.write_append(head)
         with source.block(f"for {element} in {message}.{last.name}:"):
             self.pack_slices(element, last, total)
         source.line(f"parts[{place}] = {_tag(field)} + varint({total}) + {head}")

@@ -141,7 +141,7 @@ class _Scanner:
                     self.scan_field(field)
                 with source.block(f"if tag not in {tags}:"):
                     source.line("position = skip_unknown(data, position, tag, value)")
-                    self.go_on()
+                    self.write_next_field()
         with source.block("if position != end:"):
             source.line(f"raise truncated({self.message.__name__!r})")
         for field in self.fields:
@@ -157,7 +157,7 @@ class _Scanner:
         with source.block("if value > 0x7F:"):
             source.line("value, position = long_varint(data, position, value, tag)")
 
-    def go_on(self) -> None:
+    def write_next_field(self) -> None:
         """Write the step to the next field, which leaves the innermost loop at the end of the message."""
         with self.source.block("if position >= end:"):
             self.source.line("break")
@@ -172,14 +172,14 @@ class _Scanner:
         with source.block(f"if tag == {field.tag:#04x}:"):
             if not field.is_repeated:
                 self.scan_value(field)
-                self.go_on()
+                self.write_next_field()
                 return
             assert field.type == "message", f"{field.name}: repeated {field.type} is not served"
             source.line(f"append = message.{field.name}.append")
             with source.block("while True:"):
                 source.line(f"append({self.nested(field)})")
                 source.line("position += value")
-                self.go_on()
+                self.write_next_field()
                 with source.block(f"if tag != {field.tag:#04x}:"):
                     source.line("break")
             # The loop ended without another tag: so did the message.
@@ -214,10 +214,10 @@ class _Scanner:
                 values = f"[{_VALUES[field.type].format('each')} for each in {values}]"
             source.line(f"message.{field.name} += {values}")
             source.line("position += value")
-            self.go_on()
+            self.write_next_field()
         with source.block(f"if tag == {field.element_tag:#04x}:"):
             source.line(f"message.{field.name}.append({_VALUES[field.type].format('value')})")
-            self.go_on()
+            self.write_next_field()
 
     def check_enum(self, field: Field) -> None:
         """Write the conversion of a number to its enum; one that the enum lacks is refused, as is an absent one."""

@@ -46,7 +46,7 @@ class Bundle:
         self.missing: dict[str, str] = {}
         self._bytes = 0
 
-    def add(self, name: str, data: bytes) -> None:
+    def add_file(self, name: str, data: bytes) -> None:
         """Its beginning where it is too large; nothing of it where the bundle is full."""
         kept = data[: min(ENTRY_BYTES_MAX, BUNDLE_BYTES_MAX - self._bytes)]
         if data and not kept:
@@ -60,7 +60,7 @@ class Bundle:
     def gather(self, name: str, make: Callable[[], bytes]) -> None:
         """Whatever keeps it from being made is a line in the manifest, and nothing more: half a bundle helps too."""
         try:
-            self.add(name, make())
+            self.add_file(name, make())
         except Exception as error:
             self.missing[name] = " ".join(f"{type(error).__name__}: {error}".split())
 

@@ -9,7 +9,7 @@ One JSON object a line, in the order of the keys, which are relative to the pref
 `value_base64` instead. The last line is the SHA-256 of all bytes before it, so that a file that was cut off or has
 rotted is told from a whole one. Fields that are not known are skipped; another `version` means that this page does not
 hold any more. Registrations and the election live under leases, and are left out: they are of processes, not of the
-cluster. Format and use: docs/backup.md.
+cluster. Format and use: docs/operate/backup.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """All families that any process of Barnabas may report: what the modules `*_families` beside this one declare.
 
-docs/metrics.md is made of it, and the dashboard and the alert rules are held to it.
+docs/reference/metrics.md is made of it, and the dashboard and the alert rules are held to it.
 """
 
 from __future__ import annotations

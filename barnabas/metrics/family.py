@@ -1,9 +1,9 @@
 """What a metric is: its family, declared once, and the samples that a process has of it.
 
 Families are declared in the modules beside this one, by what they measure; nothing may report a sample of a family that
-is not declared, and dashboards, alerts and docs/metrics.md are held to the same declarations. Names are Kafka's MBean
-names, as Prometheus' JMX exporter writes them (`kafka.network:type=RequestMetrics,name=TotalTimeMs` becomes
-`kafka_network_requestmetrics_totaltimems`); what only Barnabas has begins with `barnabas_`.
+is not declared, and dashboards, alerts and docs/reference/metrics.md are held to the same declarations. Names are
+Kafka's MBean names, as Prometheus' JMX exporter writes them (`kafka.network:type=RequestMetrics,name=TotalTimeMs`
+becomes `kafka_network_requestmetrics_totaltimems`); what only Barnabas has begins with `barnabas_`.
 """
 
 from __future__ import annotations

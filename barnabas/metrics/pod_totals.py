@@ -24,7 +24,7 @@ class _Sums:
         self._families: dict[_Key, Family] = {}
         self._values: dict[_Key, float | Histogram] = {}
 
-    def add(self, sample: Sample) -> None:
+    def add_sample(self, sample: Sample) -> None:
         key = (sample.family.name, sample.labels)
         known = self._values.get(key)
         if isinstance(sample.value, Histogram):
@@ -56,15 +56,15 @@ class PodTotals:
         """One that has told nothing leaves nothing behind."""
         for sample in self._last.pop(process, ()):
             if sample.family.kind is not Kind.GAUGE:
-                self._of_the_gone.add(sample)
+                self._of_the_gone.add_sample(sample)
 
     def samples(self, answered: Collection[Hashable]) -> list[Sample]:
         """Of all; gauges of those only that have `answered` this time."""
         sums = _Sums()
         for sample in self._of_the_gone.samples():
-            sums.add(sample)
+            sums.add_sample(sample)
         for process, samples in self._last.items():
             for sample in samples:
                 if sample.family.kind is not Kind.GAUGE or process in answered:
-                    sums.add(sample)
+                    sums.add_sample(sample)
         return sums.samples()

@@ -37,7 +37,7 @@ def bind_metrics(address: str) -> socket.socket | None:
 
 
 def advertised_metrics_address(address: str, bound: socket.socket | None, service_address: str) -> str:
-    """What others are told: the listener, by the host of `service_address` ("host:port") where it is on all of them."""
+    """Return the address of the metrics for others; a wildcard host is replaced by that of `service_address`."""
     if bound is None:
         return ""
     host = address.rpartition(":")[0]

@@ -34,7 +34,7 @@ class PodMetrics:
         """More parts of this process."""
         self._measured += parts
 
-    def add(self, process: int, ask: Callable[[], None]) -> None:
+    def add_process(self, process: int, ask: Callable[[], None]) -> None:
         """Another process of the pod: `ask` tells it to answer by `heard`."""
         self._askable[process] = ask
 

@@ -66,7 +66,7 @@ class ChildProcess:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         exit_code = self._process.wait()
-        self.messages.finish()
+        self.messages.read_to_end()
         if not self.exited.done():
             self.exited.set_result(exit_code)
         self._on_exit(exit_code)

@@ -100,7 +100,7 @@ class MessageSocket:
         self._queue.append((frame[sent:], held))
         self.pending_bytes += len(frame) - sent
 
-    def take(self) -> None:
+    def read_arrived(self) -> None:
         """Deliver what has come by now, before the event loop gets to it."""
         if not self.closed:
             self._read()
@@ -120,7 +120,7 @@ class MessageSocket:
         self._queue.clear()
         self.pending_bytes = 0
 
-    def finish(self) -> None:
+    def read_to_end(self) -> None:
         """The other process has ended: deliver what it had sent, then close."""
         while not self.closed and self._read():
             pass

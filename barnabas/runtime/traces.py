@@ -101,7 +101,7 @@ class TraceExporter:
             {"service.name": f"barnabas-{service}", "service.namespace": "barnabas", "service.instance.id": instance}
         )
         exporter = OTLPSpanExporter(endpoint=endpoint, insecure=not endpoint.startswith("https://"))
-        self._processor = BatchSpanProcessor(_logged_once(exporter, endpoint))
+        self._processor = BatchSpanProcessor(_log_outages(exporter, endpoint))
 
     def export(self, spans: Iterable[Span]) -> None:
         if self._processor is None:
@@ -147,7 +147,7 @@ def _readable(span: Span, resource: Any, offset_ns: int) -> ReadableSpan:
     )
 
 
-def _logged_once(exporter: SpanExporter, endpoint: str) -> SpanExporter:
+def _log_outages(exporter: SpanExporter, endpoint: str) -> SpanExporter:
     """The exporter, with one line where the collector can't be reached, and one when it is again."""
     import logging
 
@@ -156,7 +156,7 @@ def _logged_once(exporter: SpanExporter, endpoint: str) -> SpanExporter:
     for name in ("opentelemetry.exporter.otlp.proto.grpc.exporter", "opentelemetry.sdk"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
-    class LoggedOnce(SpanExporter):
+    class OutageLogger(SpanExporter):
         is_lost = False
 
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -172,4 +172,4 @@ def _logged_once(exporter: SpanExporter, endpoint: str) -> SpanExporter:
         def shutdown(self) -> None:
             exporter.shutdown()
 
-    return LoggedOnce()
+    return OutageLogger()

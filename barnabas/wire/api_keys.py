@@ -4,14 +4,14 @@ All of Kafka's keys are here, since a request header can only be read when it is
 Those that a broker of Kafka 4.3 offers to clients, 77, have a range of versions. The rest live between brokers and
 controllers, and have none.
 
-Two facts of a key are apart: what is known of it, and whether it is served.
+A key is known, and it may be served:
 
 - Known: `barnabas.wire.messages` has its module, which reads and writes every version of the row.
-- Served: `services/gateway/core/handlers` has its handler, and ApiVersions tells it. Until then the row says what the
+- Served: `services/gateway/core/handlers` has its handler, and ApiVersions lists it. Until then the row says what the
   key waits for.
 
 To serve a key, write `State.SERVED` into its row and its handler into `HANDLERS`, and run `scripts/protocol`, which
-tells it to `docs/protocol.md` and to the key's module. Tests hold all of these to each other.
+writes `docs/reference/protocol.md` and the key's module. Tests hold all of these to each other.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ class State(Enum):
     """Whether a key is served, and if not, why."""
 
     SERVED = "served"
-    ADMINISTRATION = "not served yet; it needs the administration of logs, partitions and configurations"
-    GROUPS = "not served yet; it needs the group coordinator"
+    CONSUMER_GROUPS = "not served yet; it needs the new consumer group protocol (KIP-848)"
     TRANSACTIONS = "not served yet; it needs the transaction coordinator"
     SECURITY = "not served yet; it needs authentication and authorization"
     QUOTAS = "not served yet; it needs quotas"
-    PLACEMENT = "not served yet; it needs features and removals on demand"
-    TELEMETRY = "not served yet; it needs a place for the metrics of clients"
-    SHARE_GROUPS = "not served yet; it needs the group and share coordinators"
-    STREAMS_GROUPS = "not served yet; it needs the group coordinator, and its streams protocol"
+    REMOVAL = "not served yet; `barnabas nodes remove` removes a logstore"
+    TELEMETRY = "not served yet; it needs a store for the metrics of clients"
+    SHARE_GROUPS = "not served yet; it needs share groups and their coordinator (KIP-932)"
+    STREAMS_GROUPS = "not served yet; it needs streams groups (KIP-1071)"
     QUORUM = "not served; cluster state is in etcd, and there is no KRaft quorum to look at or to change"
     INTERNAL = "not for clients; only brokers and controllers have it"
 
@@ -138,12 +137,12 @@ class ApiKey(IntEnum):
     DESCRIBE_PRODUCERS = 61, 0, "0", State.SERVED
     BROKER_REGISTRATION = 62, 0
     BROKER_HEARTBEAT = 63, 0
-    UNREGISTER_BROKER = 64, 0, "0", State.PLACEMENT
+    UNREGISTER_BROKER = 64, 0, "0", State.REMOVAL
     DESCRIBE_TRANSACTIONS = 65, 0, "0", State.TRANSACTIONS
     LIST_TRANSACTIONS = 66, 0, "0-2", State.SERVED
     ALLOCATE_PRODUCER_IDS = 67, 0
-    CONSUMER_GROUP_HEARTBEAT = 68, 0, "0-1", State.GROUPS
-    CONSUMER_GROUP_DESCRIBE = 69, 0, "0-1", State.GROUPS
+    CONSUMER_GROUP_HEARTBEAT = 68, 0, "0-1", State.CONSUMER_GROUPS
+    CONSUMER_GROUP_DESCRIBE = 69, 0, "0-1", State.CONSUMER_GROUPS
     CONTROLLER_REGISTRATION = 70, 0
     GET_TELEMETRY_SUBSCRIPTIONS = 71, 0, "0", State.TELEMETRY
     PUSH_TELEMETRY = 72, 0, "0", State.TELEMETRY

@@ -1,7 +1,7 @@
 """`python -m bench.groups`: rebalances, heartbeats and commits, beside Apache Kafka's in the same run.
 
 Every part is taken on both sides in turn, pair by pair. A run of all parts with at least five pairs is saved, under
-bench/results and in docs/performance.md.
+bench/results and in docs/verify/performance.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run leaves behind: JSON with every figure, and the table in docs/performance.md."""
+"""What a run leaves behind: JSON with every figure, and the table in docs/verify/performance.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: JSON with every figure, and a section of docs/performance.md with the medians."""
+"""What a run leaves behind: JSON with every figure, and a section of docs/verify/performance.md with the medians."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.log_core.throughput import Throughput
 from bench.plot import line_plot
 from bench.report import PAGE, RESULTS, ROOT, write_section
 
-PLOT = ROOT / "docs/lookups.svg"
+PLOT = ROOT / "docs/verify/lookups.svg"
 BEGIN = "<!-- made by bench.log_core: begin -->"
 END = "<!-- made by bench.log_core: end -->"
 

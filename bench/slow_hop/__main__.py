@@ -2,7 +2,8 @@
 
 The slow one's data process is stopped for 270 ms of every 300 ms (SIGSTOP, SIGCONT), which is what a CPU limit of a
 tenth of a core does to it, and needs no privileges. All endpoints are scraped every second; the verdict and the picture
-of the dashboard (docs/slow-hop.md, docs/slow-hop.svg) are made of the samples alone. Fails where the verdict is wrong.
+of the dashboard (docs/verify/slow-hop.md, docs/verify/slow-hop.svg) are made of the samples alone. Fails where the
+verdict is wrong.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Pulses:
 @click.option("--well", "well_s", type=click.IntRange(15), default=20, show_default=True, help="Seconds before.")
 @click.option("--fault", "fault_s", type=click.IntRange(15), default=25, show_default=True, help="Seconds of it.")
 @click.option("--after", "after_s", type=click.IntRange(0), default=15, show_default=True, help="Seconds after.")
-@click.option("--save/--no-save", default=True, show_default=True, help="Into docs/.")
+@click.option("--save/--no-save", default=True, show_default=True, help="Into docs/verify.")
 def main(slow: int, well_s: int, fault_s: int, after_s: int, save: bool) -> None:
     """Run it, and say what the metrics say."""
     end_in_order()
@@ -86,8 +87,8 @@ def main(slow: int, well_s: int, fault_s: int, after_s: int, save: bool) -> None
     print("\n".join(verdict.words))
     if save:
         title = f"Logstore {slow} is slow from second {well_s} to second {well_s + fault_s}"
-        (ROOT / "docs" / "slow-hop.svg").write_text(draw(title, ROWS, scraping.scraped, span))
-        (ROOT / "docs" / "slow-hop.md").write_text(_page(slow, well_s, fault_s, after_s, verdict))
+        (ROOT / "docs" / "verify" / "slow-hop.svg").write_text(draw(title, ROWS, scraping.scraped, span))
+        (ROOT / "docs" / "verify" / "slow-hop.md").write_text(_page(slow, well_s, fault_s, after_s, verdict))
     if verdict.logstore != str(slow):
         sys.exit(f"wrong: it was logstore {slow}")
 
@@ -127,20 +128,19 @@ def _run(cluster: LocalCluster, slow: int, well_s: int, fault_s: int, after_s: i
 
 def _page(slow: int, well_s: int, fault_s: int, after_s: int, verdict: Verdict) -> str:
     words = "\n".join(f"> {line}" for line in verdict.words)
-    return f"""# A slow logstore, as the metrics show it
+    return f"""# Finding a slow logstore by metrics alone
 
 Written by `make slow-hop` ({utc_now()}, commit {commit()}; {describe_machine()["cpu"]}, shared).
 
-Three logstores, one topic of {_PARTITIONS} partitions with three replicas, a producer of {RECORDS_PER_SECOND} records
-of 1 KB a second with acks=all, a consumer. After {well_s} s the data process of logstore {slow} is let run for 30 ms of
-every 300 ms only, for {fault_s} s, as a CPU limit of a tenth of a core would have it; then {after_s} s as before. All
-endpoints are scraped every second. What follows is computed from the samples alone (`bench/slow_hop/verdict.py`), by
-queries that the dashboard has too:
+There are three logstores, one topic of {_PARTITIONS} partitions with three replicas, a producer that sends
+{RECORDS_PER_SECOND} records of 1 KB a second with acks=all, and a consumer. After {well_s} s the data process of
+logstore {slow} runs only for 30 ms of every 300 ms, for {fault_s} s, as under a CPU limit of a tenth of a core; then
+{after_s} s as before. All endpoints are scraped every second. This verdict is computed from the samples alone
+(`bench/slow_hop/verdict.py`), by queries that the dashboard has too:
 
 {words}
 
-And this is the dashboard, `deploy/observability/dashboard.json`, over the same samples, with the time of the fault
-shaded:
+The dashboard, `deploy/observability/dashboard.json`, over the same samples; the time of the fault is shaded:
 
 ![The dashboard's panels while one logstore is slow](slow-hop.svg)
 """

@@ -131,7 +131,7 @@ class ControlListener:
         parent = self._parent
         assert parent is not None
         self._metrics = PodMetrics("logstore", node_id, measures_of_process("control"))
-        self._metrics.add(DATA_PROCESS, lambda: parent.send(METRICS))
+        self._metrics.add_process(DATA_PROCESS, lambda: parent.send(METRICS))
         MetricsEndpoint(bound, self._metrics.collect).start()
 
     def _set_serving(self, serving: bool) -> None:

@@ -32,10 +32,14 @@ _TURN = r'^%s\{process="([^"]+)"\} ([0-9.e+-]+)$'
 
 
 class Turn(NamedTuple):
-    """The longest of an event loop, and the most processor time that one used, in ms; perhaps not the same."""
+    """The longest of an event loop, and the most processor time that one used, in ms; perhaps not the same. Each has
+    the requests with which it was seen first.
+    """
 
     longest_ms: float
     cpu_ms: float
+    longest_with: str = ""
+    cpu_with: str = ""
 
 
 def longest_turns(metrics_addresses: dict[str, str]) -> dict[str, Turn]:
@@ -119,7 +123,7 @@ def run(
     outcomes, turns = list[Outcome](), dict[str, Turn]()
     for api_key in api_keys:
         outcomes.append(_shown(measure(bootstrap, other, api_key, elements, times)))
-        _keep_longest(turns, metrics)
+        _keep_longest(turns, metrics, api_key.api_name)
     return outcomes, turns
 
 
@@ -132,7 +136,7 @@ def run_large_topic(stack: ExitStack, address: str | None) -> tuple[list[Outcome
     outcomes, turns = list[Outcome](), dict[str, Turn]()
     for outcome in measure_large_topic(bootstrap, other):
         outcomes.append(_shown(outcome))
-        _keep_longest(turns, metrics)
+        _keep_longest(turns, metrics, outcome.api_key.api_name)
     return outcomes, turns
 
 
@@ -141,10 +145,14 @@ def _shown(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _keep_longest(turns: dict[str, Turn], metrics: dict[str, str]) -> None:
+def _keep_longest(turns: dict[str, Turn], metrics: dict[str, str], requests: str) -> None:
     for process, turn in longest_turns(metrics).items():
-        before = turns.get(process, turn)
-        turns[process] = Turn(max(before.longest_ms, turn.longest_ms), max(before.cpu_ms, turn.cpu_ms))
+        longest_ms, cpu_ms, longest_with, cpu_with = turns.get(process, Turn(-1, -1))
+        if turn.longest_ms > longest_ms:
+            longest_ms, longest_with = turn.longest_ms, requests
+        if turn.cpu_ms > cpu_ms:
+            cpu_ms, cpu_with = turn.cpu_ms, requests
+        turns[process] = Turn(longest_ms, cpu_ms, longest_with, cpu_with)
 
 
 def heading(elements: int, times: int) -> str:
@@ -169,9 +177,11 @@ def table(outcomes: list[Outcome], turns: dict[str, Turn]) -> str:
             f"| {each.answered} | {each.closed} | {failures} |"
         )
     if turns:
-        lines += ["", "| event loop | longest turn by the clock, ms | by processor time, ms |", "|---|---|---|"]
+        lines += ["", "| event loop | longest turn by the clock, ms | with | by processor time, ms | with |"]
+        lines += ["|---|---|---|---|---|"]
         lines += [
-            f"| {process} | {turn.longest_ms:.0f} | {turn.cpu_ms:.0f} |" for process, turn in sorted(turns.items())
+            f"| {process} | {turn.longest_ms:.0f} | {turn.longest_with} | {turn.cpu_ms:.0f} | {turn.cpu_with} |"
+            for process, turn in sorted(turns.items())
         ]
     return "\n".join(lines) + "\n"
 

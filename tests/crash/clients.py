@@ -58,6 +58,13 @@ class Producer:
     def is_idempotent(self) -> bool:
         return self.producer_id >= 0
 
+    @property
+    def first_batch_is_undecided(self) -> bool:
+        """Gateways send nothing behind the first batch of an epoch before that is decided: a log that knows nothing of
+        the producer takes any sequence, so a first batch that finds no room must not be overtaken.
+        """
+        return bool(self.unanswered) and self.unanswered[0].header.base_sequence == 0
+
     def next_batch(
         self, records_count: int, value_bytes: int, timestamp_ms: int, key: int, *, are_tombstones: bool
     ) -> Sent:

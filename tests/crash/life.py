@@ -392,7 +392,7 @@ class Life:
                 self._on_offset.pop(answer.request_id)(answer)
         for _, pieces in outputs.reads:
             for piece in pieces.pieces:
-                whole = self._assembler.take(piece)
+                whole = self._assembler.add_piece(piece)
                 if whole is not None:
                     self._on_read.pop(whole.request_id)(whole.partitions[0])
         self._controls += [response for _, response in outputs.controls]

@@ -163,6 +163,9 @@ class _Run:
         for producer in world.producers:
             world.repeat(producer)
             life.settle(Random(seed))
+            if producer.must_repeat:
+                world.repeat(producer)
+                life.settle(Random(seed))
             left = [(sent.header.producer_epoch, sent.header.base_sequence) for sent in producer.unanswered]
             assert not left, f"{producer.truth.name}: producer {producer.producer_id} got no answer to {left}"
         life.stop_cleanly(Random(seed))

@@ -29,6 +29,14 @@ def test_a_log_outlives_crashes(seed: int) -> None:
     assert outcome.crashes > 0
 
 
+def test_a_first_batch_that_finds_no_room_is_not_overtaken() -> None:
+    """The client of these tests sent five batches behind one another to a log that was full for the first two; the log
+    knew nothing of the producer, so it took the third. Gateways hold back what follows an undecided first batch.
+    """
+    outcome = run_seed(761)
+    assert not outcome.failure, "\n".join([*outcome.lines[-20:], outcome.failure])
+
+
 def test_a_seed_has_one_trace_in_any_process() -> None:
     command = [sys.executable, "-m", "tests.crash", "--seed", "3"]
     said = {

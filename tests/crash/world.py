@@ -238,6 +238,9 @@ class World:
         if partition is None or partition.leader_epoch != truth.leader_epoch:
             producer.must_repeat = True
             return
+        if sent.header.base_sequence > 0 and producer.first_batch_is_undecided:
+            producer.must_repeat = True
+            return
         if self._may_be_forgotten(producer):
             producer.begin_anew()
             return

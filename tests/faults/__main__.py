@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: real faults on real processes, one cell after another; see docs/faults.md.
+"""`python -m tests.faults`: real faults on real processes, one cell after another; see docs/verify/faults.md.
 
 Ends with `N cells, lost 0, duplicated 0, reordered 0`, and with status 1 when anything at all went wrong: a record, a
 cluster that did not come back by itself, clients that could not go on. A missed goal of time is told, no failure.

@@ -97,7 +97,7 @@ def page_of(rows: Sequence[Row]) -> str:
         "the fault on. Return: the same from the moment when the fault was taken back. Settled: from then until every",
         "process knew every other one and every ISR was full again. Read at a cut-off leader: old ends that a leader",
         "told which was cut off from the majority and could not know of its successor; Kafka promises no more. See",
-        "[faults.md](../../../docs/faults.md).",
+        "[faults.md](../../../docs/verify/faults.md).",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"{'|---' * len(_COLUMNS)}|",

@@ -411,7 +411,7 @@ def topic_id_line(partition: Path) -> str:
 
 
 def test_partitions_of_a_kafka_cluster_are_adopted(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The steps of docs/kafka-directories.md: a topic of the same name, and Kafka's files under its id."""
+    """The steps of docs/operate/kafka-directories.md: a topic of the same name, and Kafka's files under its id."""
     theirs = DirectoryIdentity("A" * 21 + "Q", 0, bytes(16))
     broker = KafkaBroker(tmp_path / "kafka", tmp_path / "theirs", theirs, [], **KAFKA_SETTINGS)
     try:

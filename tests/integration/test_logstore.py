@@ -290,7 +290,7 @@ class Gateway:
 
     def _on_read(self, data: bytes) -> None:
         for piece in scan_read_response(data).pieces:
-            result = self._assembler.take(piece)
+            result = self._assembler.add_piece(piece)
             if result is not None:
                 self.reading.pop(result.request_id).set_result(result)
 

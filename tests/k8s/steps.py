@@ -8,7 +8,8 @@ import time
 
 from tests.k8s import images
 from tests.k8s.cluster import in_words, wait_until
-from tests.k8s.trial import NAME, NAMESPACE, RELEASE, TAG, Report, Trial, is_ready
+from tests.k8s.load_process import clean
+from tests.k8s.trial import NAME, NAMESPACE, RELEASE, TAG, Trial, is_ready
 
 ROLLED = {
     "controller": "deployment",
@@ -74,7 +75,7 @@ def roll(trial: Trial) -> list[str]:
             seconds = time.monotonic() - started_s
             lines.append(f"{role}: {len(before)} pods in {seconds:.0f} s, never fewer than {fewest} ready")
     told = clean(reports)
-    silence_began = reports[0].told["longest_silence_began"]
+    silence_began = reports[0].figures["longest_silence_began"]
     replaced = [role for role_began, role in begun.items() if role_began <= silence_began]
     return [*lines, f"{told} (when the {replaced[-1]} was replaced)" if replaced else told]
 
@@ -185,13 +186,6 @@ def uninstall(trial: Trial) -> list[str]:
     assert claims, "the data went too"
     trial.clean_up()
     return [f"left: {in_words(claims)}"]
-
-
-def clean(reports: list[Report]) -> str:
-    (report,) = reports
-    assert report.told["acknowledged"] > 0
-    assert not report.problems, f"{'; '.join(report.problems)}; {report}"
-    return str(report)
 
 
 STEPS = {

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from typing import Any
 
 from tests.k8s.cluster import ROOT, Cluster, CommandFailed, wait_until
 from tests.k8s.images import ETCD_TAG
+from tests.k8s.load_process import Report, running_load
 
 CHART = str(ROOT / "deploy/k8s/chart")
 NAMESPACE = "barnabas-e2e"
@@ -28,33 +27,6 @@ VOLUMES = 8
 
 def small(memory: str) -> dict[str, Any]:
     return {"resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": memory}}}
-
-
-@dataclass
-class Report:
-    """What a load has come to; `problems` is empty when clients noticed nothing."""
-
-    told: dict[str, Any]
-
-    @property
-    def problems(self) -> list[str]:
-        named = [
-            f"{key}: {len(self.told[key])} ({self.told[key][:3]})" for key in ("lost", "duplicated", "unseen", "errors")
-        ]
-        return [
-            line for line, key in zip(named, ("lost", "duplicated", "unseen", "errors"), strict=True) if self.told[key]
-        ]
-
-    def __str__(self) -> str:
-        told = self.told
-        retried = ", ".join(f"{name} {count}" for name, count in sorted(told["retried"].items())) or "none"
-        return (
-            f"{told['acknowledged']} of {told['produced']} records acknowledged; lost {len(told['lost'])}, "
-            f"twice in the log {len(told['duplicated'])}, unseen by the group {len(told['unseen'])}, "
-            f"errors {len(told['errors'])}; delivered again to the group {told['redelivered']}, "
-            f"what its clients mended by themselves: {retried}; "
-            f"longest time without an acknowledgement {told['longest_silence_s']} s"
-        )
 
 
 @dataclass
@@ -155,20 +127,8 @@ class Trial:
     def load(self, topic: str) -> Generator[list[Report]]:
         """Clients that never stop while the block runs; its one report is there afterwards."""
         self.create_topic(topic)
-        python = str(ROOT / ".venv/bin/python")
-        command = [*self.cluster.prefix, python, "-m", "tests.k8s.load", self.bootstrap, topic]
-        pipe = subprocess.PIPE
-        reports: list[Report] = []
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
-            try:
-                time.sleep(5)
-                yield reports
-                time.sleep(3)
-            finally:
-                told, said = process.communicate("", timeout=400)
-        if process.returncode:
-            raise AssertionError(f"the load failed: {said[-600:]}")
-        reports.append(Report(json.loads(told)))
+        with running_load(self.bootstrap, topic, self.cluster.prefix) as reports:
+            yield reports
 
     @contextmanager
     def watched(self, role: str) -> Generator[list[int]]:

@@ -3,10 +3,10 @@
     python -m tests.mixed_versions --short
 
 All services are started with the code of the last release (`RELEASES`), taken out of this checkout's history. Then each
-is stopped and started again with the present code, kind by kind in the order that docs/upgrade.md gives; then each goes
-back, in the opposite order. Between two of them everything has to be in sync again and the group to have gone on: every
-mixture on the way serves. No record may be lost, doubled, skipped or out of order. Exit code 0 when it is so, 77 where
-the history is not there.
+is stopped and started again with the present code, kind by kind in the order that docs/operate/upgrade.md gives; then
+each goes back, in the opposite order. Between two of them everything has to be in sync again and the group to have gone
+on: every mixture on the way serves. No record may be lost, doubled, skipped or out of order. Exit code
+0 when it is so, 77 where the history is not there.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class StandaloneSpark:
         self._cleanup.close()
 
     def submit(self) -> tuple[str, ...]:
-        """The command, as docs/pipeline.md has it for a cluster."""
+        """The command, as docs/use/pipeline.md has it for a cluster."""
         settings = (
             "spark.executor.memory=512m",
             "spark.driver.host=127.0.0.1",

@@ -8,8 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.images.sources import python_with_pip
 from tests.k8s.cluster import BASE, ROOT, Cluster, CommandFailed
-from tests.k8s.images import load, megabytes, python_with_pip
+from tests.k8s.images import load, megabytes
 
 PIPELINE = ROOT / "deploy/pipeline"
 WHEELS = ROOT / ".cache/pipeline-image/wheels"

@@ -276,7 +276,7 @@ def happen(cluster: Cluster, consumer: Consumer, happening: tuple[object, ...]) 
         case ("metadata",):
             cluster.tell()
         case ("another processor",):
-            cluster.world.processor.fetch_sessions.close(consumer._session_id)
+            cluster.world.processor.fetch_sessions.close_session(consumer._session_id)
         case ("another connection",):
             consumer.client.close()
             consumer.client = cluster.world.client()

@@ -431,10 +431,10 @@ class Model:
         assert processor.fetch_memory.reserved_bytes == 0
         assert processor.fetch_memory.unsent_bytes == 0
         assert processor.next_deadline_ms() is None
-        for logstore in processor.logstores.all():
+        for logstore in processor.logstores.all_logstores():
             assert not logstore.appends.waiting
-            assert not logstore.reads.waiting
             assert not logstore.appends.in_flight
+        assert not any(lane.waiting for lane in processor.reads.lanes.values())
         assert not processor.appends.has_unrouted()
         assert not processor.purgatory.has_entries()
 

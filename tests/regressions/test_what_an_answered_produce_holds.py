@@ -59,6 +59,6 @@ def test_fences_that_are_over_are_forgotten() -> None:
     client = world.client(node_id=1)
     for index in range(40):
         client.produce(index, records=batch(5))
-    connection = world.processor.connections.get(client.connection_id)
+    connection = world.processor.connections.find_connection(client.connection_id)
     assert connection is not None
     assert len(connection.append_orders) <= IN_FLIGHT_MAX

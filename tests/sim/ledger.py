@@ -22,14 +22,14 @@ SAVE_EVERY_S = 30
 
 _PAGE = """# The simulation's ledger
 
-Every saved exploration of the [simulation](simulation.md): whole clusters played from seeds, each seed for some minutes
-of virtual time. `make sim-explore HOURS=200` adds one, from the first seed that none of these has run; this page is
-written by it from the files in `{directory}/`, which have the faults by kind and what else was counted.
+Every saved exploration of the [simulation](simulation.md), which runs whole clusters from seeds, each for some minutes
+of virtual time. `make sim-explore HOURS=200` adds an exploration, from the first seed that was never run, and writes
+this page from the files in `{directory}/`, which also have the faults by kind and further counts.
 
-An operation is a client's request that was answered: a produce, or a fetch that brought records. A transition is a
-change of one replica's part in its partition, distinct by what the other replicas were at that time. An open seed is
-one that failed and has not held again since. A rebalance is a generation of a group of consumers, a commit an offset of
-one partition that was acknowledged.
+An operation is a client's request that was answered: a produce, or a fetch that returned records. A transition is a
+change of one replica's part in its partition, distinct by the roles of the other replicas at that time. An open seed is
+one that failed and has not passed since. A rebalance is a generation of a consumer group, a commit an acknowledged
+offset of one partition.
 
 | commit | seeds | virtual hours | operations | per s | acknowledged | faults | leader changes | ISR changes \
 | distinct transitions | rebalances | commits | CPU hours | open |

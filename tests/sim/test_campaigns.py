@@ -171,5 +171,5 @@ def test_a_large_campaign_has_to_see_all_that_drains_come_to() -> None:
 
 
 def test_the_ledger_says_what_its_files_say() -> None:
-    directory = Path(__file__).parents[2] / "docs" / "simulation-ledger"
+    directory = Path(__file__).parents[2] / "docs" / "verify" / "simulation-ledger"
     assert directory.with_suffix(".md").read_text() == page_of(directory)

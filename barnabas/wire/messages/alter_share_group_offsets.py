@@ -2,7 +2,7 @@
 
 Sets start offsets of a share group that has no members (KIP-932); NON_EMPTY_GROUP otherwise.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's AlterShareGroupOffsetsRequest.json and AlterShareGroupOffsetsResponse.json.
 """

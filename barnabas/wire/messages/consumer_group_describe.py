@@ -4,7 +4,7 @@ Groups of the consumer protocol with what members have and shall have (KIP-848).
 
 - v1: whether a member speaks the classic or the consumer protocol (KIP-1099).
 
-State: not served yet; it needs the group coordinator.
+State: not served yet; it needs the new consumer group protocol (KIP-848).
 
 Source: Kafka's ConsumerGroupDescribeRequest.json and ConsumerGroupDescribeResponse.json.
 """

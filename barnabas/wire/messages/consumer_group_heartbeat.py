@@ -9,7 +9,7 @@ The whole of the consumer protocol: joining, staying, telling what is owned, lea
   since the last heartbeat.
 - FENCED_MEMBER_EPOCH sends the member back to epoch 0; UNRELEASED_INSTANCE_ID where the static member is still there.
 
-State: not served yet; it needs the group coordinator.
+State: not served yet; it needs the new consumer group protocol (KIP-848).
 
 Source: Kafka's ConsumerGroupHeartbeatRequest.json and ConsumerGroupHeartbeatResponse.json.
 """

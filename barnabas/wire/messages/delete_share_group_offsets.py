@@ -2,7 +2,7 @@
 
 Deletes the offsets of topics from a share group that has no members (KIP-932); NON_EMPTY_GROUP otherwise.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's DeleteShareGroupOffsetsRequest.json and DeleteShareGroupOffsetsResponse.json.
 """

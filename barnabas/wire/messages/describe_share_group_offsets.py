@@ -5,7 +5,7 @@ Start offsets of share groups (KIP-932).
 - v1: the lag (KIP-1226).
 - Null topics ask for all of the group.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's DescribeShareGroupOffsetsRequest.json and DescribeShareGroupOffsetsResponse.json.
 """

@@ -4,7 +4,7 @@ Which metrics a client shall push, how often, and how compressed (KIP-714).
 
 - The zero UUID asks for a new client instance id.
 
-State: not served yet; it needs a place for the metrics of clients.
+State: not served yet; it needs a store for the metrics of clients.
 
 Source: Kafka's GetTelemetrySubscriptionsRequest.json and GetTelemetrySubscriptionsResponse.json.
 """

@@ -3,7 +3,7 @@
 The group coordinator has the share coordinator begin the state of partitions for a share group (KIP-932). Sent by
 brokers; it needs CLUSTER_ACTION.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's InitializeShareGroupStateRequest.json and InitializeShareGroupStateResponse.json.
 """

@@ -5,7 +5,7 @@ A client's metrics, OTLP in protobuf (KIP-714).
 - UNKNOWN_SUBSCRIPTION_ID sends the client back to GetTelemetrySubscriptions; TELEMETRY_TOO_LARGE,
   THROTTLING_QUOTA_EXCEEDED.
 
-State: not served yet; it needs a place for the metrics of clients.
+State: not served yet; it needs a store for the metrics of clients.
 
 Source: Kafka's PushTelemetryRequest.json and PushTelemetryResponse.json.
 """

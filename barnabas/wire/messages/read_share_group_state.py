@@ -3,7 +3,7 @@
 A partition's leader reads its state for a share group from the share coordinator (KIP-932). Sent by brokers; it needs
 CLUSTER_ACTION.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's ReadShareGroupStateRequest.json and ReadShareGroupStateResponse.json.
 """

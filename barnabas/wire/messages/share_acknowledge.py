@@ -4,7 +4,7 @@ Acknowledges records of a share group without fetching more (KIP-932).
 
 - v0 was the early access of Kafka 4.0, and is gone. v2: renewal of locks (KIP-1222).
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's ShareAcknowledgeRequest.json and ShareAcknowledgeResponse.json.
 """

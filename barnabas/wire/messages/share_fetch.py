@@ -6,7 +6,7 @@ Acquires records for a member of a share group, and acknowledges those it had (K
   batches (KIP-1206), and locks may be renewed (KIP-1222).
 - Runs in share sessions, which are like fetch sessions; a member has one per broker. Epoch 0 opens, -1 closes.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's ShareFetchRequest.json and ShareFetchResponse.json.
 """

@@ -4,7 +4,7 @@ Share groups with their members (KIP-932).
 
 - v0 was the early access of Kafka 4.0, and is gone.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's ShareGroupDescribeRequest.json and ShareGroupDescribeResponse.json.
 """

@@ -4,7 +4,7 @@ Membership of a share group (KIP-932): as ConsumerGroupHeartbeat, without anythi
 
 - v0 was the early access of Kafka 4.0, and is gone.
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's ShareGroupHeartbeatRequest.json and ShareGroupHeartbeatResponse.json.
 """

@@ -2,7 +2,7 @@
 
 Streams groups with topology, members and their tasks (KIP-1071).
 
-State: not served yet; it needs the group coordinator, and its streams protocol.
+State: not served yet; it needs streams groups (KIP-1071).
 
 Source: Kafka's StreamsGroupDescribeRequest.json and StreamsGroupDescribeResponse.json.
 """

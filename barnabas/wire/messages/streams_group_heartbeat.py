@@ -5,7 +5,7 @@ The whole of the streams protocol: membership, the application's topology, and i
 - Null says that a field has not changed since the last heartbeat. The topology comes with the first one; `status` tells
   what is wrong with it.
 
-State: not served yet; it needs the group coordinator, and its streams protocol.
+State: not served yet; it needs streams groups (KIP-1071).
 
 Source: Kafka's StreamsGroupHeartbeatRequest.json and StreamsGroupHeartbeatResponse.json.
 """

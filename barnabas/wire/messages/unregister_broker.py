@@ -2,7 +2,7 @@
 
 Removes a broker that will not return from the cluster's metadata (KIP-631).
 
-State: not served yet; it needs features and removals on demand.
+State: not served yet; `barnabas nodes remove` removes a logstore.
 
 Source: Kafka's UnregisterBrokerRequest.json and UnregisterBrokerResponse.json.
 """

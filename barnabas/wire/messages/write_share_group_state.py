@@ -5,7 +5,7 @@ CLUSTER_ACTION.
 
 - v1: the number of records past the start offset that are done with, by which lag is counted (KIP-1226).
 
-State: not served yet; it needs the group and share coordinators.
+State: not served yet; it needs share groups and their coordinator (KIP-932).
 
 Source: Kafka's WriteShareGroupStateRequest.json and WriteShareGroupStateResponse.json.
 """

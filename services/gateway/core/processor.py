@@ -51,7 +51,6 @@ from services.gateway.core.backends.read_router import ReadRouter
 from services.gateway.core.backends.record_format_converter import RecordFormatConverter
 from services.gateway.core.connections.connections import Connections
 from services.gateway.core.connections.dispatcher import RequestDispatcher
-from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.connections.responder import Responder
 from services.gateway.core.handlers import (
     SERVED_AFTER_A_WAIT,
@@ -71,7 +70,7 @@ from services.gateway.core.model.cluster_view import ClusterView
 from services.gateway.core.model.config import GatewayConfig
 from services.gateway.core.model.deadlines import Clock, Deadlines
 from services.gateway.core.model.log_lines import LogLineBuffer
-from services.gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs
+from services.gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs, Turn
 from services.gateway.core.requests.fetch_sessions import FetchSessions
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 from services.gateway.core.requests.request_meter import RequestMeter
@@ -100,9 +99,9 @@ class GatewayCore:
         self.clock = Clock()
         self.cluster = ClusterView(config)
         self.image = image = self.cluster.image
-        self.log_lines = LogLineBuffer()
+        self.turn = Turn()
+        self.log_lines = LogLineBuffer(self.turn)
         self.deadlines = Deadlines()
-        self.request_memory = RequestMemory(config.queued_request_bytes_max)
         self.fetch_memory = FetchMemory(config.fetch_memory_bytes)
         self.fetch_sessions = FetchSessions(
             config.fetch_session_slots,
@@ -112,37 +111,32 @@ class GatewayCore:
         )
         self.metrics = RequestMetrics(config, self.log_lines, served_versions(), read_us, random_bytes)
         # What requests are put to.
-        clock = self.clock
+        clock, turn = self.clock, self.turn
         self.logstores = Logstores()
         self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores)
         self.reads = ReadRouter(self.logstores, self.fetch_memory)
-        self.read_replicas = ReadReplicas(config.address_policy, clock, image, self.logstores)
+        self.read_replicas = ReadReplicas(config.address_policy, clock, image, self.reads.lanes)
         self.queries = QueryRouter(self.logstores)
-        self.logstore_admin = LogstoreAdminClient(self.logstores)
-        self.purgatory = PurgatoryClient(clock)
-        self.converter = RecordFormatConverter()
-        self.controller = ControllerClient(image)
+        self.logstore_admin = LogstoreAdminClient(self.logstores, turn)
+        self.purgatory = PurgatoryClient(clock, turn)
+        self.converter = RecordFormatConverter(turn)
+        self.controller = ControllerClient(image, turn)
         self.producer_ids = ProducerIds(config.gateway_id, self.controller)
         self.coordinators = CoordinatorClient(self.logstores)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
         # Where they come from, and where their answers go.
         self.connections = Connections(
-            config, clock, self.deadlines, self.request_memory, self.fetch_memory, self.log_lines, self.metrics
+            config, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics, turn
         )
+        self.request_memory = self.connections.request_memory
         self.responder = Responder(
-            self.connections,
-            clock,
-            self.deadlines,
-            self.request_memory,
-            self.fetch_memory,
-            self.log_lines,
-            self.metrics,
+            self.connections, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics
         )
         self.dispatcher = RequestDispatcher(
-            self.connections, clock, self.request_memory, self.metrics, self.responder, self._create_handlers()
+            self.connections, clock, self.metrics, self.responder, self._create_handlers()
         )
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
-        self.measured: list[Measured] = [self.request_meter, LogstoresMeter(self.logstores)]
+        self.measured: list[Measured] = [self.request_meter, LogstoresMeter(self.logstores, self.reads)]
         """What has something to report; the host asks them at a scrape."""
 
     def _create_handlers(self) -> dict[int, Handler]:
@@ -171,32 +165,32 @@ class GatewayCore:
     ) -> None:
         """`node_id` is the broker whose own port was connected to, if it was one."""
         self.clock.now_ms = now_ms
-        self.connections.open(connection_id, listener, peer, node_id)
+        self.connections.open_connection(connection_id, listener, peer, node_id)
 
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        connection = self.connections.get(connection_id)
+        connection = self.connections.find_connection(connection_id)
         if connection is not None:
             self.dispatcher.bytes_received(connection, data)
 
     def unsent_bytes(self, connection_id: int, unsent_bytes: int, now_ms: int) -> None:
         """How much of what was written to a connection the client has not taken; only changes need to be told."""
         self.clock.now_ms = now_ms
-        connection = self.connections.get(connection_id)
+        connection = self.connections.find_connection(connection_id)
         if connection is not None:
             self.connections.unsent_bytes(connection, unsent_bytes)
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
         """The client is gone, or the socket broke."""
         self.clock.now_ms = now_ms
-        connection = self.connections.get(connection_id)
+        connection = self.connections.find_connection(connection_id)
         if connection is not None:
-            self.connections.forget(connection)
+            self.connections.forget_connection(connection)
 
     def drain(self, now_ms: int) -> None:
         """Start no further request; each connection closes when its answers are out. Over when `is_drained`."""
         self.clock.now_ms = now_ms
-        self.connections.drain()
+        self.connections.drain_all()
 
     def is_drained(self) -> bool:
         return self.connections.is_drained()
@@ -205,12 +199,12 @@ class GatewayCore:
 
     def exchange_up(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.logstores.ensure(node_id).exchange_is_up = True
+        self.logstores.ensure_logstore(node_id).exchange_is_up = True
         self.appends.routes_changed()
 
     def exchange_down(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        logstore = self.logstores.ensure(node_id)
+        logstore = self.logstores.ensure_logstore(node_id)
         logstore.exchange_is_up = False
         logstore.exchange_credit.reset()
         self.queries.stream_lost(logstore)
@@ -220,7 +214,7 @@ class GatewayCore:
 
     def exchange_response(self, node_id: int, response: ExchangeResponse, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        logstore = self.logstores.ensure(node_id)
+        logstore = self.logstores.ensure_logstore(node_id)
         times = response.times
         noted = note_times(logstore.asked_on_exchange(times), logstore.answer_times) if times else ()
         result_received = self.appends.result_received
@@ -234,30 +228,22 @@ class GatewayCore:
             timing.still_waits()
         if response.credit is not None:
             logstore.exchange_credit.grant(response.credit)
-            self.queries.credit_granted(logstore)
-            self.appends.credit_granted(logstore)
+            if logstore.queries.waiting:
+                self.queries.credit_granted(logstore)
+            if logstore.appends.waiting:
+                self.appends.credit_granted(logstore)
 
     def read_up(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.logstores.ensure(node_id).reads.is_up = True
+        self.reads.stream_up(node_id)
 
     def read_down(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        lane = self.logstores.ensure(node_id).reads
-        lane.is_up = False
-        lane.credit.reset()
-        self.reads.stream_lost(lane)
+        self.reads.stream_lost(node_id)
 
     def read_response(self, node_id: int, response: ReadResponse, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        lane = self.logstores.ensure(node_id).reads
-        for times in response.times:
-            self.reads.times_received(lane, times)
-        for piece in response.pieces:
-            self.reads.piece_received(lane, piece)
-        if response.credit is not None:
-            lane.credit.grant(response.credit)
-            self.reads.credit_granted(lane)
+        self.reads.response_received(node_id, response)
 
     def coordinate_up(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
@@ -309,23 +295,21 @@ class GatewayCore:
     def expire(self, now_ms: int) -> None:
         self.clock.now_ms = now_ms
         self.deadlines.expire(now_ms)
-        if self.reads.has_waiting():
+        if self.reads.waiting:
             self.connections.close_stalled_readers()
-        if self.request_memory.has_waiting():
+        if self.request_memory.waiting:
             self.connections.close_stalled_senders()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
         has_work = self.connections.has_more() or self.appends.has_more() or self.cluster.has_new_leaders
         has_work = has_work or self.responder.steps.has_work()
-        if has_work or self.log_lines.lines:
+        if has_work or self.turn.outputs.logs:
             return self.clock.now_ms
-        deadlines_ms = [
-            self.deadlines.next_deadline_ms(),
-            self.logstores.gather_until_ms(),
-            self.coordinators.gather_until_ms(),
-        ]
-        if self.reads.has_waiting() or self.request_memory.has_waiting():
+        deadlines_ms = [self.deadlines.next_deadline_ms(), self.logstores.gather_until_ms()]
+        if self.coordinators.sending:
+            deadlines_ms.append(self.coordinators.gather_until_ms())
+        if self.reads.waiting or self.request_memory.waiting:
             deadlines_ms.append(
                 self.clock.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4
             )
@@ -338,24 +322,21 @@ class GatewayCore:
             # Routers only collect what logstores say of leaders: what waits is routed here, outside of their loops.
             self.appends.routes_changed()
         self.appends.send_freed()
-        self.reads.memory_freed()
+        if self.reads.waiting:
+            self.reads.memory_freed()
         self.dispatcher.start_runnable()
-        self.responder.steps.run()
-        now_ms = self.clock.now_ms
-        outputs = Outputs(
-            self.log_lines.drain_lines(),
-            self.logstores.take_exchanges(now_ms),
-            self.logstores.take_reads(),
-            self.coordinators.take_messages(now_ms),
-            self.purgatory.take_requests(),
-            self.controller.take_calls(),
-            self.logstore_admin.take_calls(),
-            self.logstore_admin.take_cancels(),
-        )
-        self.connections.drain_into(outputs)
+        self.responder.steps.run_turn()
+        self.connections.end_turn()
+        outputs, self.turn.outputs = self.turn.outputs, Outputs()
+        # What nothing was put into in this turn is not asked: most turns are for a few connections and one logstore.
+        if self.logstores.sending:
+            outputs.exchanges = self.logstores.take_messages(self.clock.now_ms)
+        if self.reads.sending:
+            outputs.reads = self.reads.take_messages()
+        if self.coordinators.sending:
+            outputs.coordinates = self.coordinators.take_messages(self.clock.now_ms)
         if self.metrics.sending:
             self.metrics.turn_taken()
-        outputs.conversions = self.converter.drain_conversions()
         return outputs
 
     def turn_over(self) -> None:

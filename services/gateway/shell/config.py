@@ -118,7 +118,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         advertised = self._advertised()
         listeners = []
         for name, host, _ in self.bound_listeners():
-            # As Kafka: a listener without a host is on all addresses, and told by the machine's own name.
+            # As Kafka: a listener without a host is on all addresses, and advertised by the machine's own name.
             advertised_host, advertised_port = advertised.get(name, (host or socket.getfqdn(), bound_ports[name]))
             listeners.append(Listener(name, host, bound_ports[name], advertised_host.strip("[]"), advertised_port))
         return GatewayConfig(

@@ -224,7 +224,7 @@ class GatewayDriver:
             self.links.send_read(node_id, read)
         for node_id, coordinate in outputs.coordinates:
             self.links.send_coordinate(node_id, coordinate)
-        for pod_id, park in outputs.parks:
+        for pod_id, park in outputs.parks.items():
             self.links.send_park(pod_id, park)
         for call in outputs.controller_calls:
             self._acceptor.send(

@@ -115,7 +115,7 @@ class Processors:
         child = spawn("services.gateway.processor", on_message=on_message, on_exit=on_exit, on_silence=on_silence)
         processor = _Processor(index, serial, child, self._loop.time())
         self._by_index[index] = processor
-        self._metrics.add(serial, lambda: child.messages.send(processor_ipc.METRICS))
+        self._metrics.add_process(serial, lambda: child.messages.send(processor_ipc.METRICS))
         settings = processor_ipc.ProcessorSettings(index, self._properties, self._bound_ports, self._settings)
         child.messages.send(processor_ipc.SETTINGS, msgspec.json.encode(settings))
         if self._image.revision >= 0:

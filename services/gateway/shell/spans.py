@@ -15,9 +15,9 @@ SPAN_ID_BYTES: Final = 8
 
 def spans_of(timing: RequestTiming) -> Iterator[Span]:
     """Of one that is finished."""
-    trace, slot = timing.trace, timing.pending
+    trace, pending = timing.trace, timing.pending
     assert trace is not None, "only what is traced has spans"
-    header, context = slot.header, slot.connection.context
+    header, context = pending.header, pending.connection.context
     attributes: dict[str, str | int] = {
         "barnabas.api_key": header.api_key,
         "barnabas.api_version": header.api_version,

@@ -86,7 +86,7 @@ class ControlProcess:
     def take_commands(self) -> None:
         """Hand over what has come by now, without waiting for the event loop to find it."""
         if self._child is not None:
-            self._child.messages.take()
+            self._child.messages.read_arrived()
 
     def tell_metrics(self, snapshot: bytes) -> None:
         if self._child is not None:

@@ -1,4 +1,4 @@
-"""`python -m tests.compat.matrix`: every client against one logstore and three, into docs/clients.md."""
+"""`python -m tests.compat.matrix`: every client against one logstore and three, into docs/use/clients.md."""
 
 from __future__ import annotations
 

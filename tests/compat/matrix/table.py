@@ -1,4 +1,4 @@
-"""The matrix in docs/clients.md, between its two marks."""
+"""The matrix in docs/use/clients.md, between its two marks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from tests.compat.matrix.results import Saved
 from tests.compat.matrix.toolchains import ROOT
 
-PAGE: Final = ROOT / "docs/clients.md"
+PAGE: Final = ROOT / "docs/use/clients.md"
 BEGIN: Final = "<!-- what `make compat` writes -->"
 END: Final = "<!-- to here -->"
 

@@ -58,7 +58,7 @@ def page_of(rows: Sequence[Row]) -> str:
             "are acknowledged, while its leaders move: by rotating the replicas of all partitions each 0.6 s and",
             "electing preferred leaders (reassign), by SIGTERM to one broker after the other (shutdown), by kill -9 of",
             "brokers that lead (kill). Then every partition is read. Written by `make moving-leaders`; see",
-            "[faults.md](../../../docs/faults.md).",
+            "[faults.md](../../../docs/verify/faults.md).",
             "",
             "Doubled and out of order records of librdkafka are held against Apache Kafka's of the same session, per",
             "100 moves: its issue 4953 makes them at Kafka, too.",

@@ -16,13 +16,13 @@ from tests.sim.campaign import commit
 from tests.sim.mutants import MUTANTS
 from tests.sim.mutants.hunting import Verdict, fails_without, hunt
 
-_PAGE = """# What the simulation sees
+_PAGE = """# Planted faults that the simulation finds
 
-Faults of our own, each breaking one rule, planted in a core of the [simulation](simulation.md) and looked for seed
-after seed: `python -m tests.sim.mutants --save docs/simulation-mutants.md`, at {commit}. The rules are those of
-[the list of rules that a rewrite of Kafka gets wrong](correctness.md); with an I, an invariant. Where the simulation
-can't tell a mutant from the rule itself, or has nobody who would do what tells, the test is named that has to fail.
-Whatever has seen a mutant, a seed or a test, holds without it.
+Each mutant breaks one rule in a core of the [simulation](simulation.md), which then runs seed after seed until an
+invariant fails. Written by `python -m tests.sim.mutants --save docs/verify/simulation-mutants.md` at {commit}. The
+rules are those of [correctness.md](../correctness.md); one that begins with I is an invariant. If the simulation can't
+detect a mutant, the table names the test that has to fail. Every seed and test that detected a mutant passes without
+it.
 
 | rule | mutant | seen by | CPU s | virtual s | what was seen |
 |---|---|---|---:|---:|---|

@@ -25,11 +25,11 @@ GATEWAY = Mutants("gateway")
 def answers_out_of_order() -> None:
     original = Responder.finish
 
-    def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
-        requests = slot.connection.requests
-        requests.remove(slot)
-        requests.appendleft(slot)
-        original(self, slot, kind)
+    def answered(self: Responder, pending: PendingRequest, kind: ResponseKind) -> None:
+        requests = pending.connection.requests
+        requests.remove(pending)
+        requests.appendleft(pending)
+        original(self, pending, kind)
 
     replace_in(Responder, "finish", answered)
 
@@ -46,11 +46,11 @@ def nothing_is_a_barrier() -> None:
 def acks_0_is_answered() -> None:
     original = Responder.finish
 
-    def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
-        if kind is ResponseKind.NO_OP and isinstance(slot, PendingProduce):
-            self.respond(slot, slot.response)
+    def answered(self: Responder, pending: PendingRequest, kind: ResponseKind) -> None:
+        if kind is ResponseKind.NO_OP and isinstance(pending, PendingProduce):
+            self.respond(pending, pending.response)
         else:
-            original(self, slot, kind)
+            original(self, pending, kind)
 
     replace_in(Responder, "finish", answered)
 
@@ -61,22 +61,22 @@ def acks_0_is_answered() -> None:
 def an_unknown_version_of_api_versions_is_answered_in_the_newest() -> None:
     def answer(self: RequestDispatcher, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         newest = RequestHeader(header.api_key, ApiKey.API_VERSIONS.version_max, header.correlation_id, header.client_id)
-        slot = PendingRequest(self._handlers[header.api_key], connection, newest, frame_bytes)
-        self._open(connection, slot)
-        self._responder.respond(slot, unsupported_version())
+        pending = PendingRequest(self._handlers[header.api_key], connection, newest, frame_bytes)
+        self._open(connection, pending)
+        self._responder.respond(pending, unsupported_version())
 
     replace_in(RequestDispatcher, "_answer_unsupported_api_versions", answer)
 
 
 @GATEWAY.breaks_for("31", "tests/unit/gateway/sessions/test_sessions.py::test_errors_of_the_session_itself")
 def any_epoch_of_a_fetch_session_will_do() -> None:
-    original = FetchSessions.resume
+    original = FetchSessions.resume_session
 
-    def resume(self: FetchSessions, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
+    def resume_session(self: FetchSessions, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
         session = self._by_id.get(session_id)
         return original(self, session_id, epoch if session is None else session.epoch, by_id=by_id)
 
-    replace_in(FetchSessions, "resume", resume)
+    replace_in(FetchSessions, "resume_session", resume_session)
 
 
 @GATEWAY.breaks("7", [Fault.RESET, Fault.CRASH_WRITTEN, Fault.KILL_LOGSTORE, Fault.CUT_ONE_WAY])

@@ -20,9 +20,9 @@ def the_steps_of_a_turn_are_never_used_up() -> None:
     """Each request has its share of steps again and again in the same turn, until it is done."""
     original = RequestSteps._go_on
 
-    def go_on(self: RequestSteps, slot: PendingRequest) -> None:
+    def go_on(self: RequestSteps, pending: PendingRequest) -> None:
         left = self._steps_left
-        original(self, slot)
+        original(self, pending)
         self._steps_left = left
 
     replace_in(RequestSteps, "_go_on", go_on)

@@ -195,7 +195,7 @@ class GatewayNode(Process):
         for node_id, coordinate in outputs.coordinates:
             if node_id in self._logstores:
                 self._logstores[node_id].coordinate.send(coordinate)
-        for pod_id, park in outputs.parks:
+        for pod_id, park in outputs.parks.items():
             if pod_id in self._pods:
                 self._pods[pod_id][1].send(park)
         for call in outputs.controller_calls:

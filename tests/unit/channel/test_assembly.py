@@ -30,7 +30,7 @@ def test_a_result_comes_out_as_it_went_in(lengths: list[int], piece_bytes_max: i
     pieces = list(split_read_result(result, piece_bytes_max))
     assert [piece.last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     assembler = ReadAssembler(reads_max=1, bytes_max=1 << 20)
-    taken = [assembler.take(through_the_stream(piece)) for piece in pieces]
+    taken = [assembler.add_piece(through_the_stream(piece)) for piece in pieces]
     assert taken[:-1] == [None] * (len(pieces) - 1)
     assert taken[-1] == result
 
@@ -52,20 +52,20 @@ def test_a_result_that_fits_is_one_piece_with_the_records_untouched() -> None:
 
 def test_records_in_one_piece_are_not_copied() -> None:
     whole = through_the_stream(next(split_read_result(result_of(3, 10))))
-    taken = ReadAssembler().take(whole)
+    taken = ReadAssembler().add_piece(whole)
     assert taken is not None
     assert isinstance(taken.partitions[0].records, memoryview)
 
 
 def test_a_read_without_partitions_is_one_empty_piece() -> None:
     (piece,) = split_read_result(ReadResult(9, []))
-    assert ReadAssembler().take(piece) == ReadResult(9, [])
+    assert ReadAssembler().add_piece(piece) == ReadResult(9, [])
 
 
 def test_pieces_of_several_reads_may_interleave() -> None:
     first, second = (list(split_read_result(result_of(each, 900, 900), 500)) for each in (1, 2))
     assembler = ReadAssembler()
-    taken = [assembler.take(piece) for pair in zip(first, second, strict=True) for piece in pair]
+    taken = [assembler.add_piece(piece) for pair in zip(first, second, strict=True) for piece in pair]
     assert taken[-2:] == [result_of(1, 900, 900), result_of(2, 900, 900)]
 
 
@@ -75,34 +75,34 @@ def part(request_id: int, *, last: bool = False) -> ReadPiece:
 
 def test_unfinished_reads_are_bounded_in_number() -> None:
     assembler = ReadAssembler(reads_max=2)
-    assembler.take(part(1))
-    assembler.take(part(2))
+    assembler.add_piece(part(1))
+    assembler.add_piece(part(2))
     with pytest.raises(MalformedMessage, match="more reads"):
-        assembler.take(part(3))
+        assembler.add_piece(part(3))
 
 
 def test_unfinished_reads_are_bounded_in_bytes() -> None:
     assembler = ReadAssembler(bytes_max=500)
-    assembler.take(part(1))
-    assembler.take(part(2))
-    assembler.take(part(1))
+    assembler.add_piece(part(1))
+    assembler.add_piece(part(2))
+    assembler.add_piece(part(1))
     with pytest.raises(MalformedMessage, match="more bytes"):
-        assembler.take(part(2))
+        assembler.add_piece(part(2))
 
 
 def test_finished_and_forgotten_reads_leave_room() -> None:
     assembler = ReadAssembler(reads_max=1, bytes_max=400)
     for request_id in range(50):
-        assert assembler.take(part(request_id)) is None
-        assert assembler.take(part(request_id, last=True)) is not None
-        assert assembler.take(part(request_id)) is None
+        assert assembler.add_piece(part(request_id)) is None
+        assert assembler.add_piece(part(request_id, last=True)) is not None
+        assert assembler.add_piece(part(request_id)) is None
         assembler.forget(request_id)
-    assert assembler.take(part(100)) is None
+    assert assembler.add_piece(part(100)) is None
     assembler.clear()
-    assert assembler.take(part(101)) is None
+    assert assembler.add_piece(part(101)) is None
 
 
 def test_a_partition_out_of_order_is_refused() -> None:
     partitions = [ReadPartitionResult(1), ReadPartitionResult(0)]
     with pytest.raises(MalformedMessage, match="out of order"):
-        ReadAssembler().take(ReadPiece(1, True, partitions))
+        ReadAssembler().add_piece(ReadPiece(1, True, partitions))

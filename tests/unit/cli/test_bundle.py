@@ -43,7 +43,7 @@ def test_what_is_too_large_is_cut_and_said_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(bundles, "BUNDLE_BYTES_MAX", 15)
     bundle = Bundle()
     for name in ("first", "second", "third"):
-        bundle.add(name, b"x" * 20)
+        bundle.add_file(name, b"x" * 20)
     assert {name: len(data) for name, data in bundle.entries.items()} == {"first": 10, "second": 5}
     assert bundle.truncated == {"first": 20, "second": 20}
     assert list(bundle.missing) == ["third"]

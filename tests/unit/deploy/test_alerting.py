@@ -90,7 +90,9 @@ def test_a_runbook_that_is_published_is_linked_to() -> None:
         assert list(selectors(parse(rule["expr"]))), "it is an expression still"
 
 
-@pytest.mark.parametrize("base", ["docs/runbook.md", "https://example.com/a b", "https://example.com/#a", "ftp://a"])
+@pytest.mark.parametrize(
+    "base", ["docs/operate/runbook.md", "https://example.com/a b", "https://example.com/#a", "ftp://a"]
+)
 def test_what_is_no_address_of_a_runbook_is_refused(base: str) -> None:
     values = {"metrics": {"prometheusRule": {"enabled": True, "runbookBaseUrl": base}}}
     with pytest.raises(helm_python.HelmError, match="runbookBaseUrl"):

@@ -1,6 +1,6 @@
-"""What the tables of configuration keys say, told to readers: `docs/configuration.md`.
+"""Write the tables of configuration keys to `docs/reference/configuration.md`.
 
-`scripts/configuration` writes it anew; `test_configuration.py` holds it to the tables.
+`scripts/configuration` runs it; `test_configuration.py` holds it to the tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from services.gateway.shell.config import GatewayProperties
 from services.logstore.shell.config import LogstoreSettings
 from services.purgatory.shell.config import PurgatoryConfig
 
-PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 
 SERVICES: dict[Role, msgspec.Struct] = {
     Role.LOGSTORE: LogstoreSettings(node_id=1, log_dirs=["/data"], etcd_endpoints=["etcd:2379"]),
@@ -35,7 +35,7 @@ SERVICES: dict[Role, msgspec.Struct] = {
 
 _NEEDED = {"node.id", "log.dirs", "etcd.endpoints"}
 
-HEAD = """# Configuration, key by key
+HEAD = """# Configuration keys
 
 Written by `scripts/configuration` from `barnabas/cluster/broker_config_keys.py:BROKER_KEYS`,
 `barnabas/cluster/topic_config_keys.py:TOPIC_KEYS`, `barnabas/cluster/kafka_config_keys.py:UNSUPPORTED` and the
@@ -43,29 +43,30 @@ Written by `scripts/configuration` from `barnabas/cluster/broker_config_keys.py:
 
 ## How a service is configured
 
-By `--config FILE`, any number of times, then by the environment, then by `--set KEY=VALUE`; what comes later goes
-before what was said earlier. In the environment the key `num.network.threads` is `BARNABAS_NUM_NETWORK_THREADS`.
+A service reads its keys from `--config FILE` (any number of files), then from the environment, then from `--set
+KEY=VALUE`; a later source overrides an earlier one. In the environment the key `num.network.threads` is
+`BARNABAS_NUM_NETWORK_THREADS`.
 
-A file has Java's properties syntax, and **may be a Kafka broker's own `server.properties`**, unchanged, for every
-service; `etcd.endpoints` is all that it lacks. Each service takes its keys, and at its start names every other key in a
-warning of its own, with the reason:
+A file has Java's properties syntax and **may be a Kafka broker's own `server.properties`**, unchanged, for every
+service; only `etcd.endpoints` has to be added. Each service takes its own keys, and at its start logs a warning for
+every other key, with the reason:
 
 - `num.io.threads`: it belongs to the logstore;
 - `zookeeper.connect`: Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints.
 
-`listeners` and `advertised.listeners` of the form `NAME://host:port` are a gateway's; those that
-`controller.listener.names` lists are nobody's. `PLAINTEXT://:9092` listens on all addresses, and clients are told the
-machine's own name, as in Kafka. A key that nobody knows ends the start with an error that names the nearest one: it is
-more likely a slip than a wish. So does a key of another service in `--set`; in the environment, where others put names
-of theirs, it is passed over.
+`listeners` and `advertised.listeners` of the form `NAME://host:port` belong to gateways; those that
+`controller.listener.names` lists are ignored. `PLAINTEXT://:9092` listens on all addresses, and the machine's own
+name is advertised to clients, as in Kafka. An unknown key is taken for a typing error: the service does not start,
+and the error names the nearest known key. The same holds for another service's key in `--set`; in the environment,
+which other programs use too, it is ignored.
 
-## What can change while services run
+## Which keys can change while services run
 
-Topics' keys all can. Of brokers' keys, those marked **cluster-wide** can, for one broker or (with the empty name) for
-all; topics without an override follow at once. Those marked **all gateways** can for all only, since a gateway serves
-every broker. Anything else is read once; `kafka-configs --alter` says so. The value that counts is, in this order: the
-topic's, the broker's, that of all brokers, what the service was started with, the default. What is given at run time is
-in etcd, and outlives restarts.
+All topic keys can. Of the broker keys, those marked **cluster-wide** can change for one broker or (with the empty
+name) for all; topics without an override follow at once. Those marked **all gateways** can change for all only, since
+a gateway serves every broker. Other keys are read at the start; `kafka-configs --alter` refuses them. The value in
+force is the first that is set of: the topic's, the broker's, that of all brokers, the one the service was started
+with, the default. Values set at run time are in etcd and outlive restarts.
 
 """
 
@@ -120,15 +121,17 @@ def page() -> str:
         + "## Kafka's keys that services read\n\n"
         + table
         + "".join(broker_row(key, settings) for key in kafkas)
-        + "\n## Keys of Barnabas alone\n\n"
+        + "\n## Keys that only Barnabas has\n\n"
         + table
         + "".join(broker_row(key, settings) for key in own)
-        + "\n## Topics\n\nA topic without a key of its own follows the broker's keys named beside it, the first that "
-        + "is set.\n\n| key | type | default | follows | |\n|---|---|---|---|---|\n"
+        + "\n## Topic keys\n\nIf a topic does not set a key, the first broker key of the column `follows` that is set "
+        + "holds.\n\n"
+        + "| key | type | default | follows | |\n|---|---|---|---|---|\n"
         + "".join(topic_row(key) for key in TOPIC_KEYS.values())
-        + "\n## Kafka's keys without effect\n\nA file may have them; each is named at the start, with the reason.\n\n"
+        + "\n## Kafka's keys without effect\n\nA file may have them; the service logs each at its start, with the "
+        + "reason.\n\n"
         + by_reason(UNSUPPORTED)
-        + "\nAnd of older Kafkas:\n\n"
+        + "\nKeys of older versions of Kafka:\n\n"
         + by_reason(REMOVED)
     )
 

@@ -1,6 +1,6 @@
-"""What the protocol's tables say, told to readers: `docs/protocol.md`, and the contract of each message module.
+"""Write the protocol's tables to `docs/reference/protocol.md` and to the contract of each message module.
 
-`scripts/protocol` writes both anew; `test_protocol.py` holds them to the tables.
+`scripts/protocol` runs it; `test_protocol.py` holds both to the tables.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ from barnabas.wire.schema import Versions
 from services.gateway.core.handlers import HANDLERS
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "protocol.md"
+PAGE = ROOT / "docs" / "reference" / "protocol.md"
 MESSAGES_DIRECTORY = ROOT / "barnabas" / "wire" / "messages"
 
-HEAD = """# The protocol, key by key
+HEAD = """# Kafka's protocol: API keys and versions
 
 Written by `scripts/protocol` from `barnabas/wire/api_keys.py:ApiKey` and
 `services/gateway/core/handlers/__init__.py:HANDLERS`; change those, not this page.
 
-A broker of Apache Kafka 4.3 offers {client} of the protocol's {all} API keys to clients. Barnabas reads and writes all
-of them, in every version, and serves {served}. ApiVersions tells clients what is served and nothing else, so that they
-do without the rest, or say what they miss.
+A broker of Apache Kafka 4.3 offers {client} of the protocol's {all} API keys to clients. Barnabas can read and write
+all of them, in every version, and serves {served}. ApiVersions lists only the served keys, so that clients do without
+the others or report what is missing.
 
 - **Kafka 4.3**: the versions that its brokers offer.
-- **schema**: the versions that Barnabas can read and write. More than Kafka's where Kafka 4 has dropped versions that
-  older clients still speak (Produce, Fetch), or holds one back as unstable (InitProducerId v6).
-- **told**: what ApiVersions tells. Produce and Fetch from 0, with the old message formats; switched off, Fetch from 4,
-  and Produce still from 0, as Kafka does (KAFKA-18659): older librdkafka stops compressing otherwise.
-- **state**: the handler, whose contract has the known deviations, or what is missing.
+- **schema**: the versions that Barnabas can read and write. There are more than Kafka's where Kafka 4 has dropped
+  versions that older clients still use (Produce, Fetch), or holds one back as unstable (InitProducerId v6).
+- **advertised**: the versions in ApiVersions. Produce and Fetch start at 0, with the old message formats. If these
+  are switched off, Fetch starts at 4, and Produce still at 0, as in Kafka (KAFKA-18659): older librdkafka stops
+  compressing otherwise.
+- **state**: a link to the handler, whose docstring lists the known deviations; or what the key waits for.
 
-The name of a key leads to its messages, and to what each of their versions added.
+The name of a key links to its messages, which say what each version added.
 
-| key | name | Kafka 4.3 | schema | told | state |
+| key | name | Kafka 4.3 | schema | advertised | state |
 |---:|---|---|---|---|---|
 """
 
 TAIL = """
-Keys that brokers and controllers of Kafka keep among themselves have no schema here. Barnabas has its own ways between
-its services (`protos`), and cluster state in etcd: {internal}.
+Keys that only Kafka's brokers and controllers use have no schema here; Barnabas's services use gRPC (`protos`) and
+keep cluster state in etcd. These are {internal}.
 """
 
 
@@ -72,8 +73,8 @@ def row(key: ApiKey) -> str:
     told = versions(key.advertised_min, key.version_max) if key.is_served else ""
     state = key.state.value
     if key.is_served:
-        state = f"[served](../services/gateway/core/handlers/{handler(key)}.py)"
-    name = f"[{key.api_name}](../barnabas/wire/messages/{key.name.lower()}.py)"
+        state = f"[served](../../services/gateway/core/handlers/{handler(key)}.py)"
+    name = f"[{key.api_name}](../../barnabas/wire/messages/{key.name.lower()}.py)"
     offered = versions(key.version_min, key.version_max)
     return f"| {int(key)} | {name} | {offered} | {versions(*key.schema_versions)} | {told} | {state} |\n"
 

@@ -1,4 +1,4 @@
-"""docs/operations.md: every command and every call in it can be made, and every call of the API is in it."""
+"""docs/operate/operations.md: every command and every call in it can be made, and every call of the API is in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from barnabas.cli.__main__ import main
 from protos.controller.v1 import operations_pb2 as pb
 
-PAGE = (Path(__file__).parents[3] / "docs/operations.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/operate/operations.md").read_text()
 SERVICE = pb.DESCRIPTOR.services_by_name["Operations"]
 BLOCKS = re.findall(r"```\n(.*?)```", PAGE, re.DOTALL)
 # A call's JSON may go on in the next line.

@@ -253,7 +253,7 @@ def test_what_comes_after_the_end_is_ignored() -> None:
 def test_a_fault_of_ours_costs_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     client, other = world.client(), world.client()
-    monkeypatch.setattr(AppendRouter, "submit", lambda *_: 1 // 0)
+    monkeypatch.setattr(AppendRouter, "submit_append", lambda *_: 1 // 0)
     world.expects_fault = True
     client.produce(0)
     assert client.is_closed
@@ -283,7 +283,7 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
     world = World()
     client = world.client()
     client.produce(0)
-    connection = world.processor.connections.get(client.connection_id)
+    connection = world.processor.connections.find_connection(client.connection_id)
     assert connection is not None
     world.processor.responder.throttle(connection, 100)
     world.turn()
@@ -301,7 +301,7 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
 def test_two_throttles_end_apart() -> None:
     world = World()
     client = world.client()
-    connection = world.processor.connections.get(client.connection_id)
+    connection = world.processor.connections.find_connection(client.connection_id)
     assert connection is not None
     world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)
     world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from itertools import pairwise
 
-from services.gateway.core.connections.discarded import Discarded
+from services.gateway.core.connections.steps import Discarded
 
 
 class Element:
@@ -28,11 +28,11 @@ def alive(references: list[weakref.ref[Element]]) -> int:
 def test_each_turn_frees_its_share_until_nothing_is_left() -> None:
     discarded = Discarded()
     root, references = tree(1_000)
-    discarded.add(root)
+    discarded.free_later(root)
     del root
     left = [1_000]
     while discarded.has_work():
-        discarded.free(100)
+        discarded.free_objects(100)
         left.append(alive(references))
     assert left[-1] == 0
     assert max(before - after for before, after in pairwise(left)) <= 100
@@ -43,10 +43,10 @@ def test_what_something_else_refers_to_keeps_all_its_parts() -> None:
     root, references = tree(10)
     shared = root.others[3]
     shared.others = [Element()]
-    discarded.add(root)
+    discarded.free_later(root)
     del root
     while discarded.has_work():
-        discarded.free(100)
+        discarded.free_objects(100)
     assert alive(references) == 1
     assert len(shared.others) == 1
 
@@ -54,8 +54,8 @@ def test_what_something_else_refers_to_keeps_all_its_parts() -> None:
 def test_what_is_still_used_is_forgotten_and_not_taken_apart() -> None:
     discarded = Discarded()
     root, references = tree(10)
-    discarded.add(root)
-    discarded.free(100)
+    discarded.free_later(root)
+    discarded.free_objects(100)
     assert not discarded.has_work()
     assert alive(references) == len(root.others) == 10
 
@@ -73,8 +73,8 @@ def test_work_that_was_given_up_ends_when_it_is_freed() -> None:
     discarded = Discarded()
     steps = work()
     next(steps)
-    discarded.add(steps)
+    discarded.free_later(steps)
     del steps
-    discarded.free(10)
+    discarded.free_objects(10)
     assert ended == [True]
     assert discarded.has_work()

@@ -428,7 +428,7 @@ class World:
             self.logstores[node_id].group_calls += coordinate.calls
             self.logstores[node_id].timed += coordinate.timed
             self.logstores[node_id].collects += coordinate.collects
-        for pod_id, park in outputs.parks:
+        for pod_id, park in outputs.parks.items():
             self.pods[pod_id].produces += park.produces
             self.pods[pod_id].groups += park.groups
             self.pods[pod_id].fetches += park.fetches

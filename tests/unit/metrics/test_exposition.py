@@ -228,11 +228,11 @@ def value(samples: Iterable[Sample], name: str) -> float:
 
 async def test_a_pod_is_its_processes_and_those_before_them() -> None:
     pod = PodMetrics("gateway", "gateway-0", [Counted(1.0)])
-    pod.add(1, lambda: pod.heard(1, pack(Counted(10.0).samples())))
+    pod.add_process(1, lambda: pod.heard(1, pack(Counted(10.0).samples())))
     assert cpu(await pod.collect()) == 11.0
     pod.gone(1)
     assert cpu(await pod.collect()) == 11.0, "dead, not forgotten"
-    pod.add(2, lambda: pod.heard(2, pack(Counted(0.5).samples())))
+    pod.add_process(2, lambda: pod.heard(2, pack(Counted(0.5).samples())))
     samples = await pod.collect()
     assert cpu(samples) == 11.5
     assert value(samples, "barnabas_metrics_processes") == 2
@@ -242,8 +242,8 @@ async def test_a_pod_is_its_processes_and_those_before_them() -> None:
 async def test_a_process_that_does_not_answer_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_metrics, "ANSWER_S_MAX", 0.01)
     pod = PodMetrics("gateway", "gateway-0", [])
-    pod.add(1, lambda: None)
-    pod.add(2, lambda: pod.heard(2, pack(Counted(2.0).samples())))
+    pod.add_process(1, lambda: None)
+    pod.add_process(2, lambda: pod.heard(2, pack(Counted(2.0).samples())))
     samples = await pod.collect()
     assert cpu(samples) == 2.0
     assert value(samples, "barnabas_metrics_processes") == 2, "itself and the one that has answered"
@@ -252,7 +252,7 @@ async def test_a_process_that_does_not_answer_is_left_out_and_counted(monkeypatc
 
 async def test_one_that_dies_while_it_is_asked_is_not_waited_for() -> None:
     pod = PodMetrics("gateway", "gateway-0", [])
-    pod.add(1, lambda: pod.gone(1))
+    pod.add_process(1, lambda: pod.gone(1))
     assert value(await pod.collect(), "barnabas_metrics_silent_processes") == 0
 
 

@@ -412,7 +412,7 @@ def document() -> dict[str, Any]:
     return {
         "uid": UID,
         "title": "Barnabas",
-        "description": "Written by scripts/dashboard; what each metric is, is in docs/metrics.md.",
+        "description": "Written by scripts/dashboard; what each metric is, is in docs/reference/metrics.md.",
         "tags": ["barnabas", "kafka"],
         "schemaVersion": 39,
         "version": 1,

@@ -15,7 +15,7 @@ from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Nu
 from tests.unit.observability import dashboard
 
 ROOT = Path(__file__).parents[3]
-RUNBOOK = ROOT / "docs" / "runbook.md"
+RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
 
 TARGET_LABELS = {"namespace", "job", "instance", "pod"}
 """Prometheus' own, of every series."""
@@ -206,5 +206,5 @@ def test_what_the_runbook_names_is_there() -> None:
     assert named - known == set()
     titles = {panel.title for panels in dashboard.ROWS.values() for panel in panels}
     titles |= {title.rpartition(", ")[0] for title in titles}
-    quoted = {each.replace("\n", " ") for each in re.findall(r'(?<!=)"([A-Z][^"]+)"', text)}
+    quoted = {" ".join(each.split()) for each in re.findall(r'(?<!=)"([A-Z][^"]+)"', text)}
     assert quoted - titles == set()

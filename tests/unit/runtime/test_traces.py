@@ -9,7 +9,7 @@ import structlog
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from barnabas.runtime.traces import _logged_once, check_trace_endpoint, parse_traceparent, traceparent
+from barnabas.runtime.traces import _log_outages, check_trace_endpoint, parse_traceparent, traceparent
 
 TRACE = bytes(range(24))
 
@@ -56,8 +56,8 @@ class Outage(SpanExporter):
         pass
 
 
-def test_a_collector_that_is_gone_is_told_once_and_once_that_it_is_back() -> None:
-    exporter = _logged_once(Outage(), "collector:4317")
+def test_a_collector_that_is_gone_is_logged_once_and_once_that_it_is_back() -> None:
+    exporter = _log_outages(Outage(), "collector:4317")
     with structlog.testing.capture_logs() as lines:
         for _ in range(5):
             exporter.export([])

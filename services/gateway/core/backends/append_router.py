@@ -56,7 +56,7 @@ class AppendRouter:
         self._routes_changed = False
         """Whether leaders or streams have changed in this turn."""
 
-    def submit(self, append: PendingAppend, connection: AppendingConnection) -> None:
+    def submit_append(self, append: PendingAppend, connection: AppendingConnection) -> None:
         """Send it, or let it wait its turn; it may also fail at once."""
         orders = connection.append_orders
         order = orders.get(append.key)
@@ -88,14 +88,14 @@ class AppendRouter:
             return self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if order.connection.context.node_id not in (ANY_NODE, leader_id):
             return self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        logstore = self._logstores.get(leader_id)
+        logstore = self._logstores.find_logstore(leader_id)
         if logstore is None or not logstore.exchange_is_up:
             self._unrouted[order] = None
             if order.deadline_bucket < 0:
-                self._deadlines.add(order, self.clock.now_ms + self._config.route_wait_ms_max)
+                self._deadlines.schedule(order, self.clock.now_ms + self._config.route_wait_ms_max)
             return _Attempt.BLOCKED
         if order.deadline_bucket >= 0:
-            self._deadlines.remove(order)
+            self._deadlines.unschedule(order)
         if not order.may_send_under(leader_id, metadata.leader_epoch):
             return _Attempt.BLOCKED
         order.stream = stream = logstore.appends
@@ -107,7 +107,7 @@ class AppendRouter:
         exchange = logstore.exchange or self._logstores.exchange_of(logstore)
         exchange.appends.append(append)
         if produce is not None and produce.timing is not None:
-            logstore.time(exchange, request_id, produce.timing)
+            logstore.time_request(exchange, request_id, produce.timing)
         logstore.gathered_bytes += len(append.records)
         return _Attempt.DONE
 
@@ -144,7 +144,7 @@ class AppendRouter:
         order.waiting = None
         self._unrouted.pop(order, None)
         if order.deadline_bucket >= 0:
-            self._deadlines.remove(order)
+            self._deadlines.unschedule(order)
         orders = order.connection.append_orders
         if order.is_idle() and orders.get(order.key) is order:
             del orders[order.key]
@@ -240,7 +240,7 @@ class AppendRouter:
     def _reroute(self) -> None:
         orders = list(self._unrouted)
         self._unrouted.clear()
-        for logstore in self._logstores.all():
+        for logstore in self._logstores.all_logstores():
             for order in logstore.appends.waiting:
                 order.line = None
                 orders.append(order)

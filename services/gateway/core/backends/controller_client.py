@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from barnabas.cluster.image import ClusterImage
-from services.gateway.core.model.outputs import ControllerAnswer, ControllerCall, ControllerRequest
+from services.gateway.core.model.outputs import ControllerAnswer, ControllerCall, ControllerRequest, Turn
 from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming
 
@@ -21,18 +21,17 @@ class ControllerAsker(Protocol):
 
 
 class ControllerClient:
-    __slots__ = ("_askers", "_awaiting", "_calls", "_image", "_next_call_id")
+    __slots__ = ("_askers", "_awaiting", "_image", "_next_call_id", "_turn")
 
-    def __init__(self, image: ClusterImage) -> None:
+    def __init__(self, image: ClusterImage, turn: Turn) -> None:
         self._image = image
+        self._turn = turn
         self._askers: dict[int, ControllerAsker] = {}
         self._awaiting: dict[ControllerAsker, int] = {}
         """The revision that each waits for."""
         self._next_call_id = 1
-        self._calls: list[ControllerCall] = []
-        """This turn's."""
 
-    def call(self, asker: ControllerAsker, request: ControllerRequest) -> None:
+    def call_controller(self, asker: ControllerAsker, request: ControllerRequest) -> None:
         call_id = self._next_call_id
         self._next_call_id = call_id + 1
         self._askers[call_id] = asker
@@ -40,7 +39,7 @@ class ControllerClient:
         if asker.timing is not None:
             asker.timing.enter(Hop.CONTROLLER)
             trace = asker.timing.trace
-        self._calls.append(ControllerCall(call_id, request, trace))
+        self._turn.outputs.controller_calls.append(ControllerCall(call_id, request, trace))
 
     def call_answered(self, call_id: int, answer: ControllerAnswer | None) -> None:
         asker = self._askers.pop(call_id, None)
@@ -66,11 +65,6 @@ class ControllerClient:
             if asker.timing is not None:
                 asker.timing.enter(Hop.GATEWAY)
             asker.revision_applied()
-
-    def take_calls(self) -> list[ControllerCall]:
-        calls = self._calls
-        self._calls = []
-        return calls
 
     def forget_asker(self, asker: ControllerAsker) -> None:
         """It no longer waits; the call itself can't be taken back."""

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
 from barnabas.wire.api_keys import ApiKey
-from services.gateway.core.backends.credited_stream import CreditedStream
+from services.gateway.core.backends.credited_stream import MessageStream
 from services.gateway.core.backends.logstores import Logstores
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 
@@ -66,7 +66,7 @@ class PendingAsk:
         return self.message is None
 
 
-class _Stream(CreditedStream[PendingAsk, PendingAsk]):
+class _Stream(MessageStream[PendingAsk, PendingAsk, CoordinateRequest]):
     __slots__ = (
         "_gathers",
         "_heartbeats_in_window",
@@ -74,21 +74,11 @@ class _Stream(CreditedStream[PendingAsk, PendingAsk]):
         "_outstanding_in_window",
         "_window_until_ms",
         "gather_until_ms",
-        "is_up",
         "is_urgent",
-        "leaving",
-        "message",
-        "node_id",
     )
 
     def __init__(self, node_id: int) -> None:
-        super().__init__()
-        self.node_id = node_id
-        self.is_up = False
-        self.message: CoordinateRequest | None = None
-        """The next, made when there is something to put into it."""
-        self.leaving: list[RequestTiming] = []
-        """Timed requests in it."""
+        super().__init__(node_id)
         self.is_urgent = False
         """There is more than heartbeats in it."""
         self.gather_until_ms = -1
@@ -149,22 +139,25 @@ class _Stream(CreditedStream[PendingAsk, PendingAsk]):
         return is_first
 
     def take_message(self) -> CoordinateRequest | None:
-        message, self.message = self.message, None
         self.is_urgent, self.gather_until_ms = False, -1
-        self.leaving = []
-        return message
+        return super().take_message()
+
+    def lose(self) -> tuple[list[PendingAsk], list[PendingAsk]]:
+        self.is_urgent, self.gather_until_ms = False, -1
+        return super().lose()
 
 
 class CoordinatorClient:
-    __slots__ = ("_logstores", "_sending", "_streams")
+    __slots__ = ("_logstores", "_streams", "sending")
 
     def __init__(self, logstores: Logstores) -> None:
         """`logstores` numbers the requests."""
         self._logstores = logstores
         self._streams: dict[int, _Stream] = {}
-        self._sending: list[_Stream] = []
+        self.sending: list[_Stream] = []
+        """Those with a message that has not left."""
 
-    def submit(self, asker: CoordinatorAsker, node_id: int, message: GroupCall | GroupCollect) -> PendingAsk | None:
+    def submit_ask(self, asker: CoordinatorAsker, node_id: int, message: GroupCall | GroupCollect) -> PendingAsk | None:
         """Ask that logstore, now or when there is credit; None: there is no stream to it, and nothing will be asked.
 
         The request id is given here.
@@ -182,7 +175,7 @@ class CoordinatorClient:
         message = ask.message
         assert message is not None, "what waits has not been sent"
         if stream.add_message(message):
-            self._sending.append(stream)
+            self.sending.append(stream)
         stream.in_flight[ask.request_id] = ask
         ask.message = None
         timing = ask.asker.timing
@@ -203,10 +196,8 @@ class CoordinatorClient:
         stream = self._streams.get(node_id)
         if stream is None:
             return
-        stream.is_up = False
-        stream.credit.reset()
-        if stream.take_message() is not None:
-            self._sending.remove(stream)
+        if stream.message is not None:
+            self.sending.remove(stream)
         in_flight, waiting = stream.lose()
         for ask in (*in_flight, *waiting):
             ask.asker.group_lost(ask)
@@ -234,22 +225,20 @@ class CoordinatorClient:
     def take_messages(self, now_ms: int) -> list[tuple[int, CoordinateRequest]]:
         taken = []
         gathering = []
-        for stream in self._sending:
+        for stream in self.sending:
             message = stream.message
             assert message is not None, "what is sent has been begun"
             if stream.gathers(message, now_ms):
                 gathering.append(stream)
             else:
                 taken.append((stream.node_id, message))
-                for timing in stream.leaving:
-                    timing.sent()
                 stream.take_message()
-        self._sending = gathering
+        self.sending = gathering
         return taken
 
     def gather_until_ms(self) -> int | None:
         """When the first message that is held back goes at the latest."""
-        return min((stream.gather_until_ms for stream in self._sending), default=None)
+        return min((stream.gather_until_ms for stream in self.sending), default=None)
 
 
 def _bytes_of(ask: PendingAsk) -> int:

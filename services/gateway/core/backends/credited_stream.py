@@ -1,4 +1,4 @@
-"""CreditedStream: what goes to one peer for the credit that it hands out, and the line of what waits for more."""
+"""What goes to one logstore for the credit that it hands out, the line of what waits for more, the next message."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from barnabas.channel.credits import CreditAccount
+from services.gateway.core.timing.request_timing import RequestTiming
 
 Waiting = TypeVar("Waiting")
 Sent = TypeVar("Sent")
+Message = TypeVar("Message")
 
 
 class CreditedStream(Generic[Waiting, Sent]):
@@ -56,6 +58,36 @@ class CreditedStream(Generic[Waiting, Sent]):
         self.in_flight.clear()
         self.waiting.clear()
         return lost
+
+
+class MessageStream(CreditedStream[Waiting, Sent], Generic[Waiting, Sent, Message]):
+    """A stream with credit of its own, and what leaves on it next: one message a turn at most."""
+
+    __slots__ = ("is_up", "leaving", "message", "node_id")
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__()
+        self.node_id = node_id
+        self.is_up = False
+        self.message: Message | None = None
+        """The next message, made when there is something to put into it."""
+        self.leaving: list[RequestTiming] = []
+        """Timed requests in it, once for each part."""
+
+    def take_message(self) -> Message | None:
+        """Return the next message, which leaves now."""
+        message, self.message = self.message, None
+        for timing in self.leaving:
+            timing.sent()
+        self.leaving.clear()
+        return message
+
+    def lose(self) -> tuple[list[Sent], list[Waiting]]:
+        self.is_up = False
+        self.credit.reset()
+        self.message = None
+        self.leaving.clear()
+        return super().lose()
 
 
 def no_bytes(_: object) -> int:

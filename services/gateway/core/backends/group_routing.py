@@ -64,7 +64,7 @@ class GroupRouting(Untimed):
             return
         wait_ms = self._config.topic_creation_wait_ms_max
         self._next_creation_ms = self._clock.now_ms + wait_ms
-        self._controller.call(self, CreateTopicsRequest([NewTopic(OFFSETS_TOPIC, -1, -1)], wait_ms))
+        self._controller.call_controller(self, CreateTopicsRequest([NewTopic(OFFSETS_TOPIC, -1, -1)], wait_ms))
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         """Made, made by another, or not to be made now: the image tells, and the next request asks again."""

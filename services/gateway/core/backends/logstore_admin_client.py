@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from services.gateway.core.backends.logstores import Logstores
-from services.gateway.core.model.outputs import LogstoreCall
+from services.gateway.core.model.outputs import LogstoreCall, Turn
 from services.gateway.core.timing.request_timing import RequestTiming
 
 CALLS_UNDER_WAY_MAX: Final = 8
@@ -44,26 +44,24 @@ _LineKey: TypeAlias = tuple[int, type[AdministrationRequest]]
 
 
 class LogstoreAdminClient:
-    __slots__ = ("_askers", "_calls", "_cancels", "_lines", "_logstores", "_next_call_id")
+    __slots__ = ("_askers", "_lines", "_logstores", "_next_call_id", "_turn")
 
-    def __init__(self, logstores: Logstores) -> None:
+    def __init__(self, logstores: Logstores, turn: Turn) -> None:
         self._logstores = logstores
+        self._turn = turn
         self._askers: dict[int, tuple[LogstoreAsker, LogstoreCall]] = {}
         """Of every call that is not over, by its id."""
         self._lines: dict[_LineKey, _Line] = {}
         self._next_call_id = 1
-        self._calls: list[LogstoreCall] = []
-        """This turn's; likewise the next."""
-        self._cancels: list[int] = []
 
-    def call(
+    def call_logstore(
         self, asker: LogstoreAsker, node_id: int, request: AdministrationRequest, timeout_ms: int
     ) -> LogstoreCall | None:
         """Ask a logstore, now or as soon as it has room; None: it can't be reached, and certainly nothing is done.
 
         `timeout_ms` counts from when the call is sent; whoever needs an end before that sets a deadline and forgets.
         """
-        logstore = self._logstores.get(node_id)
+        logstore = self._logstores.find_logstore(node_id)
         if logstore is None or not logstore.exchange_is_up:
             return None
         call = LogstoreCall(self._next_call_id, node_id, request, timeout_ms)
@@ -81,7 +79,7 @@ class LogstoreAdminClient:
 
     def _send(self, line: _Line, call: LogstoreCall) -> None:
         line.under_way[call.call_id] = call
-        self._calls.append(call)
+        self._turn.outputs.logstore_calls.append(call)
         asker, _ = self._askers[call.call_id]
         if asker.timing is not None:
             asker.timing.sent()
@@ -103,7 +101,7 @@ class LogstoreAdminClient:
     def forget_call(self, call: LogstoreCall) -> None:
         """Nobody waits for it any more. If it was sent, it may be done all the same."""
         if self._askers.pop(call.call_id, None) is not None and self._leave(call):
-            self._cancels.append(call.call_id)
+            self._turn.outputs.logstore_cancels.append(call.call_id)
 
     def _leave(self, call: LogstoreCall) -> bool:
         """Make room for the next in line; whether the call had been sent."""
@@ -119,14 +117,6 @@ class LogstoreAdminClient:
         """Its process is gone or silent: nobody is kept waiting for the answers."""
         lines = [self._lines.pop(key) for key in [key for key in self._lines if key[0] == node_id]]
         calls = [call for line in lines for call in (*line.under_way.values(), *line.waiting)]
-        self._cancels.extend(call_id for line in lines for call_id in line.under_way)
+        self._turn.outputs.logstore_cancels.extend(call_id for line in lines for call_id in line.under_way)
         for asker, call in [self._askers.pop(call.call_id) for call in calls]:
             asker.logstore_answered(call, None)
-
-    def take_calls(self) -> list[LogstoreCall]:
-        calls, self._calls = self._calls, []
-        return calls
-
-    def take_cancels(self) -> list[int]:
-        cancels, self._cancels = self._cancels, []
-        return cancels

@@ -1,7 +1,8 @@
-"""The logstores as one processor sees them: two streams each, the credit on them, what is in flight, what waits.
+"""The logstores as one processor sees them: the exchange with each, the credit on it, what is in flight, what waits.
 
 A request spends credit or waits in line at its logstore, so a slow logstore holds up only those who want something of
-it. Everything for one logstore leaves in one message per stream and turn.
+it. Everything for one logstore leaves in one message per turn. Reads and calls to coordinators have streams of their
+own (`read_router`, `coordinator_client`).
 
 A message costs both sides a hundred microseconds and more, whatever is in it. So appends gather over turns while more
 of them than that are in flight to the same logstore: it has enough to do, and what gathers goes with its next answer.
@@ -14,13 +15,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from barnabas.channel.credits import CreditAccount
-from barnabas.channel.messages import ExchangeRequest, ReadRequest
+from barnabas.channel.messages import ExchangeRequest
 from barnabas.channel.timing import Times
 from barnabas.metrics.histogram import Histogram
 from services.gateway.core.backends.credited_stream import CreditedStream
 from services.gateway.core.backends.partition_appends import AppendStream
 from services.gateway.core.backends.pending_query import PendingQuery
-from services.gateway.core.backends.read_lane import ReadLane
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 
 GATHER_IN_FLIGHT_MIN: Final = 16
@@ -43,7 +43,6 @@ class Logstore:
         "leaving_exchange",
         "node_id",
         "queries",
-        "reads",
     )
 
     def __init__(self, node_id: int) -> None:
@@ -62,7 +61,6 @@ class Logstore:
         """Of timed requests on the exchange."""
         self.appends: AppendStream = CreditedStream(self.exchange_credit)
         self.queries: CreditedStream[PendingQuery, PendingQuery] = CreditedStream(self.exchange_credit)
-        self.reads = ReadLane(node_id)
 
     def gathers(self, exchange: ExchangeRequest, now_ms: int) -> bool:
         """Whether `exchange` had better wait for more appends."""
@@ -81,7 +79,7 @@ class Logstore:
             self.gather_until_ms = now_ms + GATHER_MS
         return now_ms < self.gather_until_ms
 
-    def time(self, exchange: ExchangeRequest, request_id: int, timing: RequestTiming) -> None:
+    def time_request(self, exchange: ExchangeRequest, request_id: int, timing: RequestTiming) -> None:
         """Ask for the times of a request that is in `exchange`."""
         exchange.timed.append(timed_of(request_id, timing))
         self.leaving_exchange.append(timing)
@@ -100,24 +98,21 @@ class Logstore:
 class Logstores:
     """All of them by node id, the turn's messages, and the numbering of requests."""
 
-    __slots__ = ("_by_node_id", "_exchanging", "_next_request_id", "_reading", "read_lanes")
+    __slots__ = ("_by_node_id", "_next_request_id", "sending")
 
     def __init__(self) -> None:
         self._by_node_id: dict[int, Logstore] = {}
-        self.read_lanes: dict[int, ReadLane] = {}
-        """Those of all logstores, by node id."""
-        self._exchanging: list[Logstore] = []
-        self._reading: list[ReadLane] = []
+        self.sending: list[Logstore] = []
+        """Those with a message that has not left."""
         self._next_request_id = 1
 
-    def get(self, node_id: int) -> Logstore | None:
+    def find_logstore(self, node_id: int) -> Logstore | None:
         return self._by_node_id.get(node_id)
 
-    def ensure(self, node_id: int) -> Logstore:
+    def ensure_logstore(self, node_id: int) -> Logstore:
         logstore = self._by_node_id.get(node_id)
         if logstore is None:
             logstore = self._by_node_id[node_id] = Logstore(node_id)
-            self.read_lanes[node_id] = logstore.reads
         return logstore
 
     def take_request_id(self) -> int:
@@ -126,28 +121,21 @@ class Logstores:
         self._next_request_id = request_id + 1
         return request_id
 
-    def all(self) -> list[Logstore]:
+    def all_logstores(self) -> list[Logstore]:
         return list(self._by_node_id.values())
 
     def exchange_of(self, logstore: Logstore) -> ExchangeRequest:
         exchange = logstore.exchange
         if exchange is None:
             exchange = logstore.exchange = ExchangeRequest()
-            if logstore not in self._exchanging:
-                self._exchanging.append(logstore)
+            if logstore not in self.sending:
+                self.sending.append(logstore)
         return exchange
 
-    def read_of(self, lane: ReadLane) -> ReadRequest:
-        message = lane.message
-        if message is None:
-            message = lane.message = ReadRequest()
-            self._reading.append(lane)
-        return message
-
-    def take_exchanges(self, now_ms: int) -> list[tuple[int, ExchangeRequest]]:
+    def take_messages(self, now_ms: int) -> list[tuple[int, ExchangeRequest]]:
         taken = []
         gathering = []
-        for logstore in self._exchanging:
+        for logstore in self.sending:
             exchange = logstore.exchange
             if exchange is None:
                 continue
@@ -156,30 +144,15 @@ class Logstores:
                 continue
             taken.append((logstore.node_id, exchange))
             if exchange.timed:
-                _sent(logstore.leaving_exchange)
+                for timing in logstore.leaving_exchange:
+                    timing.sent()
+                logstore.leaving_exchange.clear()
             logstore.exchange = None
             logstore.gathered_bytes = 0
             logstore.gather_until_ms = -1
-        self._exchanging = gathering
+        self.sending = gathering
         return taken
 
     def gather_until_ms(self) -> int | None:
         """When the first message that is held back goes at the latest."""
-        return min((logstore.gather_until_ms for logstore in self._exchanging), default=None)
-
-    def take_reads(self) -> list[tuple[int, ReadRequest]]:
-        taken = []
-        for lane in self._reading:
-            if lane.message is not None:
-                taken.append((lane.node_id, lane.message))
-                if lane.leaving:
-                    _sent(lane.leaving)
-                lane.message = None
-        self._reading.clear()
-        return taken
-
-
-def _sent(leaving: list[RequestTiming]) -> None:
-    for timing in leaving:
-        timing.sent()
-    leaving.clear()
+        return min((logstore.gather_until_ms for logstore in self.sending), default=None)

@@ -72,7 +72,7 @@ class ProducerIds(Untimed):
         is_low = left * _PREFETCH_PARTS < self._block_length or left == 0
         if is_low and self._prefetched is None and not self._is_asking:
             self._is_asking = True
-            self._controller.call(self, AllocateProducerIdsRequest(self._gateway_id))
+            self._controller.call_controller(self, AllocateProducerIdsRequest(self._gateway_id))
 
     def _open_prefetched(self) -> bool:
         block = self._prefetched

@@ -20,6 +20,7 @@ from barnabas.channel.messages import (
     ProduceCondition,
 )
 from services.gateway.core.model.deadlines import Clock
+from services.gateway.core.model.outputs import Turn
 from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 
@@ -45,24 +46,21 @@ class Parked(Protocol):
 
 
 class Pod:
-    __slots__ = ("entries", "pod_id", "request")
+    __slots__ = ("entries", "pod_id")
 
     def __init__(self, pod_id: str) -> None:
         self.pod_id = pod_id
         self.entries: dict[int, Parked] = {}
-        self.request: ParkRequest | None = None
-        """This turn's message, made when there is something to put into it."""
 
 
 class PurgatoryClient:
-    __slots__ = ("_clock", "_next_entry_id", "_pods", "_sending")
+    __slots__ = ("_clock", "_next_entry_id", "_pods", "_turn")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, turn: Turn) -> None:
         self._clock = clock
+        self._turn = turn
         self._pods: list[Pod] = []
         """Those that are up, by pod id."""
-        self._sending: list[Pod] = []
-        """Those with a message in this turn."""
         self._next_entry_id = 1
 
     def park_produce(self, produce: Parked, until_ms: int, conditions: list[ProduceCondition]) -> bool:
@@ -111,10 +109,12 @@ class PurgatoryClient:
         return entry_id
 
     def _request_of(self, pod: Pod) -> ParkRequest:
-        if pod.request is None:
-            pod.request = ParkRequest()
-            self._sending.append(pod)
-        return pod.request
+        """This turn's message, made when there is something to put into it."""
+        parks = self._turn.outputs.parks
+        request = parks.get(pod.pod_id)
+        if request is None:
+            request = parks[pod.pod_id] = ParkRequest()
+        return request
 
     def cancel_entry(self, parked: Parked) -> None:
         """It ends otherwise, or its client is gone. Nothing happens when it is not parked."""
@@ -144,7 +144,7 @@ class PurgatoryClient:
         if pod is None:
             return
         self._pods.remove(pod)
-        pod.request = None
+        self._turn.outputs.parks.pop(pod_id, None)
         lost = list(pod.entries.values())
         pod.entries.clear()
         for parked in lost:
@@ -159,15 +159,6 @@ class PurgatoryClient:
 
     def _find(self, pod_id: str) -> Pod | None:
         return next((pod for pod in self._pods if pod.pod_id == pod_id), None)
-
-    def take_requests(self) -> list[tuple[str, ParkRequest]]:
-        taken = []
-        for pod in self._sending:
-            if pod.request is not None:
-                taken.append((pod.pod_id, pod.request))
-                pod.request = None
-        self._sending.clear()
-        return taken
 
 
 def _wait_is_over(parked: Parked) -> None:

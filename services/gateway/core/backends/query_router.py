@@ -18,9 +18,9 @@ class QueryRouter:
     def __init__(self, logstores: Logstores) -> None:
         self._logstores = logstores
 
-    def submit(self, query: PendingQuery, node_id: int) -> bool:
+    def submit_query(self, query: PendingQuery, node_id: int) -> bool:
         """Ask that logstore, now or when there is credit; False when there is no stream to it."""
-        logstore = self._logstores.get(node_id)
+        logstore = self._logstores.find_logstore(node_id)
         if logstore is None or not logstore.exchange_is_up:
             return False
         if logstore.queries.try_enter(query, 0):
@@ -36,7 +36,7 @@ class QueryRouter:
         else:
             exchange.state_queries.append(query)
         if query.asker.timing is not None:
-            logstore.time(exchange, query.request_id, query.asker.timing)
+            logstore.time_request(exchange, query.request_id, query.asker.timing)
 
     def credit_granted(self, logstore: Logstore) -> None:
         for query in logstore.queries.admit(no_bytes):

@@ -9,11 +9,12 @@ leader answers instead, whatever it would rather.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata
-from services.gateway.core.backends.logstores import Logstores
+from services.gateway.core.backends.read_router import ReadLane
 from services.gateway.core.model.authorization import RequestContext
 from services.gateway.core.model.config import AddressPolicy
 from services.gateway.core.model.deadlines import Clock
@@ -36,13 +37,13 @@ class ReadPlace(NamedTuple):
 class ReadReplicas:
     """One processor's. Entries are of racks that leaders know, so there are no more than partitions times racks."""
 
-    __slots__ = ("_clock", "_image", "_logstores", "_policy", "_replicas")
+    __slots__ = ("_clock", "_image", "_lanes", "_policy", "_replicas")
 
-    def __init__(self, policy: AddressPolicy, clock: Clock, image: ClusterImage, logstores: Logstores) -> None:
+    def __init__(self, policy: AddressPolicy, clock: Clock, image: ClusterImage, lanes: Mapping[int, ReadLane]) -> None:
         self._policy = policy
         self._clock = clock
         self._image = image
-        self._logstores = logstores
+        self._lanes = lanes
         self._replicas: dict[_Key, tuple[int, int]] = {}
         """(node id or _LEADER, until when)."""
 
@@ -63,8 +64,8 @@ class ReadReplicas:
             node_id = context.node_id
             if node_id == partition.leader or node_id not in partition.replicas:
                 return ReadPlace(partition.leader, rack_id)
-        logstore = self._logstores.get(node_id)
-        is_there = logstore is not None and logstore.reads.is_up and node_id in partition.replicas
+        lane = self._lanes.get(node_id)
+        is_there = lane is not None and lane.is_up and node_id in partition.replicas
         return ReadPlace(node_id, rack_id) if is_there else ReadPlace(partition.leader, "")
 
     def prefer(self, rack_id: str, topic_id: bytes, partition: int, node_id: int) -> None:

@@ -1,48 +1,103 @@
 """Reads on their way to the logstores: each waits for memory first, then for credit.
 
 A read is sent only when its largest reply has been reserved, so that a processor never has to stop reading a
-logstore's stream. Both waits are lines: nobody overtakes, but for one read at a time: the one that keeps answers of its
-own connection from leaving. Those answers hold memory until it is answered, so waiting for memory it could wait for
-itself.
+logstore's stream. Both waits are lines. One read at a time may overtake: the one that keeps answers of its own
+connection from leaving. Those answers hold memory until it is answered, so waiting for memory it could wait for itself.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Protocol
 
-from barnabas.channel.messages import ReadPiece
+from barnabas.channel.assembly import ReadAssembler, ReadResult
+from barnabas.channel.messages import Read, ReadPiece, ReadRequest, ReadResponse
 from barnabas.channel.timing import Times
-from services.gateway.core.backends.credited_stream import no_bytes
+from services.gateway.core.backends.credited_stream import MessageStream, no_bytes
 from services.gateway.core.backends.fetch_memory import READ_BYTES_MIN, FetchMemory
 from services.gateway.core.backends.logstores import Logstores
-from services.gateway.core.backends.read_lane import PendingRead, ReadLane
-from services.gateway.core.timing.request_timing import timed_of
+from services.gateway.core.model.fetch_target import FetchTarget
+from services.gateway.core.timing.request_timing import RequestTiming, timed_of
+
+
+class ReadOwner(Protocol):
+    """The Fetch request that a read is of."""
+
+    @property
+    def timing(self) -> RequestTiming | None: ...
+
+    def holds_back_answers(self) -> bool:
+        """Whether other answers of its connection wait for this request's, and hold memory meanwhile."""
+
+    def read_answered(self, read: PendingRead, result: ReadResult | None) -> None:
+        """A logstore's result, or None when its stream was lost."""
+
+
+class PendingRead(Read):
+    """What one Fetch wants of one logstore."""
+
+    __slots__ = ("fetch", "lane", "line", "reserved_bytes", "targets")
+
+    def __init__(
+        self,
+        fetch: ReadOwner,
+        lane: ReadLane,
+        bytes_max: int,
+        isolation_level: int,
+        targets: list[FetchTarget],
+        rack_id: str,
+    ) -> None:
+        self.request_id = 0
+        self.bytes_max = bytes_max
+        self.isolation_level = isolation_level
+        self.partitions = list(targets)
+        self.rack_id = rack_id
+        self.targets = targets
+        self.fetch: ReadOwner | None = fetch
+        """None once nobody waits for it."""
+        self.lane = lane
+        self.line: OrderedDict[PendingRead, None] | None = None
+        """Where it waits, for memory or for credit."""
+        self.reserved_bytes = 0
+        """Held in `FetchMemory` for the reply; of the reply itself once it is here."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class ReadLane(MessageStream[PendingRead, PendingRead, ReadRequest]):
+    """The read stream to one logstore."""
+
+    __slots__ = ("assembler",)
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.assembler = ReadAssembler()
 
 
 class ReadRouter:
-    __slots__ = ("_logstores", "_memory", "_overdraft", "_waiting", "lanes")
+    __slots__ = ("_logstores", "_memory", "_overdraft", "lanes", "sending", "waiting")
 
     def __init__(self, logstores: Logstores, memory: FetchMemory) -> None:
+        """`logstores` numbers the requests."""
         self._logstores = logstores
         self._memory = memory
-        self.lanes = logstores.read_lanes
-        """By node id."""
-        self._waiting: OrderedDict[PendingRead, None] = OrderedDict()
+        self.lanes: dict[int, ReadLane] = {}
+        """By node id; there is one for each logstore whose stream was ever up."""
+        self.waiting: OrderedDict[PendingRead, None] = OrderedDict()
         """For memory."""
+        self.sending: list[ReadLane] = []
+        """Those with a message in this turn."""
         self._overdraft: PendingRead | None = None
         """The read that was sent without waiting for memory, until its reply is here."""
 
-    def submit(self, read: PendingRead) -> None:
+    def submit_read(self, read: PendingRead) -> None:
         """Its logstore's stream is up."""
-        if self._waiting or not self._try_reserve(read):
-            read.line = self._waiting
-            self._waiting[read] = None
+        if self.waiting or not self._try_reserve(read):
+            read.line = self.waiting
+            self.waiting[read] = None
         else:
             self._send_or_wait(read)
-
-    def has_waiting(self) -> bool:
-        """Whether any read waits for memory."""
-        return len(self._waiting) > 0
 
     def _try_reserve(self, read: PendingRead) -> bool:
         memory = self._memory
@@ -66,20 +121,27 @@ class ReadRouter:
         read.line = None
         read.request_id = request_id = self._logstores.take_request_id()
         lane.in_flight[request_id] = read
-        message = self._logstores.read_of(lane)
+        message = self._message_of(lane)
         message.reads.append(read)
         if read.fetch is not None and read.fetch.timing is not None:
             message.timed.append(timed_of(request_id, read.fetch.timing))
             lane.leaving.append(read.fetch.timing)
 
-    def times_received(self, lane: ReadLane, times: Times) -> None:
+    def _message_of(self, lane: ReadLane) -> ReadRequest:
+        message = lane.message
+        if message is None:
+            message = lane.message = ReadRequest()
+            self.sending.append(lane)
+        return message
+
+    def _times_received(self, lane: ReadLane, times: Times) -> None:
         """The first piece of an answer is here, with how long the logstore had the read."""
         read = lane.in_flight.get(times.request_id)
         if read is not None and read.fetch is not None and read.fetch.timing is not None:
             read.fetch.timing.answer_begun(times.queue_us, times.work_us)
 
     def cancel_read(self, read: PendingRead) -> None:
-        """Nobody waits for it any more."""
+        """Withdraw it, or have the logstore stop answering it."""
         read.fetch = None
         self.release(read)
         if read.line is not None:
@@ -88,7 +150,7 @@ class ReadRouter:
         lane = read.lane
         if lane.in_flight.pop(read.request_id, None) is not None:
             lane.assembler.forget(read.request_id)
-            self._logstores.read_of(lane).cancels.append(read.request_id)
+            self._message_of(lane).cancels.append(read.request_id)
 
     def release(self, read: PendingRead) -> None:
         """Give back what is reserved for it."""
@@ -99,18 +161,18 @@ class ReadRouter:
             read.reserved_bytes = 0
 
     def memory_freed(self) -> None:
-        while self._waiting and self._try_reserve(next(iter(self._waiting))):
-            read, _ = self._waiting.popitem(last=False)
+        while self.waiting and self._try_reserve(next(iter(self.waiting))):
+            read, _ = self.waiting.popitem(last=False)
             self._send_or_wait(read)
-        if self._waiting and self._overdraft is None:
+        if self.waiting and self._overdraft is None:
             self._overdraw()
 
     def _overdraw(self) -> None:
         """Let one read go that answers of its own connection wait for: what they hold is free once it is answered."""
-        for read in self._waiting:
-            assert read.fetch is not None, "a read that nobody waits for is not in line"
+        for read in self.waiting:
+            assert read.fetch is not None, "a read that was withdrawn is not in line"
             if read.fetch.holds_back_answers():
-                del self._waiting[read]
+                del self.waiting[read]
                 self._overdraft = read
                 read.bytes_max = min(read.bytes_max, READ_BYTES_MIN)
                 read.reserved_bytes = READ_BYTES_MIN
@@ -118,16 +180,29 @@ class ReadRouter:
                 self._send_or_wait(read)
                 return
 
-    def credit_granted(self, lane: ReadLane) -> None:
-        if lane.waiting:
-            for read in lane.admit(no_bytes):
-                self._send(read)
+    # --- what the streams bring ---
 
-    def piece_received(self, lane: ReadLane, piece: ReadPiece) -> None:
+    def stream_up(self, node_id: int) -> None:
+        self._logstores.ensure_logstore(node_id)
+        self.lanes.setdefault(node_id, ReadLane(node_id)).is_up = True
+
+    def response_received(self, node_id: int, response: ReadResponse) -> None:
+        lane = self.lanes[node_id]
+        for times in response.times:
+            self._times_received(lane, times)
+        for piece in response.pieces:
+            self._piece_received(lane, piece)
+        if response.credit is not None:
+            lane.credit.grant(response.credit)
+            if lane.waiting:
+                for read in lane.admit(no_bytes):
+                    self._send(read)
+
+    def _piece_received(self, lane: ReadLane, piece: ReadPiece) -> None:
         read = lane.in_flight.get(piece.request_id)
         if read is None:
             return
-        result = lane.assembler.take(piece)
+        result = lane.assembler.add_piece(piece)
         if result is None:
             return
         del lane.in_flight[piece.request_id]
@@ -139,17 +214,28 @@ class ReadRouter:
         if read.fetch is not None:
             read.fetch.read_answered(read, result)
 
-    def stream_lost(self, lane: ReadLane) -> None:
+    def stream_lost(self, node_id: int) -> None:
+        lane = self.lanes.get(node_id)
+        if lane is None:
+            return
         in_flight, waiting = lane.lose()
         lost = in_flight + waiting
         lane.assembler.clear()
-        lane.message = None
-        lane.leaving.clear()
-        for read in [read for read in self._waiting if read.lane is lane]:
-            del self._waiting[read]
+        for read in [read for read in self.waiting if read.lane is lane]:
+            del self.waiting[read]
             lost.append(read)
         for read in lost:
             read.line = None
             self.release(read)
             if read.fetch is not None:
                 read.fetch.read_answered(read, None)
+
+    def take_messages(self) -> list[tuple[int, ReadRequest]]:
+        """Return the messages of this turn by node id; they leave now."""
+        taken = []
+        for lane in self.sending:
+            message = lane.take_message()
+            if message is not None:
+                taken.append((lane.node_id, message))
+        self.sending.clear()
+        return taken

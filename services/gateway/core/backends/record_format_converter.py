@@ -22,7 +22,7 @@ from services.gateway.core.backends.down_conversion import DownConverted, down_c
 from services.gateway.core.backends.partition_appends import PendingAppend
 from services.gateway.core.backends.up_conversion import Refusal, UpConverted, up_convert
 from services.gateway.core.model.fetch_target import FetchTarget
-from services.gateway.core.model.outputs import Conversion
+from services.gateway.core.model.outputs import Turn
 from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming
 
@@ -34,7 +34,7 @@ class ConversionCounts:
     time_ms: Histogram = field(default_factory=Histogram)
     memory_bytes: Histogram = field(default_factory=lambda: Histogram(BYTE_BOUNDS, unit=1))
 
-    def add(self, elapsed_ms: float, memory_bytes: int) -> None:
+    def add_conversion(self, elapsed_ms: float, memory_bytes: int) -> None:
         self.time_ms.add(round(elapsed_ms * 1000))
         self.memory_bytes.add(memory_bytes)
 
@@ -77,7 +77,7 @@ class UpConversion:
 
     def ended(self, elapsed_ms: float) -> None:
         memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, UpConverted))
-        self.counts.add(elapsed_ms, memory_bytes)
+        self.counts.add_conversion(elapsed_ms, memory_bytes)
         if self.owner.timing is not None:
             self.owner.timing.enter(Hop.GATEWAY)
         self.owner.up_converted(self)
@@ -104,17 +104,17 @@ class DownConversion:
 
     def ended(self, elapsed_ms: float) -> None:
         memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, DownConverted))
-        self.counts.add(elapsed_ms, memory_bytes)
+        self.counts.add_conversion(elapsed_ms, memory_bytes)
         if self.owner.timing is not None:
             self.owner.timing.enter(Hop.GATEWAY)
         self.owner.down_converted(self)
 
 
 class RecordFormatConverter:
-    __slots__ = ("_to_run", "fetch", "produce")
+    __slots__ = ("_turn", "fetch", "produce")
 
-    def __init__(self) -> None:
-        self._to_run: list[Conversion] = []
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
         self.produce = ConversionCounts()
         self.fetch = ConversionCounts()
 
@@ -124,15 +124,11 @@ class RecordFormatConverter:
         """Make batches of those of a request's appends that are message sets; `owner.up_converted` follows."""
         if owner.timing is not None:
             owner.timing.enter(Hop.CONVERSION)
-        self._to_run.append(UpConversion(owner, self.produce, appends, to_convert))
+        self._turn.outputs.conversions.append(UpConversion(owner, self.produce, appends, to_convert))
 
     def convert_down(self, owner: DownConversionOwner, magic: int, targets: Sequence[FetchTarget]) -> None:
         """Make message sets of what was read; `owner.down_converted` follows."""
         if owner.timing is not None:
             owner.timing.enter(Hop.CONVERSION)
         records = [target.records for target in targets]
-        self._to_run.append(DownConversion(owner, self.fetch, magic, targets, records))
-
-    def drain_conversions(self) -> list[Conversion]:
-        to_run, self._to_run = self._to_run, []
-        return to_run
+        self._turn.outputs.conversions.append(DownConversion(owner, self.fetch, magic, targets, records))

@@ -1,4 +1,4 @@
-"""The connections of a processor: opened, read as far as limits allow, written, closed."""
+"""The connections of a processor: opened, read as far as limits allow, written, closed; what they hold of memory."""
 
 from __future__ import annotations
 
@@ -7,35 +7,85 @@ from collections import deque
 from barnabas.wire.primitives import Buffer
 from services.gateway.core.backends.fetch_memory import FetchMemory
 from services.gateway.core.connections.connection import Connection
-from services.gateway.core.connections.discarded import Discarded
-from services.gateway.core.connections.request_memory import RequestMemory
+from services.gateway.core.connections.steps import Discarded
 from services.gateway.core.model.authorization import RequestContext
 from services.gateway.core.model.config import GatewayConfig
 from services.gateway.core.model.deadlines import Clock, Deadlines
 from services.gateway.core.model.log_lines import LogLineBuffer
-from services.gateway.core.model.outputs import LogLevel, Outputs
+from services.gateway.core.model.outputs import LogLevel, Turn
 from services.gateway.core.timing.request_metrics import RequestMetrics
+
+
+class RequestMemory:
+    """Request bytes, of whole requests until they are answered and of frames that are still incomplete.
+
+    Over the limit a connection that sends is paused, all but one: the *privileged* one, whose frame may be completed
+    whatever is held. Without it, many half frames could fill the memory and none of them would ever be whole.
+    """
+
+    __slots__ = ("_bytes_max", "held_bytes", "privileged", "waiting")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self.held_bytes = 0
+        self.privileged: Connection | None = None
+        self.waiting: dict[Connection, None] = {}
+        """Those that are paused for lack of memory, the longest paused first."""
+
+    def is_over(self) -> bool:
+        return self.held_bytes > self._bytes_max
+
+    def must_pause(self, connection: Connection) -> bool:
+        """Asked after `connection` has added bytes; True puts it in the line of those to be resumed."""
+        if self.held_bytes <= self._bytes_max or connection is self.privileged:
+            return False
+        if self.privileged is None and connection.splitter.buffered_bytes:
+            self.privileged = connection
+            return False
+        self.waiting[connection] = None
+        return True
+
+    def yield_privilege(self, connection: Connection) -> None:
+        """Its frame is complete, or it is gone."""
+        if self.privileged is connection:
+            self.privileged = None
+
+    def forget_connection(self, connection: Connection) -> None:
+        self.waiting.pop(connection, None)
+        self.yield_privilege(connection)
+
+    def take_resumable(self) -> list[Connection]:
+        """The connections that may be read again: all once memory is free, the longest paused one to be privileged."""
+        if not self.waiting:
+            return []
+        if self.held_bytes <= self._bytes_max:
+            resumable = list(self.waiting)
+            self.waiting.clear()
+            return resumable
+        if self.privileged is None:
+            for connection in self.waiting:
+                if connection.splitter.buffered_bytes:
+                    self.privileged = connection
+                    del self.waiting[connection]
+                    return [connection]
+        return []
 
 
 class Connections:
     __slots__ = (
-        "_aborts",
         "_clock",
-        "_closes",
         "_connections",
         "_deadlines",
         "_log_lines",
         "_metrics",
         "_next_turn",
-        "_pauses",
-        "_request_memory",
-        "_resumes",
-        "_writes",
+        "_turn",
         "_writing",
         "config",
         "discarded",
         "fetch_memory",
         "is_draining",
+        "request_memory",
         "runnable",
     )
 
@@ -44,18 +94,19 @@ class Connections:
         config: GatewayConfig,
         clock: Clock,
         deadlines: Deadlines,
-        request_memory: RequestMemory,
         fetch_memory: FetchMemory,
         log_lines: LogLineBuffer,
         metrics: RequestMetrics,
+        turn: Turn,
     ) -> None:
         self.config = config
         self._clock = clock
         self._deadlines = deadlines
         self._log_lines = log_lines
-        self._request_memory = request_memory
+        self.request_memory = RequestMemory(config.queued_request_bytes_max)
         self.fetch_memory = fetch_memory
         self._metrics = metrics
+        self._turn = turn
         self.discarded = Discarded()
         """What long requests leave behind."""
         self._connections: dict[int, Connection] = {}
@@ -65,22 +116,17 @@ class Connections:
         """Those that may start more requests as soon as the others had their turn."""
         self.is_draining = False
         self._writing: list[Connection] = []
-        """Those with something to write in this turn; the next five are the turn's outputs."""
-        self._writes: list[tuple[int, list[Buffer]]] = []
-        self._closes: list[int] = []
-        self._aborts: list[int] = []
-        self._pauses: list[int] = []
-        self._resumes: list[int] = []
+        """Those with something to write in this turn."""
 
-    def get(self, connection_id: int) -> Connection | None:
+    def find_connection(self, connection_id: int) -> Connection | None:
         return self._connections.get(connection_id)
 
-    def open(self, connection_id: int, listener: str, peer: str, node_id: int) -> None:
+    def open_connection(self, connection_id: int, listener: str, peer: str, node_id: int) -> None:
         now_ms = self._clock.now_ms
         context = RequestContext(connection_id, listener, peer, node_id=node_id)
         connection = Connection(self, context, now_ms)
         self._connections[connection_id] = connection
-        self._deadlines.add(connection, now_ms + self.config.connection_idle_ms_max)
+        self._deadlines.schedule(connection, now_ms + self.config.connection_idle_ms_max)
 
     def unsent_bytes(self, connection: Connection, unsent_bytes: int) -> None:
         self.fetch_memory.unsent_bytes += unsent_bytes - connection.unsent_bytes
@@ -91,42 +137,42 @@ class Connections:
 
     # --- closing ---
 
-    def close(self, connection: Connection) -> None:
+    def close_connection(self, connection: Connection) -> None:
         """Close it from our side, after the bytes that are written already if the client takes them."""
         if connection.is_closed:
             return
         if connection.unsent_bytes > self.config.connection_unsent_bytes_max:
-            self.abort(connection)
+            self.abort_connection(connection)
             return
         self._flush(connection)
-        self._closes.append(connection.connection_id)
-        self.forget(connection)
+        self._turn.outputs.closes.append(connection.connection_id)
+        self.forget_connection(connection)
 
-    def abort(self, connection: Connection) -> None:
+    def abort_connection(self, connection: Connection) -> None:
         """Close it without another byte: what it holds is to be free now."""
-        self._aborts.append(connection.connection_id)
-        self.forget(connection)
+        self._turn.outputs.aborts.append(connection.connection_id)
+        self.forget_connection(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget_connection(self, connection: Connection) -> None:
         """Its socket is gone, or about to go: drop what was not sent, cancel what waits, give back what it holds."""
         connection.is_closed = True
         connection.outgoing = []
         connection.outgoing_bytes = 0
         del self._connections[connection.connection_id]
-        self._deadlines.remove(connection)
-        self._request_memory.held_bytes -= connection.splitter.buffered_bytes + connection.queued_bytes
-        self._request_memory.forget(connection)
+        self._deadlines.unschedule(connection)
+        self.request_memory.held_bytes -= connection.splitter.buffered_bytes + connection.queued_bytes
+        self.request_memory.forget_connection(connection)
         self.fetch_memory.unsent_bytes -= connection.unsent_bytes
         self._metrics.cancelled(connection.requests, connection.run_api_key, connection.unanswered)
         for pending in connection.requests:
             if pending.kind is None:
-                self._deadlines.remove(pending)
+                self._deadlines.unschedule(pending)
                 pending.cancel()
-                self._request_memory.held_bytes -= pending.frame_bytes
+                self.request_memory.held_bytes -= pending.frame_bytes
             if pending.reserved_bytes:
                 self.fetch_memory.release(pending.reserved_bytes)
             if pending.is_long:
-                self.discarded.add(pending)
+                self.discarded.free_later(pending)
         connection.requests.clear()
         connection.queued_frames.clear()
         connection.queued_since_us.clear()
@@ -137,10 +183,10 @@ class Connections:
         idle_ms_max = self.config.connection_idle_ms_max
         if idle_ms >= idle_ms_max:
             event = "connection closed: idle"
-            self._log_lines.note(LogLevel.INFO, event, connection.context, None, {"idle_ms": idle_ms})
-            self.close(connection)
+            self._log_lines.add_line(LogLevel.INFO, event, connection.context, None, {"idle_ms": idle_ms})
+            self.close_connection(connection)
         else:
-            self._deadlines.add(connection, now_ms - idle_ms + idle_ms_max)
+            self._deadlines.schedule(connection, now_ms - idle_ms + idle_ms_max)
 
     def close_stalled_readers(self) -> None:
         """Others wait for the memory of answers that these clients do not take."""
@@ -151,8 +197,8 @@ class Connections:
         for connection in stalled:
             event = "connection closed: its client takes no answers"
             unsent = {"unsent_bytes": connection.unsent_bytes}
-            self._log_lines.note(LogLevel.WARNING, event, connection.context, None, unsent)
-            self.abort(connection)
+            self._log_lines.add_line(LogLevel.WARNING, event, connection.context, None, unsent)
+            self.abort_connection(connection)
 
     def close_stalled_senders(self) -> None:
         """Others wait for the memory of frames that these clients do not finish, however many bytes they drip."""
@@ -165,8 +211,8 @@ class Connections:
         for connection in stalled:
             event = "connection closed: its client does not finish a frame"
             held = {"buffered_bytes": connection.splitter.buffered_bytes}
-            self._log_lines.note(LogLevel.WARNING, event, connection.context, None, held)
-            self.abort(connection)
+            self._log_lines.add_line(LogLevel.WARNING, event, connection.context, None, held)
+            self.abort_connection(connection)
 
     def unanswered_by_api_key(self) -> dict[int, int]:
         """How many requests are under way."""
@@ -184,7 +230,7 @@ class Connections:
         """Answers that wait for those before them."""
         return sum(len(each.requests) - each.unanswered for each in self._connections.values())
 
-    def drain(self) -> None:
+    def drain_all(self) -> None:
         self.is_draining = True
         for connection in self._connections.values():
             self.run_later(connection)
@@ -211,34 +257,34 @@ class Connections:
     def adjust_reading(self, connection: Connection) -> None:
         """Pause its socket, or read it again, as far as its requests have come."""
         if not connection.is_paused:
-            self.pause(connection)
-        elif not connection.wants_pause() and not self._request_memory.is_waiting(connection):
-            self.resume(connection)
+            self.pause_reading(connection)
+        elif not connection.wants_pause() and connection not in self.request_memory.waiting:
+            self.resume_reading(connection)
 
     def drain_one(self, connection: Connection) -> None:
         if connection.is_closed:
             return
         if not connection.is_paused:
             connection.is_paused = True
-            self._pauses.append(connection.connection_id)
+            self._turn.outputs.pauses.append(connection.connection_id)
         if connection.unanswered == 0 and connection.unsent_bytes == 0:
-            self.close(connection)
+            self.close_connection(connection)
 
-    def pause(self, connection: Connection) -> None:
+    def pause_reading(self, connection: Connection) -> None:
         if connection.is_closed or connection.is_paused:
             return
-        if self._request_memory.must_pause(connection) or connection.wants_pause():
+        if self.request_memory.must_pause(connection) or connection.wants_pause():
             connection.is_paused = True
-            self._pauses.append(connection.connection_id)
+            self._turn.outputs.pauses.append(connection.connection_id)
 
-    def resume(self, connection: Connection) -> None:
+    def resume_reading(self, connection: Connection) -> None:
         connection.is_paused = False
         connection.frame_since_ms = self._clock.now_ms
-        self._resumes.append(connection.connection_id)
+        self._turn.outputs.resumes.append(connection.connection_id)
 
     # --- writing ---
 
-    def write(self, connection: Connection, buffers: list[Buffer]) -> None:
+    def write_answer(self, connection: Connection, buffers: list[Buffer]) -> None:
         if connection.outgoing:
             connection.outgoing += buffers
         else:
@@ -248,13 +294,13 @@ class Connections:
 
     def _flush(self, connection: Connection) -> None:
         if connection.outgoing:
-            self._writes.append((connection.connection_id, connection.outgoing))
+            self._turn.outputs.writes.append((connection.connection_id, connection.outgoing))
             connection.written_bytes += connection.outgoing_bytes
             connection.outgoing = []
             connection.outgoing_bytes = 0
 
-    def drain_into(self, outputs: Outputs) -> None:
-        """Put the turn's writes, closes, pauses and resumes there."""
+    def end_turn(self) -> None:
+        """Put what is to be written into the turn's outputs; the next turn goes on with those that may start more."""
         for connection in self._writing:
             self._flush(connection)
             if connection.queued_frames and connection.may_start(connection.queued_frames[0]):
@@ -263,8 +309,3 @@ class Connections:
         for connection in self._next_turn:
             self.run_later(connection)
         self._next_turn.clear()
-        outputs.writes, self._writes = self._writes, []
-        outputs.closes, self._closes = self._closes, []
-        outputs.aborts, self._aborts = self._aborts, []
-        outputs.pauses, self._pauses = self._pauses, []
-        outputs.resumes, self._resumes = self._resumes, []

@@ -14,7 +14,6 @@ from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.wire.primitives import MalformedFrame, Steps, TooManyElements
 from services.gateway.core.connections.connection import QUEUED_FRAME_BYTES, Connection, PendingRequest
 from services.gateway.core.connections.connections import Connections
-from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.connections.responder import Responder
 from services.gateway.core.model.deadlines import Clock
 from services.gateway.core.timing.request_counts import RequestKind
@@ -61,7 +60,6 @@ class RequestDispatcher:
         self,
         connections: Connections,
         clock: Clock,
-        request_memory: RequestMemory,
         metrics: RequestMetrics,
         responder: Responder,
         handlers: Mapping[int, RequestHandler],
@@ -69,7 +67,7 @@ class RequestDispatcher:
         """`handlers` is by API key, and has one for each that `metrics` knows."""
         self._connections = connections
         self._clock = clock
-        self._request_memory = request_memory
+        self._request_memory = connections.request_memory
         self._metrics = metrics
         self._is_measured = connections.config.metrics_enable
         self._responder = responder
@@ -118,7 +116,7 @@ class RequestDispatcher:
         if not answers_left:
             self._connections.run_next_turn(connection)
         if memory.is_over() or connection.wants_pause():
-            self._connections.pause(connection)
+            self._connections.pause_reading(connection)
 
     def start_runnable(self) -> None:
         """Start what may start now, and let the sockets follow."""
@@ -132,7 +130,7 @@ class RequestDispatcher:
             connection.is_runnable = False
         for connection in self._request_memory.take_resumable():
             if connection.is_paused and not connection.wants_pause():
-                self._connections.resume(connection)
+                self._connections.resume_reading(connection)
 
     def _run_one(self, connection: Connection) -> None:
         queued = connection.queued_frames
@@ -181,16 +179,16 @@ class RequestDispatcher:
             kind.requests = number = kind.requests + 1
             kind.request_bytes += pending.frame_bytes
             if number >= kind.time_at:
-                self._metrics.time(kind, pending, arrived_us)
+                self._metrics.start_timing(kind, pending, arrived_us)
         self._open(connection, pending)
         if request is None:
             connection.is_starting = pending.is_long = True
-            self._responder.steps.begin(pending, self._start_in_steps(pending, handler, frame, position))
+            self._responder.steps.begin_steps(pending, self._start_in_steps(pending, handler, frame, position))
             return
         try:
             steps = handler.start(pending, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
-                self._responder.steps.begin(pending, steps)
+                self._responder.steps.begin_steps(pending, steps)
         except Exception as error:
             # A fault of ours that one request finds must not take the other connections with it.
             self._responder.failed(pending, error)
@@ -205,7 +203,7 @@ class RequestDispatcher:
             steps = handler.start(pending, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
                 yield from steps
-            self._connections.discarded.add(request)
+            self._connections.discarded.free_later(request)
         finally:
             connection.is_starting = False
             self._connections.run_later(connection)

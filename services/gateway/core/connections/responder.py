@@ -13,9 +13,7 @@ from barnabas.wire.primitives import Buffer, MalformedFrame, Steps
 from services.gateway.core.backends.fetch_memory import FetchMemory
 from services.gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
 from services.gateway.core.connections.connections import Connections
-from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.connections.steps import RequestSteps
-from services.gateway.core.connections.throttling import Throttle
 from services.gateway.core.model.deadlines import Clock, Deadlines
 from services.gateway.core.model.log_lines import LogLineBuffer
 from services.gateway.core.model.outputs import LogLevel
@@ -44,7 +42,6 @@ class Responder:
         connections: Connections,
         clock: Clock,
         deadlines: Deadlines,
-        request_memory: RequestMemory,
         fetch_memory: FetchMemory,
         log_lines: LogLineBuffer,
         metrics: RequestMetrics,
@@ -53,7 +50,7 @@ class Responder:
         self._clock = clock
         self._deadlines = deadlines
         self._log_lines = log_lines
-        self._request_memory = request_memory
+        self._request_memory = connections.request_memory
         self._fetch_memory = fetch_memory
         self._metrics = metrics
         self._is_measured = connections.config.metrics_enable
@@ -61,7 +58,7 @@ class Responder:
 
     def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:
         """Do this for a request, in as many turns as it takes; in place of what was still to be done for it."""
-        self.steps.begin(pending, steps)
+        self.steps.begin_steps(pending, steps)
 
     def failed(self, pending: PendingRequest, error: Exception) -> None:
         """Close the connection of a request whose bytes are none after all, or that finds a fault of ours."""
@@ -77,16 +74,16 @@ class Responder:
         `fault` is a traceback, for the log.
         """
         context = pending.connection.context
-        self._log_lines.note(
+        self._log_lines.add_line(
             LogLevel.ERROR, "request failed", context, pending.header, {"traceback": fault}, pending.trace_id
         )
-        self._connections.close(pending.connection)
+        self._connections.close_connection(pending.connection)
 
     def refuse(self, connection: Connection, header: RequestHeader | None, reason: str) -> None:
         """Bytes that are no request of Kafka's, or none that is served."""
         event = "connection closed: bad request"
-        self._log_lines.note(LogLevel.WARNING, event, connection.context, header, {"reason": reason})
-        self._connections.close(connection)
+        self._log_lines.add_line(LogLevel.WARNING, event, connection.context, header, {"reason": reason})
+        self._connections.close_connection(connection)
 
     def respond(self, pending: PendingRequest, response: Response, *, may_have_failed: bool = True) -> None:
         """Answer a request; `may_have_failed`: perhaps there are errors in it, which are to be counted."""
@@ -95,8 +92,8 @@ class Responder:
             pending.timing.enter(Hop.GATEWAY)
         counts_errors = may_have_failed and self._is_measured
         if pending.is_long or header.api_key not in _SHORT_ANSWERS:
-            self._deadlines.remove(pending)
-            self.steps.begin(pending, self._answer_in_steps(pending, response, counts_errors))
+            self._deadlines.unschedule(pending)
+            self.steps.begin_steps(pending, self._answer_in_steps(pending, response, counts_errors))
             return
         if counts_errors:
             self._metrics.response_failed(header.api_key, response)
@@ -109,7 +106,7 @@ class Responder:
             yield from self._metrics.response_failed_in_steps(header.api_key, response)
         pending.buffers = yield from encode_response_in_steps(response, header.api_version, header.correlation_id)
         if len(pending.buffers) > 1:
-            self.steps.discarded.add(response)
+            self.steps.discarded.free_later(response)
         self.finish(pending, ResponseKind.SEND)
 
     def count_errors(self, pending: PendingRequest, response: Response) -> None:
@@ -137,9 +134,9 @@ class Responder:
         if pending.timing is not None:
             pending.timing.enter(Hop.RESPONSE_QUEUE)
         if pending.deadline_bucket >= 0:
-            self._deadlines.remove(pending)
+            self._deadlines.unschedule(pending)
         if pending.is_long:
-            self.steps.discarded.add(pending)
+            self.steps.discarded.free_later(pending)
         self._request_memory.held_bytes -= pending.frame_bytes
         connection = pending.connection
         connection.unanswered -= 1
@@ -159,18 +156,18 @@ class Responder:
         match pending.kind:
             case ResponseKind.SEND:
                 assert pending.buffers is not None
-                self._connections.write(connection, pending.buffers)
+                self._connections.write_answer(connection, pending.buffers)
                 if timing is not None:
                     self._metrics.leaves(timing)
             case ResponseKind.NO_OP:
                 if timing is not None:
-                    self._metrics.finish(timing)
+                    self._metrics.finish_timing(timing)
             case ResponseKind.CLOSE:
                 event = "connection closed: a produce with acks=0 failed"
-                self._log_lines.note(LogLevel.INFO, event, connection.context, pending.header, {}, pending.trace_id)
+                self._log_lines.add_line(LogLevel.INFO, event, connection.context, pending.header, {}, pending.trace_id)
                 if timing is not None:
-                    self._metrics.finish(timing)
-                self._connections.close(connection)
+                    self._metrics.finish_timing(timing)
+                self._connections.close_connection(connection)
             case ResponseKind.START_THROTTLING | ResponseKind.END_THROTTLING | None:
                 raise AssertionError(f"{pending.kind} is no answer")
             case unknown:
@@ -179,10 +176,24 @@ class Responder:
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
         """Mute a connection for a while; its answers go out all the same (KIP-219)."""
         self.steer(connection, ResponseKind.START_THROTTLING)
-        self._deadlines.add(Throttle(self, connection), self._clock.now_ms + throttle_ms)
+        self._deadlines.schedule(_Throttle(self, connection), self._clock.now_ms + throttle_ms)
 
     def steer(self, connection: Connection, kind: ResponseKind) -> None:
         """The two kinds of response that carry nothing and keep no order; each start has one end."""
         assert kind in (ResponseKind.START_THROTTLING, ResponseKind.END_THROTTLING), f"{kind} has a place in the order"
         connection.throttles += 1 if kind is ResponseKind.START_THROTTLING else -1
         self._connections.run_later(connection)
+
+
+class _Throttle:
+    """The end of a mute: quotas set its length, KIP-219 its place, after the answer has gone out."""
+
+    __slots__ = ("_connection", "_responder", "deadline_bucket")
+
+    def __init__(self, responder: Responder, connection: Connection) -> None:
+        self._responder = responder
+        self._connection = connection
+        self.deadline_bucket = -1
+
+    def expire(self, now_ms: int) -> None:
+        self._responder.steer(self._connection, ResponseKind.END_THROTTLING)

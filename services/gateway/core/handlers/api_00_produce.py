@@ -74,7 +74,7 @@ def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[N
     if refusal is None and pending.header.api_version < _VERSION_WITH_BATCHES:
         pending.convert(list(appends.values()))
     else:
-        pending.submit(list(appends.values()))
+        pending.send_appends(list(appends.values()))
 
 
 def _refusal(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | None:

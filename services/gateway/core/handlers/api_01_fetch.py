@@ -38,9 +38,8 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.model.fetch_target import FetchKey, FetchTarget
+from services.gateway.core.model.fetch_target import READ_COMMITTED, FetchKey, FetchTarget
 from services.gateway.core.requests.fetch import BaseFetchHandler, PendingFetch
-from services.gateway.core.requests.fetch_response import READ_COMMITTED
 from services.gateway.core.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
 
 _VERSION_WITH_TOPIC_IDS = 13
@@ -72,32 +71,32 @@ def _start_in_steps(pending: PendingFetch, request: FetchRequest) -> Steps[None]
     pending.isolation_level = READ_COMMITTED if request.isolation_level == READ_COMMITTED else 0
     pending.deadline_ms = handler.clock.now_ms + request.max_wait_ms
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        handler.fetch_sessions.close(request.session_id)
+        handler.fetch_sessions.close_session(request.session_id)
         pending.begins_session = request.session_epoch == INITIAL_EPOCH and not pending.is_replica
         partitions: dict[FetchKey, FetchTarget] = {}
         yield from add_partitions(request.topics, partitions, by_id=pending.by_id)
-        pending.submit(partitions)
+        pending.read_partitions(partitions)
     else:
-        yield from _go_on(pending, request)
+        yield from _start_incremental(pending, request)
 
 
-def _go_on(pending: PendingFetch, request: FetchRequest) -> Steps[None]:
+def _start_incremental(pending: PendingFetch, request: FetchRequest) -> Steps[None]:
     """An incremental fetch."""
     handler = pending.handler
     sessions = handler.fetch_sessions
-    session = sessions.resume(request.session_id, request.session_epoch, by_id=pending.by_id)
+    session = sessions.resume_session(request.session_id, request.session_epoch, by_id=pending.by_id)
     if not isinstance(session, ErrorCode):
         if session.fetch is not None:
             session.fetch.supersede()
-        is_changed = yield from session.update(request.topics, request.forgotten_topics_data)
+        is_changed = yield from session.update_partitions(request.topics, request.forgotten_topics_data)
         # Another request may have taken the session meanwhile, or it may have had to make room.
-        session = sessions.resume(request.session_id, request.session_epoch, by_id=pending.by_id)
+        session = sessions.resume_session(request.session_id, request.session_epoch, by_id=pending.by_id)
     if isinstance(session, ErrorCode):
         handler.responder.respond(pending, FetchResponse(error_code=session))
     elif not session.partitions:
-        sessions.remove(session)
-        pending.submit({})
-    elif not sessions.advance(session, handler.clock.now_ms):
+        sessions.remove_session(session)
+        pending.read_partitions({})
+    elif not sessions.advance_session(session, handler.clock.now_ms):
         handler.responder.respond(pending, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     else:
         pending.resume_session(session, is_changed=is_changed)

@@ -99,7 +99,7 @@ class PendingListOffsets(PendingRequest):
         while self.queries and len(self.unanswered) < QUERIES_AT_ONCE:
             query, leader = self.queries.popleft()
             self.unanswered[query] = None
-            if not handler.queries.submit(query, leader):
+            if not handler.queries.submit_query(query, leader):
                 del self.unanswered[query]
                 query.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not self.unanswered:
@@ -148,7 +148,7 @@ class ListOffsetsHandler(Handler, api_key=ApiKey.LIST_OFFSETS):
                 yield 1
             yield 1
         wait_ms = request.timeout_ms if pending.header.api_version >= _VERSION_WITH_TIMEOUT else 0
-        self.deadlines.add(pending, self.clock.now_ms + (wait_ms if wait_ms > 0 else self.config.read_wait_ms_max))
+        self.deadlines.schedule(pending, self.clock.now_ms + (wait_ms if wait_ms > 0 else self.config.read_wait_ms_max))
         pending.ask_next()
 
 

@@ -97,8 +97,8 @@ class MetadataHandler(ControllerHandler, api_key=ApiKey.METADATA):
         config = self.config
         wait_ms = config.topic_creation_wait_ms_max
         new_topics = [NewTopic(name, config.num_partitions, config.default_replication_factor) for name in missing]
-        self.deadlines.add(pending, self.clock.now_ms + wait_ms)
-        self.controller.call(pending, CreateTopicsRequest(new_topics, wait_ms))
+        self.deadlines.schedule(pending, self.clock.now_ms + wait_ms)
+        self.controller.call_controller(pending, CreateTopicsRequest(new_topics, wait_ms))
 
 
 def _find_to_create(pending: PendingMetadata, missing: dict[str, None]) -> Steps[None]:

@@ -55,7 +55,7 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
     def call_version(self) -> int:
         return min(self.header.api_version, _VERSION_WITH_NAMES)
 
-    def add(self, name: str, topic_id: bytes, partition: int, error: int) -> None:
+    def add_result(self, name: str, topic_id: bytes, partition: int, error: int) -> None:
         topic = self.answered.get((name, topic_id))
         if topic is None:
             topic = self.answered[name, topic_id] = OffsetCommitResponseTopic(name, topic_id, [])
@@ -66,7 +66,7 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
         for topic in response.topics:
             topic_id = self.topic_ids.get(topic.name, topic.topic_id)
             for each in topic.partitions:
-                self.add(topic.name, topic_id, each.partition_index, each.error_code)
+                self.add_result(topic.name, topic_id, each.partition_index, each.error_code)
         return True
 
     def refuse(self, error: int) -> None:
@@ -79,7 +79,7 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
             for topic in part.topics:
                 for each in topic.partitions:
                     topic_id = self.topic_ids.get(topic.name, topic.topic_id)
-                    self.add(topic.name, topic_id, each.partition_index, error)
+                    self.add_result(topic.name, topic_id, each.partition_index, error)
                     yield 1
         self.respond()
 
@@ -111,7 +111,7 @@ class OffsetCommitHandler(GroupHandler, api_key=ApiKey.OFFSET_COMMIT):
             yield from _split(request, offsets, pending.parts)
             pending.call_parts(request.group_id)
         else:
-            pending.call(request.group_id, pending.call_version, body)
+            pending.call_coordinator(request.group_id, pending.call_version, body)
 
 
 def _add_topic(
@@ -136,7 +136,7 @@ def _add_topic(
     for each in topic.partitions:
         if refusal or each.partition_index not in partitions:
             error = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            pending.add(topic.name, topic.topic_id, each.partition_index, error)
+            pending.add_result(topic.name, topic.topic_id, each.partition_index, error)
         else:
             offsets.setdefault(topic.name, {})[each.partition_index] = each
         yield 1

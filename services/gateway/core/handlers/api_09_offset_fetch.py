@@ -33,8 +33,7 @@ from barnabas.wire.messages.offset_fetch import (
 from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupsRequest
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingGroupsRequest
 
 _VERSION_WITH_TOP_LEVEL_ERROR = 2
 _VERSION_WITH_GROUPS = 8
@@ -65,13 +64,13 @@ class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
     def request_of(self, queries: list[OffsetFetchRequestGroup]) -> OffsetFetchRequest:
         return OffsetFetchRequest(groups=queries, require_stable=self.require_stable)
 
-    def fill(self, queries: list[OffsetFetchRequestGroup], response: Response) -> None:
+    def fill_results(self, queries: list[OffsetFetchRequestGroup], response: Response) -> None:
         assert isinstance(response, OffsetFetchResponse)
         answered = {group.group_id: group for group in response.groups}
         for query in queries:
             group = answered.get(query.group_id)
             if group is None or group.error_code:
-                self.fail([query], ErrorCode.NOT_COORDINATOR if group is None else group.error_code)
+                self.fail_queries([query], ErrorCode.NOT_COORDINATOR if group is None else group.error_code)
                 continue
             result = self.results[query.group_id]
             if result.error_code:
@@ -96,7 +95,7 @@ class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
             topic.topic_id = known.topic_id
         return True
 
-    def fail(self, queries: list[OffsetFetchRequestGroup], error: int) -> None:
+    def fail_queries(self, queries: list[OffsetFetchRequestGroup], error: int) -> None:
         told = ErrorCode.NOT_COORDINATOR if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else error
         for query in queries:
             self.results[query.group_id] = OffsetFetchResponseGroup(query.group_id, [], told)
@@ -138,13 +137,13 @@ class OffsetFetchHandler(GroupHandler, api_key=ApiKey.OFFSET_FETCH):
             yield 1
         for group in pending.asked.values():
             yield from _add_group(pending, group)
-        pending.ask()
+        pending.send_calls()
 
 
 def _add_group(pending: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
     pending.results[group.group_id] = result = OffsetFetchResponseGroup(group.group_id)
     if not authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
-        pending.fail([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        pending.fail_queries([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     if group.topics is None:
         _ask(pending, group, None)
@@ -185,7 +184,7 @@ def _ask(
     elements = 1 + sum(1 + len(topic.partition_indexes) for topic in topics or ())
     query = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, topics)
     pending.added[group.group_id] = None
-    pending.add(group.group_id, query, elements)
+    pending.add_query(group.group_id, query, elements)
 
 
 def _name_of(pending: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:

@@ -50,6 +50,6 @@ class JoinGroupHandler(MemberHandler, api_key=ApiKey.JOIN_GROUP):
         if len(request.protocols) > PROTOCOLS_MAX:
             pending.refuse(ErrorCode.INVALID_REQUEST)
         elif authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            pending.call(request.group_id, pending.header.api_version, body)
+            pending.call_coordinator(request.group_id, pending.header.api_version, body)
         else:
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -31,6 +31,6 @@ class HeartbeatHandler(GroupHandler, api_key=ApiKey.HEARTBEAT):
         request, body = asked
         assert isinstance(request, HeartbeatRequest)
         if authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            pending.call(request.group_id, pending.header.api_version, body)
+            pending.call_coordinator(request.group_id, pending.header.api_version, body)
         else:
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -57,7 +57,7 @@ class LeaveGroupHandler(GroupHandler, api_key=ApiKey.LEAVE_GROUP):
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
         if not pending.is_long or not request.members:
-            pending.call(request.group_id, pending.header.api_version, body)
+            pending.call_coordinator(request.group_id, pending.header.api_version, body)
             return
         named: dict[tuple[str, str | None], MemberIdentity] = {}
         for member in request.members:

@@ -44,6 +44,6 @@ class SyncGroupHandler(MemberHandler, api_key=ApiKey.SYNC_GROUP):
         elif len(request.assignments) > ASSIGNMENTS_MAX:
             pending.refuse(ErrorCode.INVALID_REQUEST)
         elif authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            pending.call(request.group_id, version, body)
+            pending.call_coordinator(request.group_id, version, body)
         else:
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -18,8 +18,7 @@ from barnabas.wire.messages.describe_groups import DescribedGroup, DescribeGroup
 from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.group_request import GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupsRequest
+from services.gateway.core.requests.group_request import GroupHandler, PendingGroupsRequest
 
 
 class PendingDescribeGroups(PendingGroupsRequest[str]):
@@ -33,13 +32,13 @@ class PendingDescribeGroups(PendingGroupsRequest[str]):
     def request_of(self, queries: list[str]) -> DescribeGroupsRequest:
         return DescribeGroupsRequest(queries)
 
-    def fill(self, queries: list[str], response: Response) -> None:
+    def fill_results(self, queries: list[str], response: Response) -> None:
         assert isinstance(response, DescribeGroupsResponse)
         answered = {group.group_id: group for group in response.groups}
         for group_id in queries:
             self.results[group_id] = answered.get(group_id) or _refused(group_id, ErrorCode.NOT_COORDINATOR)
 
-    def fail(self, queries: list[str], error: int) -> None:
+    def fail_queries(self, queries: list[str], error: int) -> None:
         for group_id in queries:
             self.results[group_id] = _refused(group_id, error)
 
@@ -55,9 +54,9 @@ class DescribeGroupsHandler(GroupHandler, api_key=ApiKey.DESCRIBE_GROUPS):
         for group_id in dict.fromkeys(request.groups):
             pending.results[group_id] = _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
             if authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group_id)):
-                pending.add(group_id, group_id, 10)
+                pending.add_query(group_id, group_id, 10)
             yield 1
-        pending.ask()
+        pending.send_calls()
 
 
 def _refused(group_id: str, error: int) -> DescribedGroup:

@@ -21,8 +21,7 @@ from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, L
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.requests.group_request import GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupsRequest
+from services.gateway.core.requests.group_request import GroupHandler, PendingGroupsRequest
 
 
 class PendingListGroups(PendingGroupsRequest[ListGroupsRequest]):
@@ -37,13 +36,13 @@ class PendingListGroups(PendingGroupsRequest[ListGroupsRequest]):
         (query,) = queries
         return query
 
-    def fill(self, queries: list[ListGroupsRequest], response: Response) -> None:
+    def fill_results(self, queries: list[ListGroupsRequest], response: Response) -> None:
         assert isinstance(response, ListGroupsResponse)
         if response.error_code:
-            self.fail(queries, response.error_code)
+            self.fail_queries(queries, response.error_code)
         self.groups += response.groups
 
-    def fail(self, queries: list[ListGroupsRequest], error: int) -> None:
+    def fail_queries(self, queries: list[ListGroupsRequest], error: int) -> None:
         # Clients repeat this request for two errors only, and this is one of them.
         self.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error
 
@@ -72,5 +71,5 @@ class ListGroupsHandler(GroupHandler, api_key=ApiKey.LIST_GROUPS):
         asked_node = pending.connection.context.node_id
         brokers = self.image.brokers
         for node_id in list(brokers) if asked_node == ANY_NODE else [asked_node]:
-            pending.add_at(node_id, 0, request)
-        pending.ask()
+            pending.add_query_at(node_id, 0, request)
+        pending.send_calls()

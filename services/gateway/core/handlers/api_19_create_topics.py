@@ -59,7 +59,7 @@ class PendingCreateTopics(PendingControllerRequest[NewTopic]):
     def request_of(self, queries: Sequence[NewTopic], timeout_ms: int) -> ControllerCreateTopics:
         return ControllerCreateTopics(list(queries), timeout_ms, self.validate_only)
 
-    def fill(self, queries: Sequence[NewTopic], answer: ControllerAnswer) -> int:
+    def fill_results(self, queries: Sequence[NewTopic], answer: ControllerAnswer) -> int:
         assert isinstance(answer, CreateTopicsResponse)
         for result in answer.results:
             self.results[result.topic] = _result(result, self.handler.image)
@@ -98,10 +98,10 @@ class CreateTopicsHandler(ControllerHandler, api_key=ApiKey.CREATE_TOPICS):
                 pending.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
                 new = _new_topic(topic_or_none)
                 cost = 1 + (max(1, new.partitions) + len(new.configs)) // 10 + len(new.assignments)
-                pending.add(new, cost)
+                pending.add_query(new, cost)
                 yield cost
             yield 1
-        pending.ask(request.timeout_ms)
+        pending.send_calls(request.timeout_ms)
 
 
 def _refusal(pending: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:

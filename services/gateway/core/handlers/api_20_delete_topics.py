@@ -50,7 +50,7 @@ class PendingDeleteTopics(PendingControllerRequest[_Asked]):
     def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> ControllerDeleteTopics:
         return ControllerDeleteTopics([reference for reference, _ in queries], timeout_ms)
 
-    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+    def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, DeleteTopicsResponse)
         for (_, result), told in zip(queries, answer.results, strict=False):
             _set(result, told.error_code, told.error_message)
@@ -84,12 +84,12 @@ class DeleteTopicsHandler(ControllerHandler, api_key=ApiKey.DELETE_TOPICS):
                 is_known = _is_known(pending, state)
                 if is_known or unknown_left:
                     _set(result, ErrorCode.REQUEST_TIMED_OUT)
-                    pending.add((TopicReference(state.name or "", state.topic_id), result))
+                    pending.add_query((TopicReference(state.name or "", state.topic_id), result))
                     unknown_left -= not is_known
                 else:
                     _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name else ErrorCode.UNKNOWN_TOPIC_ID)
             yield 1
-        pending.ask(request.timeout_ms)
+        pending.send_calls(request.timeout_ms)
 
 
 def _error(pending: PendingDeleteTopics, state: DeleteTopicState, times_named: int) -> ErrorCode:

@@ -46,7 +46,7 @@ class PendingDeleteRecords(PendingAdminRequest[contract.DeleteRecordsPartition, 
     def request_of(self, queries: list[contract.DeleteRecordsPartition]) -> contract.DeleteRecordsRequest:
         return contract.DeleteRecordsRequest(self.timeout_ms, queries)
 
-    def fill(
+    def fill_results(
         self,
         questions: list[Question[contract.DeleteRecordsPartition, DeleteRecordsPartitionResult]],
         answer: AdministrationResponse,
@@ -82,7 +82,7 @@ class DeleteRecordsHandler(AdminHandler, api_key=ApiKey.DELETE_RECORDS):
                 yield 1
             yield 1
         # What the logstore may take, and time for the way there and back.
-        pending.ask(pending.timeout_ms + config.append_wait_ms_min)
+        pending.send_calls(pending.timeout_ms + config.append_wait_ms_min)
 
 
 def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int, int]]) -> Steps[None]:
@@ -106,4 +106,4 @@ def _add(
     else:
         topic_id, leader = known
         result.error_code = pending.LOST
-        pending.add(leader, contract.DeleteRecordsPartition(topic_id, partition, offset), result)
+        pending.add_query(leader, contract.DeleteRecordsPartition(topic_id, partition, offset), result)

@@ -60,5 +60,5 @@ class InitProducerIdHandler(Handler, api_key=ApiKey.INIT_PRODUCER_ID):
         elif not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
             pending.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         else:
-            self.deadlines.add(pending, self.clock.now_ms + self.config.read_wait_ms_max)
+            self.deadlines.schedule(pending, self.clock.now_ms + self.config.read_wait_ms_max)
             self.producer_ids.allocate(pending)

@@ -44,7 +44,9 @@ class PendingOffsetForLeaderEpoch(PendingAdminRequest[EndOffsetQuery, EpochEndOf
     def request_of(self, queries: list[EndOffsetQuery]) -> EndOffsetsRequest:
         return EndOffsetsRequest(queries)
 
-    def fill(self, questions: list[Question[EndOffsetQuery, EpochEndOffset]], answer: AdministrationResponse) -> None:
+    def fill_results(
+        self, questions: list[Question[EndOffsetQuery, EpochEndOffset]], answer: AdministrationResponse
+    ) -> None:
         assert isinstance(answer, EndOffsetsResponse)
         for question, told in zip(questions, answer.partitions, strict=False):
             result = question.result
@@ -75,7 +77,7 @@ class OffsetForLeaderEpochHandler(AdminHandler, api_key=ApiKey.OFFSET_FOR_LEADER
                 else:
                     topic_id, leader = known
                     query = EndOffsetQuery(topic_id, asked.partition, asked.current_leader_epoch, asked.leader_epoch)
-                    pending.add(leader, query, result)
+                    pending.add_query(leader, query, result)
                 yield 1
             yield 1
-        pending.ask(self.config.read_wait_ms_max)
+        pending.send_calls(self.config.read_wait_ms_max)

@@ -59,7 +59,7 @@ class _Question:
         self.resources: list[contract.ConfigResource] = []
         self.results: list[DescribeConfigsResult] = []
 
-    def add(self, asked: DescribeConfigsResource, result: DescribeConfigsResult) -> None:
+    def add_resource(self, asked: DescribeConfigsResource, result: DescribeConfigsResult) -> None:
         # There are no more keys than that.
         keys = list(dict.fromkeys(asked.configuration_keys or []))[:SHORT_ELEMENTS_MAX]
         self.resources.append(contract.ConfigResource(asked.resource_type, asked.resource_name, not keys, keys))
@@ -82,13 +82,13 @@ class PendingDescribeConfigs(PendingRequest):
         self._questions: deque[_Question] = deque()
         """Not asked yet."""
 
-    def ask(
+    def send_calls(
         self, request: DescribeConfigsRequest, response: wire.DescribeConfigsResponse, questions: list[_Question]
     ) -> None:
         handler = self.handler
         self._request, self._response = request, response
         self._questions.extend(questions)
-        handler.deadlines.add(self, handler.clock.now_ms + handler.config.read_wait_ms_max)
+        handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.read_wait_ms_max)
         self._ask_next()
 
     def _ask_next(self) -> None:
@@ -105,7 +105,7 @@ class PendingDescribeConfigs(PendingRequest):
         )
         while question.others:
             node_id = question.others.pop(0)
-            call = self.handler.logstore_admin.call(self, node_id, request, _LOGSTORE_WAIT_MS)
+            call = self.handler.logstore_admin.call_logstore(self, node_id, request, _LOGSTORE_WAIT_MS)
             if call is not None:
                 self._calls[call.call_id] = (call, question)
                 return
@@ -193,9 +193,9 @@ class DescribeConfigsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
                         topics = _Question(list(order))
                         questions.append(topics)
                     question = topics
-                question.add(asked, result)
+                question.add_resource(asked, result)
             yield 1
-        pending.ask(request, response, questions)
+        pending.send_calls(request, response, questions)
 
 
 def _refusal(pending: PendingDescribeConfigs, asked: DescribeConfigsResource) -> tuple[ErrorCode, str]:

@@ -53,4 +53,4 @@ class AlterConfigsHandler(ControllerHandler, api_key=ApiKey.ALTER_CONFIGS):
             changes = [AskedChange(config.name, SET, config.value) for config in resource.configs[:CONFIGS_LOOKED_AT]]
             asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
             yield 1 + len(changes)
-        yield from pending.put(asked, replace=True, validate_only=request.validate_only)
+        yield from pending.ask_controller(asked, replace=True, validate_only=request.validate_only)

@@ -45,7 +45,7 @@ class PendingAlterReplicaLogDirs(PendingAdminRequest[ReplicaMove, AlterReplicaLo
     def request_of(self, queries: list[ReplicaMove]) -> contract.AlterReplicaLogDirsRequest:
         return contract.AlterReplicaLogDirsRequest(queries)
 
-    def fill(
+    def fill_results(
         self,
         questions: list[Question[ReplicaMove, AlterReplicaLogDirPartitionResult]],
         answer: AdministrationResponse,
@@ -76,7 +76,7 @@ class AlterReplicaLogDirsHandler(AdminHandler, api_key=ApiKey.ALTER_REPLICA_LOG_
                     _add(pending, topic, partition, path, result)
                 yield 1
             yield 1
-        pending.ask(self.config.read_wait_ms_max)
+        pending.send_calls(self.config.read_wait_ms_max)
 
 
 def _sort_paths(request: AlterReplicaLogDirsRequest, by_topic: dict[str, dict[int, str]]) -> Steps[None]:
@@ -107,4 +107,4 @@ def _add(
     else:
         node_id, path = place
         result.error_code = pending.LOST
-        pending.add(node_id, ReplicaMove(topic, partition, path), result)
+        pending.add_query(node_id, ReplicaMove(topic, partition, path), result)

@@ -49,7 +49,7 @@ class _Broker:
         self.log_dirs: dict[str, LogDirDescription] = {}
         """By path."""
 
-    def add(self, log_dirs: list[LogDirDescription]) -> None:
+    def add_log_dirs(self, log_dirs: list[LogDirDescription]) -> None:
         """It has answered one of its calls."""
         self.error_code = ErrorCode.NONE
         for each in log_dirs:
@@ -73,12 +73,12 @@ class PendingDescribeLogDirs(PendingAdminRequest[contract.DescribeLogDirsRequest
         (query,) = queries
         return query
 
-    def fill(
+    def fill_results(
         self, questions: list[Question[contract.DescribeLogDirsRequest, _Broker]], answer: AdministrationResponse
     ) -> None:
         assert isinstance(answer, contract.DescribeLogDirsResponse)
         for question in questions:
-            question.result.add(answer.log_dirs)
+            question.result.add_log_dirs(answer.log_dirs)
 
     def complete(self) -> None:
         self.handler.responder.begin_steps(self, self._respond())
@@ -124,8 +124,8 @@ class DescribeLogDirsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
             broker = _Broker(node_id)
             pending.brokers.append(broker)
             for query in queries:
-                pending.add(node_id, query, broker)
-        pending.ask(self.config.read_wait_ms_max)
+                pending.add_query(node_id, query, broker)
+        pending.send_calls(self.config.read_wait_ms_max)
 
 
 def _add_named(

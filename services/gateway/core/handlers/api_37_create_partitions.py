@@ -58,7 +58,7 @@ class PendingCreatePartitions(PendingControllerRequest[_Asked]):
     def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> ControllerCreatePartitions:
         return ControllerCreatePartitions([asked for asked, _ in queries], timeout_ms, self.validate_only)
 
-    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+    def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, CreatePartitionsResponse)
         for (_, result), told in zip(queries, answer.results, strict=False):
             _set(result, told.error_code, told.error_message)
@@ -104,11 +104,11 @@ class CreatePartitionsHandler(ControllerHandler, api_key=ApiKey.CREATE_PARTITION
             else:
                 _set(result, ErrorCode.REQUEST_TIMED_OUT, "")
                 cost = 1 + len(topic_or_none.assignments or ()) + max(0, topic_or_none.count) // 10
-                pending.add((_new_partitions(topic_or_none), result), cost)
+                pending.add_query((_new_partitions(topic_or_none), result), cost)
                 unknown_left -= not is_known
                 yield len(topic_or_none.assignments or ())
             yield 1
-        pending.ask(request.timeout_ms)
+        pending.send_calls(request.timeout_ms)
 
 
 def _has_too_many_replicas(topic: CreatePartitionsTopic) -> bool:

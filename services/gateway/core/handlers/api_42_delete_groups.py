@@ -17,8 +17,7 @@ from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGro
 from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.group_request import GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupsRequest
+from services.gateway.core.requests.group_request import GroupHandler, PendingGroupsRequest
 
 
 class PendingDeleteGroups(PendingGroupsRequest[str]):
@@ -32,13 +31,13 @@ class PendingDeleteGroups(PendingGroupsRequest[str]):
     def request_of(self, queries: list[str]) -> DeleteGroupsRequest:
         return DeleteGroupsRequest(queries)
 
-    def fill(self, queries: list[str], response: Response) -> None:
+    def fill_results(self, queries: list[str], response: Response) -> None:
         assert isinstance(response, DeleteGroupsResponse)
         answered = {result.group_id: result.error_code for result in response.results}
         for group_id in queries:
             self.results[group_id] = answered.get(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def fail(self, queries: list[str], error: int) -> None:
+    def fail_queries(self, queries: list[str], error: int) -> None:
         self.results.update(dict.fromkeys(queries, error))
 
     def complete(self) -> None:
@@ -59,6 +58,6 @@ class DeleteGroupsHandler(GroupHandler, api_key=ApiKey.DELETE_GROUPS):
         for group_id in dict.fromkeys(request.groups_names):
             pending.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
             if authorize(pending.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
-                pending.add(group_id, group_id, 10)
+                pending.add_query(group_id, group_id, 10)
             yield 1
-        pending.ask()
+        pending.send_calls()

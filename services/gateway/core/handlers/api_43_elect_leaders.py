@@ -60,7 +60,7 @@ class PendingElectLeaders(PendingControllerRequest[TopicPartition]):
     def request_of(self, queries: Sequence[TopicPartition], timeout_ms: int) -> ControllerElectLeaders:
         return ControllerElectLeaders(self.election_type, False, list(queries), timeout_ms)
 
-    def fill(self, queries: Sequence[TopicPartition], answer: ControllerAnswer) -> int:
+    def fill_results(self, queries: Sequence[TopicPartition], answer: ControllerAnswer) -> int:
         assert isinstance(answer, ElectLeadersResponse)
         self.error_code = answer.error_code
         for result in answer.results:
@@ -103,7 +103,7 @@ class ElectLeadersHandler(ControllerHandler, api_key=ApiKey.ELECT_LEADERS):
                         pending.set(topic.topic, partition, error)
                     elif is_known or unknown_left:
                         pending.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
-                        pending.add(TopicPartition(topic.topic, partition))
+                        pending.add_query(TopicPartition(topic.topic, partition))
                         unknown_left -= not is_known
                     else:
                         pending.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -114,7 +114,7 @@ class ElectLeadersHandler(ControllerHandler, api_key=ApiKey.ELECT_LEADERS):
             yield from _add_all(pending)
             if not pending.has_calls:
                 pending.error_code = ErrorCode.NONE
-        pending.ask(max(0, request.timeout_ms))
+        pending.send_calls(max(0, request.timeout_ms))
 
 
 def _add_all(pending: PendingElectLeaders) -> Steps[None]:
@@ -124,6 +124,6 @@ def _add_all(pending: PendingElectLeaders) -> Steps[None]:
         for each in list(image.partitions_by_topic_id.get(topic.topic_id, {}).values()):
             wanted = each.replicas[0] if pending.election_type == _PREFERRED else NO_LEADER
             if (each.leader == wanted) != (pending.election_type == _PREFERRED):
-                pending.add(TopicPartition(topic.topic, each.partition))
+                pending.add_query(TopicPartition(topic.topic, each.partition))
             yield 1
         yield 1

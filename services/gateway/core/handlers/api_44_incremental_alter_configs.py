@@ -59,4 +59,4 @@ class IncrementalAlterConfigsHandler(ControllerHandler, api_key=ApiKey.INCREMENT
             ]
             asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
             yield 1 + len(changes)
-        yield from pending.put(asked, replace=False, validate_only=request.validate_only)
+        yield from pending.ask_controller(asked, replace=False, validate_only=request.validate_only)

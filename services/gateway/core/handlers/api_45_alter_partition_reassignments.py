@@ -55,7 +55,7 @@ class PendingAlterReassignments(PendingControllerRequest[_Asked]):
     def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> AlterReassignmentsRequest:
         return AlterReassignmentsRequest([asked for asked, _ in queries], timeout_ms, self.may_change_factor)
 
-    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+    def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, AlterReassignmentsResponse)
         for (_, result), told in zip(queries, answer.results, strict=False):
             _set(result, told.error_code, told.error_message)
@@ -105,11 +105,11 @@ class AlterPartitionReassignmentsHandler(ControllerHandler, api_key=ApiKey.ALTER
                 else:
                     _set(result, ErrorCode.REQUEST_TIMED_OUT)
                     asked = Reassignment(topic.name, partition.partition_index, replicas)
-                    pending.add((asked, result), 1 + len(replicas) // 10)
+                    pending.add_query((asked, result), 1 + len(replicas) // 10)
                     unknown_left -= not is_known
                 yield 1
             yield 1
-        pending.ask(request.timeout_ms)
+        pending.send_calls(request.timeout_ms)
 
 
 def _set(result: ReassignablePartitionResponse, error_code: int, message: str = "") -> None:

@@ -39,7 +39,7 @@ class PendingOffsetDelete(PendingSplitGroupRequest):
         self.topics: dict[str, OffsetDeleteResponseTopic] = {}
         """What is answered so far, by name."""
 
-    def add(self, name: str, partition: int, error: int) -> None:
+    def add_result(self, name: str, partition: int, error: int) -> None:
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = OffsetDeleteResponseTopic(name, [])
@@ -54,7 +54,7 @@ class PendingOffsetDelete(PendingSplitGroupRequest):
             return False
         for topic in response.topics:
             for each in topic.partitions:
-                self.add(topic.name, each.partition_index, each.error_code)
+                self.add_result(topic.name, each.partition_index, each.error_code)
         return True
 
     def refusal(self, error: int) -> OffsetDeleteResponse:
@@ -79,9 +79,9 @@ class OffsetDeleteHandler(GroupHandler, api_key=ApiKey.OFFSET_DELETE):
             partitions = partitions_of(self.image, topic.name)
             for each in topic.partitions:
                 if not is_allowed:
-                    pending.add(topic.name, each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    pending.add_result(topic.name, each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 elif each.partition_index not in partitions:
-                    pending.add(topic.name, each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    pending.add_result(topic.name, each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 else:
                     wanted[topic.name, each.partition_index] = None
                 yield 1

@@ -42,7 +42,7 @@ class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionRe
     def request_of(self, queries: list[TopicIdPartition]) -> contract.DescribeProducersRequest:
         return contract.DescribeProducersRequest(queries)
 
-    def fill(
+    def fill_results(
         self, questions: list[Question[TopicIdPartition, PartitionResponse]], answer: AdministrationResponse
     ) -> None:
         assert isinstance(answer, contract.DescribeProducersResponse)
@@ -93,10 +93,10 @@ class DescribeProducersHandler(AdminHandler, api_key=ApiKey.DESCRIBE_PRODUCERS):
                 elif not error and known is not None:
                     topic_id, leader = known
                     result.error_code = pending.LOST
-                    pending.add(leader, TopicIdPartition(topic_id, partition), result)
+                    pending.add_query(leader, TopicIdPartition(topic_id, partition), result)
                 yield 1
             yield 1
-        pending.ask(self.config.read_wait_ms_max)
+        pending.send_calls(self.config.read_wait_ms_max)
 
 
 def _topic_error(pending: PendingDescribeProducers, topic: str) -> ErrorCode:

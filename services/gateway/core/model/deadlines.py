@@ -37,10 +37,10 @@ class Deadlines:
         self._buckets: dict[int, dict[Expiring, None]] = {}
         self._heap: list[int] = []
 
-    def add(self, expiring: Expiring, deadline_ms: int) -> None:
+    def schedule(self, expiring: Expiring, deadline_ms: int) -> None:
         """Call `expiring.expire` once at `deadline_ms` or up to a bucket later; replaces an earlier deadline."""
         if expiring.deadline_bucket >= 0:
-            self.remove(expiring)
+            self.unschedule(expiring)
         # A timeout that a client chose may lie before the clock began; a bucket below 0 would mean none.
         number = max(deadline_ms // BUCKET_MS + 1, 0)
         bucket = self._buckets.get(number)
@@ -50,7 +50,7 @@ class Deadlines:
         bucket[expiring] = None
         expiring.deadline_bucket = number
 
-    def remove(self, expiring: Expiring) -> None:
+    def unschedule(self, expiring: Expiring) -> None:
         """Forget its deadline, if it has one."""
         number = expiring.deadline_bucket
         if number >= 0:
@@ -58,13 +58,13 @@ class Deadlines:
             expiring.deadline_bucket = -1
 
     def expire(self, now_ms: int) -> None:
-        """Expire what is due, by bucket, within a bucket in the order of `add`."""
+        """Expire what is due, by bucket, within a bucket in the order of `schedule`."""
         while self._heap and self._heap[0] * BUCKET_MS <= now_ms:
             number = heappop(self._heap)
             bucket = self._buckets[number]
             while bucket:
                 expiring = next(iter(bucket))
-                self.remove(expiring)
+                self.unschedule(expiring)
                 expiring.expire(now_ms)
             del self._buckets[number]
 

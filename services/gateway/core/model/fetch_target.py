@@ -1,16 +1,27 @@
-"""One partition that a client fetches: what it asked for, what the leader said, and what the client has been told."""
+"""What a client fetches of each partition: what it asked for, what the leader said, what the response says of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from barnabas.channel.messages import ReadPartition, ReadPartitionResult
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER, TopicMetadata
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.fetch import FetchPartition, LeaderIdAndEpoch, PartitionData
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from barnabas.wire.primitives import Buffer, Steps
+from services.gateway.core.model.authorization import RequestContext
+from services.gateway.core.model.cluster_view import ClusterView
 
+READ_COMMITTED: Final = 1
 UNKNOWN_OFFSET: Final = -1
 
 FetchKey: TypeAlias = tuple[str | bytes, int]
@@ -43,7 +54,7 @@ class FetchTarget(ReadPartition):
         self.topic = topic
         self.topic_id = topic_id
         self.partition = asked.partition
-        self.update(asked)
+        self.set_request(asked)
         self.leader_id = NO_LEADER
         """Whom it is read from: the leader, or a follower where `from_follower` says so."""
         self.from_follower = False
@@ -66,7 +77,7 @@ class FetchTarget(ReadPartition):
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
-    def update(self, asked: FetchPartition) -> None:
+    def set_request(self, asked: FetchPartition) -> None:
         """Fetch on from there."""
         self.current_leader_epoch = asked.current_leader_epoch
         self.fetch_offset = asked.fetch_offset
@@ -80,7 +91,7 @@ class FetchTarget(ReadPartition):
         self.current_leader = None
         self.preferred_read_replica = None
 
-    def fill(self, result: ReadPartitionResult) -> None:
+    def set_result(self, result: ReadPartitionResult) -> None:
         """What the leader said, or the follower."""
         self.error_code = result.error_code
         self.high_watermark = result.high_watermark
@@ -140,3 +151,27 @@ def find_topic(image: ClusterImage, target: FetchTarget, *, by_id: bool) -> Topi
         return ErrorCode.UNKNOWN_TOPIC_ID
     is_replaced = by_id and target.topic in image.topics_by_name
     return ErrorCode.INCONSISTENT_TOPIC_ID if is_replaced else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def make_response(
+    cluster: ClusterView, context: RequestContext, targets: Sequence[FetchTarget], isolation_level: int
+) -> Steps[FetchResponse]:
+    """Return these partitions by topic, with the endpoints of the leaders that their errors name (KIP-951)."""
+    reads_committed = isolation_level == READ_COMMITTED
+    by_topic: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    leaders: dict[int, None] = {}
+    for target in targets:
+        key = (target.topic, target.topic_id)
+        topic = by_topic.get(key)
+        if topic is None:
+            topic = by_topic[key] = FetchableTopicResponse(target.topic, target.topic_id, [])
+        topic.partitions.append(target.answer(reads_committed))
+        if target.current_leader is not None:
+            leaders[target.current_leader.leader_id] = None
+        yield 1
+    response = FetchResponse(responses=list(by_topic.values()))
+    for leader_id in leaders:
+        address = cluster.address_of(leader_id, context)
+        if address is not None:
+            response.node_endpoints.append(NodeEndpoint(address.node_id, address.host, address.port, address.rack))
+    return response

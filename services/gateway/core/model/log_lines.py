@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 from barnabas.wire.headers import RequestHeader
 from services.gateway.core.model.authorization import RequestContext
-from services.gateway.core.model.outputs import Log, LogLevel
+from services.gateway.core.model.outputs import Log, LogLevel, Turn
 
 
 class LogLineBuffer:
-    __slots__ = ("lines",)
+    """Describes what a line is about, and puts it into the outputs of the turn."""
 
-    def __init__(self) -> None:
-        self.lines: list[Log] = []
-        """This turn's."""
+    __slots__ = ("_turn",)
 
-    def note(
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    def add_line(
         self,
         level: LogLevel,
         event: str,
@@ -39,9 +40,4 @@ class LogLineBuffer:
             described["client_id"] = header.client_id or ""
         if trace_id:
             described["trace_id"] = trace_id
-        self.lines.append(Log(level, event, described | dict(fields)))
-
-    def drain_lines(self) -> list[Log]:
-        lines = self.lines
-        self.lines = []
-        return lines
+        self._turn.outputs.logs.append(Log(level, event, described | dict(fields)))

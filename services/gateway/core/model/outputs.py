@@ -81,10 +81,11 @@ class Outputs:
 
     logs: list[Log] = field(default_factory=list)
     exchanges: list[tuple[int, ExchangeRequest]] = field(default_factory=list)
-    """At most one per logstore, by node id; likewise the next three, the last of them by pod id."""
+    """At most one per logstore, by node id; the same holds for `reads` and `coordinates`."""
     reads: list[tuple[int, ReadRequest]] = field(default_factory=list)
     coordinates: list[tuple[int, CoordinateRequest]] = field(default_factory=list)
-    parks: list[tuple[str, ParkRequest]] = field(default_factory=list)
+    parks: dict[str, ParkRequest] = field(default_factory=dict)
+    """By pod id."""
     controller_calls: list[ControllerCall] = field(default_factory=list)
     logstore_calls: list[LogstoreCall] = field(default_factory=list)
     logstore_cancels: list[int] = field(default_factory=list)
@@ -100,3 +101,13 @@ class Outputs:
     resumes: list[int] = field(default_factory=list)
     conversions: list[Conversion] = field(default_factory=list)
     """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""
+
+
+class Turn:
+    """The turn under way. A part of the core that has an effect puts it into `outputs`."""
+
+    __slots__ = ("outputs",)
+
+    def __init__(self) -> None:
+        self.outputs = Outputs()
+        """What the host has not taken; another one with each turn."""

@@ -48,7 +48,7 @@ class Question(Generic[Query, Result]):
 
 
 class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
-    """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`).
+    """Subclasses say what to ask (`request_of`), what to do with an answer (`fill_results`), how it ends (`complete`).
 
     What certainly was not asked is `UNREACHED`; what was, and not answered, `LOST`.
     """
@@ -70,21 +70,21 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
         """Unanswered, by node id."""
         self._until_ms = 0
 
-    def add(self, node_id: int, query: Query, result: Result) -> None:
-        """Have this asked of that logstore, by `ask`."""
+    def add_query(self, node_id: int, query: Query, result: Result) -> None:
+        """Have this asked of that logstore, by `send_calls`."""
         calls = self._questions.setdefault(node_id, deque())
         if not calls or len(calls[-1]) >= self.CALL_QUERIES_MAX:
             calls.append([])
         calls[-1].append(Question(query, result))
 
-    def ask(self, timeout_ms: int) -> None:
+    def send_calls(self, timeout_ms: int) -> None:
         """Put the questions, and wait for `timeout_ms` at most."""
         handler = self.handler
         self._until_ms = handler.clock.now_ms + timeout_ms
         for node_id in self._questions:
             self._ask_next(node_id)
         if self._calls:
-            handler.deadlines.add(self, self._until_ms)
+            handler.deadlines.schedule(self, self._until_ms)
         else:
             self.complete()
 
@@ -94,19 +94,19 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
         while calls:
             request = self.request_of([question.query for question in calls[0]])
             timeout_ms = max(0, self._until_ms - handler.clock.now_ms)
-            call = handler.logstore_admin.call(self, node_id, request, timeout_ms)
+            call = handler.logstore_admin.call_logstore(self, node_id, request, timeout_ms)
             if call is not None:
                 self._calls[node_id] = call
                 return
-            self.fail(calls.popleft(), self.UNREACHED)
+            self.fail_queries(calls.popleft(), self.UNREACHED)
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
         questions = self._questions[call.node_id].popleft()
         del self._calls[call.node_id]
         if answer is None:
-            self.fail(questions, self.LOST)
+            self.fail_queries(questions, self.LOST)
         else:
-            self.fill(questions, answer)
+            self.fill_results(questions, answer)
         self._ask_next(call.node_id)
         if not self._calls:
             self.complete()
@@ -114,7 +114,7 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
     def expire(self, now_ms: int) -> None:
         for calls in self._questions.values():
             for questions in calls:
-                self.fail(questions, ErrorCode.REQUEST_TIMED_OUT)
+                self.fail_queries(questions, ErrorCode.REQUEST_TIMED_OUT)
         self.cancel()
         self.complete()
 
@@ -124,7 +124,7 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
         self._calls.clear()
         self._questions.clear()
 
-    def fail(self, questions: list[Question[Query, Result]], error: ErrorCode) -> None:
+    def fail_queries(self, questions: list[Question[Query, Result]], error: ErrorCode) -> None:
         """A logstore does not answer these."""
         for question in questions:
             question.result.error_code = error
@@ -134,7 +134,7 @@ class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
         """The call that asks these of one logstore."""
 
     @abstractmethod
-    def fill(self, questions: list[Question[Query, Result]], answer: AdministrationResponse) -> None:
+    def fill_results(self, questions: list[Question[Query, Result]], answer: AdministrationResponse) -> None:
         """Put a logstore's answer into the response."""
 
     @abstractmethod

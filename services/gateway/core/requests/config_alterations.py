@@ -82,7 +82,7 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
         super().__init__(handler, connection, header, frame_bytes)
         self.validate_only = False
 
-    def put(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> Steps[None]:
+    def ask_controller(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> Steps[None]:
         """Refuse what can be refused here, and ask for the rest."""
         self.validate_only = validate_only
         named: dict[tuple[int, str], int] = {}
@@ -103,10 +103,10 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
                 _refuse(each.outcome, ErrorCode.REQUEST_TIMED_OUT, "")
                 changes = [ConfigChange(change.name, change.operation, change.value or "") for change in each.changes]
                 asked = AlterConfigsResource(each.resource_type, each.resource_name, replace, changes)
-                self.add((asked, each.outcome), 1 + len(changes))
+                self.add_query((asked, each.outcome), 1 + len(changes))
                 yield len(changes)
             yield 1
-        self.ask(TIMEOUT_MS)
+        self.send_calls(TIMEOUT_MS)
 
     @property
     def _topics(self) -> Container[str]:
@@ -159,7 +159,7 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
     def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> AlterConfigsRequest:
         return AlterConfigsRequest([asked for asked, _ in queries], timeout_ms, self.validate_only)
 
-    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+    def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, AlterConfigsResponse)
         for (_, outcome), result in zip(queries, answer.results, strict=False):
             _refuse(outcome, result.error_code, result.error_message)

@@ -35,7 +35,7 @@ class ControllerHandler(Handler):
 
 
 class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
-    """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`)."""
+    """Subclasses say what to ask (`request_of`), what an answer means (`fill_results`) and how it ends (`complete`)."""
 
     __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision")
 
@@ -54,8 +54,8 @@ class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
         self._revision = -1
         """That makes the answers true."""
 
-    def add(self, query: Query, elements: int = 1) -> None:
-        """Have this asked, by `ask`; `elements` is how much work it is to the controller."""
+    def add_query(self, query: Query, elements: int = 1) -> None:
+        """Have this asked, by `send_calls`; `elements` is how much work it is to the controller."""
         if not self._calls or self._elements + elements > CALL_ELEMENTS_MAX:
             self._calls.append([])
             self._elements = 0
@@ -64,30 +64,30 @@ class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
 
     @property
     def has_calls(self) -> bool:
-        """Whether there is anything to `ask`."""
+        """Whether there is anything to send."""
         return len(self._calls) > 0
 
-    def ask(self, timeout_ms: int) -> None:
+    def send_calls(self, timeout_ms: int) -> None:
         """Put the calls, and wait for `timeout_ms` at most; respond at once when there are none."""
         if not self._calls:
             self.complete()
             return
         handler = self.handler
         self._deadline_ms = handler.clock.now_ms + max(0, timeout_ms)
-        handler.deadlines.add(self, self._deadline_ms + handler.config.deadline_grace_ms)
+        handler.deadlines.schedule(self, self._deadline_ms + handler.config.deadline_grace_ms)
         self._ask_next()
 
     def _ask_next(self) -> None:
         handler = self.handler
         self._asked = self._calls.popleft()
         request = self.request_of(self._asked, max(0, self._deadline_ms - handler.clock.now_ms))
-        handler.controller.call(self, request)
+        handler.controller.call_controller(self, request)
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         if answer is None:
             self.complete()
             return
-        self._revision = max(self._revision, self.fill(self._asked, answer))
+        self._revision = max(self._revision, self.fill_results(self._asked, answer))
         if self._calls:
             self._ask_next()
         else:
@@ -109,7 +109,7 @@ class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
         """The call that asks these."""
 
     @abstractmethod
-    def fill(self, queries: Sequence[Query], answer: ControllerAnswer) -> int:
+    def fill_results(self, queries: Sequence[Query], answer: ControllerAnswer) -> int:
         """Put the answer to these into the response; the revision that it speaks of."""
 
     @abstractmethod

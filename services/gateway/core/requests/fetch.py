@@ -19,15 +19,13 @@ from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.backends.down_conversion import DownConverted
 from services.gateway.core.backends.purgatory_client import PurgatoryClient
-from services.gateway.core.backends.read_lane import PendingRead, ReadLane
 from services.gateway.core.backends.read_replicas import ReadReplicas
-from services.gateway.core.backends.read_router import ReadRouter
+from services.gateway.core.backends.read_router import PendingRead, ReadLane, ReadRouter
 from services.gateway.core.backends.record_format_converter import DownConversion, RecordFormatConverter
 from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.model.fetch_target import FetchKey, FetchTarget, find_topic
+from services.gateway.core.model.fetch_target import FetchKey, FetchTarget, find_topic, make_response
 from services.gateway.core.requests.delayed_fetch import DelayedFetch
-from services.gateway.core.requests.fetch_response import make_response
 from services.gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 from services.gateway.core.timing.hops import Hop
@@ -120,7 +118,7 @@ class PendingFetch(PendingRequest):
         """Whether the present reads are answered whatever they bring."""
         self.wait: DelayedFetch | None = None
 
-    def submit(self, partitions: dict[FetchKey, FetchTarget]) -> None:
+    def read_partitions(self, partitions: dict[FetchKey, FetchTarget]) -> None:
         """Read these; the response goes out when all is known."""
         self.partitions = partitions
         self._read()
@@ -139,7 +137,7 @@ class PendingFetch(PendingRequest):
                 self._adopt_wait(wait)
                 return
             wait.cancel()
-        self.submit(session.partitions)
+        self.read_partitions(session.partitions)
 
     def _may_read(self, topic: str) -> bool:
         return not self.is_replica and authorize(self.connection.context, Operation.READ, (ResourceType.TOPIC, topic))
@@ -151,7 +149,7 @@ class PendingFetch(PendingRequest):
         steps = self._read_in_steps()
         if len(self.partitions) > SHORT_ELEMENTS_MAX:
             self.is_long = True
-            handler.deadlines.remove(self)
+            handler.deadlines.unschedule(self)
             handler.responder.begin_steps(self, steps)
         else:
             for _ in steps:
@@ -175,9 +173,9 @@ class PendingFetch(PendingRequest):
         if not self.reads:
             self._settle()
             return
-        handler.deadlines.add(self, handler.clock.now_ms + handler.config.read_wait_ms_max)
+        handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.read_wait_ms_max)
         for read in self.reads:
-            handler.reads.submit(read)
+            handler.reads.submit_read(read)
 
     def _group_by_lane(self) -> Steps[dict[tuple[ReadLane, str], list[FetchTarget]]]:
         """What to ask of which logstore, and what it is told of the rack; notes those partitions that nobody can
@@ -240,7 +238,7 @@ class PendingFetch(PendingRequest):
             for partition in result.partitions:
                 if 0 <= partition.index < len(targets):
                     target = targets[partition.index]
-                    target.fill(partition)
+                    target.set_result(partition)
                     target.from_follower = bool(read.rack_id) and partition.leader_id != target.leader_id
                     if read.rack_id:
                         self._look_for_replica(target)
@@ -318,13 +316,13 @@ class PendingFetch(PendingRequest):
         if not handler.purgatory.park_fetch(wait, wait_until_ms, self.min_bytes, wait.conditions(self.targets)):
             if self.timing is not None:
                 self.timing.enter(Hop.PURGATORY)
-            handler.deadlines.add(self, min(deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
+            handler.deadlines.schedule(self, min(deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
             return
         self.wait = wait
         if self.session is not None:
             self.session.wait, wait.session = wait, self.session
         # A wait that stands is not ended by purgatory when this request's time is over.
-        handler.deadlines.add(self, deadline_ms if is_standing else deadline_ms + handler.config.deadline_grace_ms)
+        handler.deadlines.schedule(self, deadline_ms if is_standing else deadline_ms + handler.config.deadline_grace_ms)
 
     def _adopt_wait(self, wait: DelayedFetch) -> None:
         """Nothing has moved since the session's last poll, and what would tell is parked."""
@@ -336,7 +334,7 @@ class PendingFetch(PendingRequest):
         if handler.clock.now_ms >= self.deadline_ms:
             self._respond(wait.refused)
         else:
-            handler.deadlines.add(self, self.deadline_ms)
+            handler.deadlines.schedule(self, self.deadline_ms)
 
     def wait_over(self, *, is_expired: bool) -> None:
         """Purgatory's word. When nothing came at all, the first answer is still the right one."""
@@ -433,7 +431,7 @@ class PendingFetch(PendingRequest):
             magic = MAGIC_1 if version >= _VERSION_WITH_MAGIC_1 else MAGIC_0
             targets = [target for target in self.targets if len(target.records)]
             if targets:
-                handler.deadlines.remove(self)
+                handler.deadlines.unschedule(self)
                 handler.converter.convert_down(self, magic, targets)
                 return
         self._answer(candidates)
@@ -456,7 +454,7 @@ class PendingFetch(PendingRequest):
         steps = self._answer_in_steps(candidates)
         if self.is_long:
             handler = self.handler
-            handler.deadlines.remove(self)
+            handler.deadlines.unschedule(self)
             handler.responder.begin_steps(self, steps)
         else:
             for _ in steps:
@@ -466,7 +464,7 @@ class PendingFetch(PendingRequest):
         handler, session = self.handler, self.session
         if self.begins_session:
             sessions = handler.fetch_sessions
-            session = sessions.create(self.partitions, by_id=self.by_id, now_ms=handler.clock.now_ms)
+            session = sessions.create_session(self.partitions, by_id=self.by_id, now_ms=handler.clock.now_ms)
             if session is not None and self.wait is not None:
                 session.wait, self.wait.session = self.wait, session
             self.session = session

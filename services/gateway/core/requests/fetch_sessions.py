@@ -67,7 +67,7 @@ class FetchSession:
     def is_cached(self) -> bool:
         return self.cached_size > 0
 
-    def update(self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic]) -> Steps[bool]:
+    def update_partitions(self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic]) -> Steps[bool]:
         """Take what a request names; False when that is nothing."""
         yield from add_partitions(topics, self.partitions, by_id=self.by_id)
         is_changed = any(topic.partitions for topic in topics)
@@ -95,7 +95,7 @@ def add_partitions(topics: Sequence[FetchTopic], targets: dict[FetchKey, FetchTa
             if target is None:
                 targets[key] = FetchTarget(topic.topic, topic.topic_id, asked)
             else:
-                target.update(asked)
+                target.set_request(asked)
             yield 1
         yield 1
 
@@ -125,7 +125,7 @@ class FetchSessions:
         """Of all sessions together."""
         return self._partitions
 
-    def resume(self, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
+    def resume_session(self, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
         """The session that a request goes on with, or why it can't."""
         session = self._by_id.get(session_id)
         if session is None:
@@ -136,7 +136,7 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         return session
 
-    def advance(self, session: FetchSession, now_ms: int) -> bool:
+    def advance_session(self, session: FetchSession, now_ms: int) -> bool:
         """A request goes on with the session, as it is now; False when it has grown too large, and is gone."""
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.last_used_ms = now_ms
@@ -146,10 +146,12 @@ class FetchSessions:
         del self._by_id[session.session_id]
         self._by_id[session.session_id] = session
         if self._partitions > self._partitions_max:
-            self.remove(session)
+            self.remove_session(session)
         return session.is_cached
 
-    def create(self, partitions: dict[FetchKey, FetchTarget], *, by_id: bool, now_ms: int) -> FetchSession | None:
+    def create_session(
+        self, partitions: dict[FetchKey, FetchTarget], *, by_id: bool, now_ms: int
+    ) -> FetchSession | None:
         """A new session where there is room for it, or room can be made."""
         size = len(partitions)
         if not size or size > self._partitions_max:
@@ -171,22 +173,22 @@ class FetchSessions:
         if oldest is None:
             return False
         if now_ms - oldest.last_used_ms > self._eviction_ms:
-            self.remove(oldest)
+            self.remove_session(oldest)
             return True
         settled = [each for each in self._by_id.values() if now_ms - each.created_ms > self._eviction_ms]
         smallest = min(settled, key=lambda each: (each.cached_size, each.session_id), default=None)
         if smallest is None or smallest.cached_size >= size:
             return False
-        self.remove(smallest)
+        self.remove_session(smallest)
         return True
 
-    def close(self, session_id: int) -> None:
+    def close_session(self, session_id: int) -> None:
         """Its client has no use for it any more."""
         session = self._by_id.get(session_id)
         if session is not None:
-            self.remove(session)
+            self.remove_session(session)
 
-    def remove(self, session: FetchSession) -> None:
+    def remove_session(self, session: FetchSession) -> None:
         """Forget a session; a request that is being answered is answered still."""
         del self._by_id[session.session_id]
         self._partitions -= session.cached_size

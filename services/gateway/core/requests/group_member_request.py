@@ -61,7 +61,7 @@ class PendingMemberRequest(PendingGroupRequest):
         # Members may be many and their metadata large, and nothing of it is held here any more.
         handler.responder.forget_frame(self)
         if self._park(wait):
-            handler.deadlines.add(self, self._parked_until_ms + handler.config.deadline_grace_ms)
+            handler.deadlines.schedule(self, self._parked_until_ms + handler.config.deadline_grace_ms)
         elif is_collected:
             self._pause()
         else:
@@ -123,11 +123,11 @@ class PendingMemberRequest(PendingGroupRequest):
             wait.member_id,
             wait.generation_id,
         )
-        self._ask = handler.coordinators.submit(self, coordinator.node_id, collect)
+        self._ask = handler.coordinators.submit_ask(self, coordinator.node_id, collect)
         if self._ask is None:
             self._is_out_of_reach()
         else:
-            handler.deadlines.add(self, handler.clock.now_ms + handler.config.group_call_ms_max)
+            handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.group_call_ms_max)
 
     def _is_out_of_reach(self) -> None:
         handler = self.handler
@@ -143,7 +143,7 @@ class PendingMemberRequest(PendingGroupRequest):
         handler = self.handler
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)
-        handler.deadlines.add(self, handler.clock.now_ms + handler.config.group_poll_ms)
+        handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.group_poll_ms)
 
     def group_lost(self, ask: PendingAsk) -> None:
         if self._wait is None:

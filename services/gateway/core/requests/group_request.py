@@ -1,4 +1,9 @@
-"""A request for one group: put to its coordinator by one call, whose answer goes to the client as it comes.
+"""Requests that coordinators of groups answer.
+
+`PendingGroupRequest` is about one group: put to its coordinator by one call, whose answer goes to the client as it
+comes. `PendingSplitGroupRequest` may take several calls, one after the other. `PendingGroupsRequest` is about several
+groups: a call to each partition of `__consumer_offsets` that has some of them, or more where much is asked, and one
+answer of all.
 
 Errors of the whole call. What was certainly not done is NOT_COORDINATOR: clients look for the coordinator anew, and ask
 again. What was sent and not answered may have been done: COORDINATOR_NOT_AVAILABLE, which is what Kafka's coordinator
@@ -9,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupWait
 from barnabas.channel.packing_primitives import MalformedMessage
@@ -27,6 +32,8 @@ GROUP_CALL_ELEMENTS_MAX: Final = 500
 """In one call, some 10 µs each in the coordinator's turn. Larger requests are put in several calls, or are refused."""
 GROUP_CALL_BYTES_MAX: Final = 8 << 20
 """Of one call. A coordinator writes what it is told as one batch, of which topics allow 1 MiB by default."""
+
+Query = TypeVar("Query")
 
 
 class GroupHandler(Handler):
@@ -60,7 +67,7 @@ class PendingGroupRequest(PendingRequest, ABC):
         """Not answered."""
         self._coordinator: Coordinator | None = None
 
-    def call(self, group_id: str, version: int, body: Buffer) -> None:
+    def call_coordinator(self, group_id: str, version: int, body: Buffer) -> None:
         """Put this body, of that version, to the coordinator of the group."""
         handler = self.handler
         if len(body) > GROUP_CALL_BYTES_MAX:
@@ -69,11 +76,11 @@ class PendingGroupRequest(PendingRequest, ABC):
         self._coordinator = coordinator = handler.group_routing.coordinator_of(group_id)
         if coordinator is not None:
             message = group_call(self, coordinator.partition, version, body)
-            self._ask = handler.coordinators.submit(self, coordinator.node_id, message)
+            self._ask = handler.coordinators.submit_ask(self, coordinator.node_id, message)
         if self._ask is None:
             self.refuse(ErrorCode.NOT_COORDINATOR)
         else:
-            handler.deadlines.add(self, handler.clock.now_ms + handler.config.group_call_ms_max)
+            handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.group_call_ms_max)
 
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
         if answer.body:
@@ -147,7 +154,7 @@ class PendingSplitGroupRequest(PendingGroupRequest, ABC):
 
     def _call_next(self) -> None:
         self.asked = self.parts.popleft()
-        self.call(self._group_id, self.call_version, encode_body(self.asked, self.call_version))
+        self.call_coordinator(self._group_id, self.call_version, encode_body(self.asked, self.call_version))
 
     def answer(self, body: Buffer) -> None:
         if not self._is_split:
@@ -168,6 +175,131 @@ class PendingSplitGroupRequest(PendingGroupRequest, ABC):
     @abstractmethod
     def respond(self) -> None:
         """With what is known so far."""
+
+
+class _Call(Generic[Query]):
+    """What is asked of one partition of `__consumer_offsets` at a time."""
+
+    __slots__ = ("elements", "node_id", "partition", "queries")
+
+    def __init__(self, node_id: int, partition: int) -> None:
+        self.node_id = node_id
+        self.partition = partition
+        self.queries: list[Query] = []
+        self.elements = 0
+
+
+class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
+    """Subclasses say what to ask (`request_of`), what to do with an answer (`fill_results`) or without one
+    (`fail_queries`), and how it ends (`complete`).
+    """
+
+    __slots__ = ("_asked", "_calls", "_elements_asked", "_open", "call_version")
+
+    handler: GroupHandler
+
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
+        self.call_version = header.api_version
+        """Of the calls; another one than the client's where that is translated."""
+        self._calls: deque[_Call[Query]] = deque()
+        """Not sent yet."""
+        self._open: dict[tuple[int, int], _Call[Query]] = {}
+        """By node id and partition, the last of these: there may be room for more in it."""
+        self._asked: dict[PendingAsk, _Call[Query]] = {}
+        """Unanswered."""
+        self._elements_asked = 0
+        """In those."""
+
+    def add_query(self, group_id: str, query: Query, elements: int = 1) -> None:
+        """Have this asked of the group's coordinator, by `send_calls`."""
+        coordinator = self.handler.group_routing.coordinator_of(group_id)
+        if coordinator is None:
+            self.fail_queries([query], ErrorCode.NOT_COORDINATOR)
+        else:
+            self.add_query_at(coordinator.node_id, coordinator.partition, query, elements)
+
+    def add_query_at(self, node_id: int, partition: int, query: Query, elements: int = 1) -> None:
+        """Have this asked of that logstore, by `send_calls`; `elements` is how much is asked."""
+        call = self._open.get((node_id, partition))
+        if call is None or call.elements + elements > GROUP_CALL_ELEMENTS_MAX:
+            call = self._open[node_id, partition] = _Call(node_id, partition)
+            self._calls.append(call)
+        call.queries.append(query)
+        call.elements += elements
+
+    def send_calls(self) -> None:
+        """Put the questions."""
+        self._open.clear()
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        """As many calls as have the elements of one; respond when all are answered."""
+        handler = self.handler
+        while self._calls and (
+            not self._asked or self._elements_asked + self._calls[0].elements <= GROUP_CALL_ELEMENTS_MAX
+        ):
+            call = self._calls.popleft()
+            body = encode_body(self.request_of(call.queries), self.call_version)
+            message = group_call(self, call.partition, self.call_version, body)
+            ask = handler.coordinators.submit_ask(self, call.node_id, message)
+            if ask is None:
+                self.fail_queries(call.queries, ErrorCode.NOT_COORDINATOR)
+            else:
+                self._asked[ask] = call
+                self._elements_asked += call.elements
+        if self._asked:
+            handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.group_call_ms_max)
+        else:
+            self.complete()
+
+    def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
+        if answer.body:
+            # Where this raises, the call stays unanswered.
+            response = decode_answer(self.header.api_key, self.call_version, answer.body)
+            self.fill_results(self._ended(ask), response)
+        else:
+            self.fail_queries(self._ended(ask), answer.error_code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._ask_next()
+
+    def _ended(self, ask: PendingAsk) -> list[Query]:
+        call = self._asked.pop(ask)
+        self._elements_asked -= call.elements
+        return call.queries
+
+    def group_lost(self, ask: PendingAsk) -> None:
+        self.fail_queries(self._ended(ask), lost_error(ask))
+        self._ask_next()
+
+    def expire(self, now_ms: int) -> None:
+        for ask, call in self._asked.items():
+            self.fail_queries(call.queries, lost_error(ask))
+        for call in self._calls:
+            self.fail_queries(call.queries, ErrorCode.NOT_COORDINATOR)
+        self.cancel()
+        self.complete()
+
+    def cancel(self) -> None:
+        for ask in self._asked:
+            self.handler.coordinators.forget_call(ask)
+        self._asked.clear()
+        self._calls.clear()
+
+    @abstractmethod
+    def request_of(self, queries: list[Query]) -> Request:
+        """The call that asks these, in `call_version`."""
+
+    @abstractmethod
+    def fill_results(self, queries: list[Query], response: Response) -> None:
+        """Put a coordinator's answer to these into the response."""
+
+    @abstractmethod
+    def fail_queries(self, queries: list[Query], error: int) -> None:
+        """Nobody answers these."""
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Respond: all that can be known is."""
 
 
 def decode_answer(api_key: int, version: int, body: Buffer) -> Response:

@@ -57,6 +57,6 @@ class Handler(ABC):
     def start(self, pending: Any, request: Any) -> Steps[None] | None:
         """Begin a request; it ends in `Responder.respond` or `finish`, now or later.
 
-        `slot` is of `request_class`, `request` is decoded. Work that grows with the request is returned, to be done
-        in steps.
+        `pending` is of `request_class`, `request` is decoded. Work that grows with the request is returned, to be done
+        in steps: one `yield` of its cost, mostly 1, for each element.
         """

@@ -100,7 +100,7 @@ class PendingProduce(PendingRequest):
         """Submit the appends when those among them that are message sets are batches."""
         to_convert = [append for append in appends if needs_up_conversion(append.records)]
         if not to_convert:
-            self.submit(appends)
+            self.send_appends(appends)
             return
         self.connection.hold_requests()
         self.handler.converter.convert_up(self, appends, to_convert)
@@ -121,9 +121,9 @@ class PendingProduce(PendingRequest):
                 case Refusal():
                     refused.add(append)
                     self.refuse(append, outcome.error, outcome.message)
-        self.submit([append for append in conversion.appends if append not in refused])
+        self.send_appends([append for append in conversion.appends if append not in refused])
 
-    def submit(self, appends: Sequence[PendingAppend]) -> None:
+    def send_appends(self, appends: Sequence[PendingAppend]) -> None:
         """Send the appends; the response, already complete but for them, goes out when all is known."""
         handler = self.handler
         self.appends = appends
@@ -131,10 +131,12 @@ class PendingProduce(PendingRequest):
         if not appends:
             self._respond()
             return
-        handler.deadlines.add(self, max(self.deadline_ms, handler.clock.now_ms + handler.config.append_wait_ms_min))
+        handler.deadlines.schedule(
+            self, max(self.deadline_ms, handler.clock.now_ms + handler.config.append_wait_ms_min)
+        )
         router = handler.appends
         for append in appends:
-            router.submit(append, self.connection)
+            router.submit_append(append, self.connection)
 
     def append_answered(self, append: PendingAppend, result: AppendResult) -> None:
         """A leader's result, or our own error in its place."""
@@ -231,7 +233,7 @@ class PendingProduce(PendingRequest):
         if handler.purgatory.park_produce(self, self.deadline_ms, self.conditions(parked)):
             config = handler.config
             final_ms = self.deadline_ms + config.deadline_grace_ms
-            handler.deadlines.add(self, min(final_ms, handler.clock.now_ms + config.commit_doubt_ms))
+            handler.deadlines.schedule(self, min(final_ms, handler.clock.now_ms + config.commit_doubt_ms))
         else:
             self._wait_without_pod()
 
@@ -282,13 +284,13 @@ class PendingProduce(PendingRequest):
                 continue
             leader_id = metadata.leader if metadata.leader_epoch > append.leader_epoch else append.leader_id
             query = PendingStateQuery(self, append, leader_id)
-            if leader_id == NO_LEADER or not handler.queries.submit(query, leader_id):
+            if leader_id == NO_LEADER or not handler.queries.submit_query(query, leader_id):
                 self._miss_leader(append, is_lost=leader_id != append.leader_id)
                 self.unanswered -= 1
         if self.unanswered == 0:
             self._settle_without_pod()
         else:
-            handler.deadlines.add(self, self.deadline_ms)
+            handler.deadlines.schedule(self, self.deadline_ms)
 
     def _miss_leader(self, append: PendingAppend, *, is_lost: bool) -> None:
         """Look for a leader again. `is_lost`: the one that appended leads no more, and the next is not there yet."""
@@ -362,7 +364,7 @@ class PendingProduce(PendingRequest):
         handler = self.handler
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)
-        handler.deadlines.add(self, min(self.deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
+        handler.deadlines.schedule(self, min(self.deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
 
     # --- the end ---
 

@@ -18,7 +18,7 @@ class ApiTimes:
         """By hop, without zeros."""
         self.request_bytes = Histogram(BYTE_BOUNDS, unit=1)
 
-    def add(self, hops_us: list[int], total_us: int) -> None:
+    def add_request(self, hops_us: list[int], total_us: int) -> None:
         for histogram, hop_us in zip(self.hops, hops_us, strict=True):
             if hop_us:
                 histogram.add(hop_us)

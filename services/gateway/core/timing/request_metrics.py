@@ -85,7 +85,7 @@ class RequestMetrics:
 
     # --- a timed request ---
 
-    def time(self, kind: RequestKind, pending: TimedRequest, arrived_us: int) -> None:
+    def start_timing(self, kind: RequestKind, pending: TimedRequest, arrived_us: int) -> None:
         """Time this request, which is about to start; `arrived_us` is -1 where that is when it has come."""
         now_us = self.read_us()
         timing = RequestTiming(kind, pending, now_us if arrived_us < 0 else arrived_us, self.read_us)
@@ -117,16 +117,16 @@ class RequestMetrics:
             connection = timing.pending.connection
             taken = connection.written_bytes - connection.unsent_bytes
             if connection.is_closed or 0 <= timing.sent_position <= taken:
-                self.finish(timing)
+                self.finish_timing(timing)
             else:
                 self.sending.append(timing)
 
-    def finish(self, timing: RequestTiming) -> None:
+    def finish_timing(self, timing: RequestTiming) -> None:
         """Its answer is out, or it has none."""
         ended_us = timing.enter(Hop.RESPONSE_SEND)
         total_us = ended_us - timing.began_us
         assert sum(timing.hops_us) == total_us, "some time went to no hop, or to two"
-        timing.kind.api.times.add(timing.hops_us, total_us)
+        timing.kind.api.times.add_request(timing.hops_us, total_us)
         slow_ms = self._config.request_log_slow_ms
         if slow_ms >= 0 and total_us >= slow_ms * 1000:
             self._tell_slow(timing, total_us)
@@ -157,7 +157,7 @@ class RequestMetrics:
                 fields[f"{name.replace('-', '_')}_us"] = hop_us
         pending = timing.pending
         context = pending.connection.context
-        self._log_lines.note(LogLevel.INFO, "slow request", context, pending.header, fields, pending.trace_id)
+        self._log_lines.add_line(LogLevel.INFO, "slow request", context, pending.header, fields, pending.trace_id)
 
     def take_traces(self) -> list[RequestTiming]:
         traces, self.traces = self.traces, []

@@ -100,7 +100,7 @@ def test_a_full_fetch_closes_the_session_that_it_names(world: World, consumer: C
 
 def test_the_epoch_wraps_to_one(world: World, consumer: Consumer) -> None:
     consumer.begin({0: 10})
-    session = world.processor.fetch_sessions.resume(consumer.session_id, 1, by_id=consumer.version == BY_ID)
+    session = world.processor.fetch_sessions.resume_session(consumer.session_id, 1, by_id=consumer.version == BY_ID)
     assert not isinstance(session, ErrorCode)
     session.epoch = consumer.epoch = 2**31 - 1
     consumer.poll(max_wait_ms=0)

@@ -167,7 +167,7 @@ def test_the_records_of_an_answer_are_let_go(world: World, consumer: Consumer) -
     consumer.begin({0: 10})
     consumer.next(max_wait_ms=0)
     answer_read(world.logstore, {0: b"batch"})
-    session = world.processor.fetch_sessions.resume(
+    session = world.processor.fetch_sessions.resume_session(
         consumer.session_id, consumer.epoch, by_id=consumer.version == BY_ID
     )
     assert not isinstance(session, ErrorCode)

@@ -177,7 +177,7 @@ class Host:
         self._said = []
         for _, response in out.reads:
             for piece in response.pieces:
-                result = self._assembler.take(piece)
+                result = self._assembler.add_piece(piece)
                 if result is not None:
                     self.read_results[result.request_id] = result
         return out

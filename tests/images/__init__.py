@@ -1,0 +1,1 @@
+"""The container images under testcontainers: `make image-test`."""
