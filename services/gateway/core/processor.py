@@ -195,6 +195,10 @@ class GatewayCore:
     def is_drained(self) -> bool:
         return self.connections.is_drained()
 
+    def holds_long_requests(self) -> bool:
+        """Whether a request of many elements is served, or what one has left is still to be freed."""
+        return bool(self.connections.long_requests) or self.connections.discarded.has_work()
+
     # --- logstores, purgatory, controller ---
 
     def exchange_up(self, node_id: int, now_ms: int) -> None:

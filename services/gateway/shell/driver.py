@@ -22,6 +22,7 @@ from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.runtime.collector import COLLECTOR
 from barnabas.runtime.idle import IdlePart, loop_waited_ns
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
@@ -209,6 +210,7 @@ class GatewayDriver:
         self._core.expire(now_ms)
         self._carry_out(self._core.take_outputs())
         self._core.turn_over()
+        COLLECTOR.is_postponed = self._core.holds_long_requests()
         if self._core.metrics.traces:
             self._tell_traces()
         self._set_timer(now_ms)

@@ -84,6 +84,12 @@ class Turns:
                 self.world.now_ms += 1_000
         raise AssertionError("it is never answered")
 
+    def until_freed(self) -> None:
+        """A full collection of garbage is postponed until a long request has left nothing behind."""
+        while self.world.processor.responder.steps.has_work():
+            self.take()
+        assert not self.world.processor.holds_long_requests()
+
 
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +109,7 @@ def assert_turns_are_short(requests: list[Costly]) -> None:
         client, turns = world.client(), Turns(world)
         turns.take(data=client.frame(costly.request, costly.api_key, costly.version), client=client)
         turns.until_answered(client)
+        turns.until_freed()
         told = f"v{costly.version} {costly.label}: {turns.longest} lines in one of {turns.turns} turns"
         assert turns.longest < TURN_LINES_MAX, told
 
@@ -118,3 +125,15 @@ def test_no_turn_grows_with_what_a_request_names(api_key: int) -> None:
 @pytest.mark.parametrize("api_key", HANDLERS, ids=lambda number: ApiKey(number).name)
 def test_nor_with_what_it_repeats_or_what_does_not_exist(api_key: int) -> None:
     assert_turns_are_short([each for each in costly_requests(ELEMENTS, "t", api_key) if not is_plain(each)])
+
+
+def test_a_long_request_is_held_until_it_is_answered_or_its_connection_closes() -> None:
+    costly = next(each for each in costly_requests(ELEMENTS, "t", ApiKey.DELETE_TOPICS) if is_plain(each))
+    world = world_with_groups()
+    client, turns = world.client(), Turns(world)
+    assert not world.processor.holds_long_requests()
+    turns.take(data=client.frame(costly.request, costly.api_key, costly.version), client=client)
+    assert not client.answers
+    assert world.processor.holds_long_requests()
+    world.processor.connection_closed(client.connection_id, world.now_ms)
+    turns.until_freed()

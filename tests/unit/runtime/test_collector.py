@@ -53,3 +53,16 @@ def test_one_that_took_long_makes_the_next_one_wait_longer(
     idle_after(4_000, collecting, monkeypatch)
     idle_after(100, collecting, monkeypatch)
     assert len(full_collections) == 0
+
+
+def test_none_happens_while_a_large_request_is_held(
+    full_collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collecting = Collector()
+    full_collections[:] = [1]
+    collecting.is_postponed = True
+    idle_after(100, collecting, monkeypatch)
+    assert len(full_collections) == 1
+    collecting.is_postponed = False
+    idle_after(100, collecting, monkeypatch)
+    assert len(full_collections) == 0

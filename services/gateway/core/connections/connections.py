@@ -6,7 +6,7 @@ from collections import deque
 
 from barnabas.wire.primitives import Buffer
 from services.gateway.core.backends.fetch_memory import FetchMemory
-from services.gateway.core.connections.connection import Connection
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.connections.steps import Discarded
 from services.gateway.core.model.authorization import RequestContext
 from services.gateway.core.model.config import GatewayConfig
@@ -85,6 +85,7 @@ class Connections:
         "discarded",
         "fetch_memory",
         "is_draining",
+        "long_requests",
         "request_memory",
         "runnable",
     )
@@ -109,6 +110,8 @@ class Connections:
         self._turn = turn
         self.discarded = Discarded()
         """What long requests leave behind."""
+        self.long_requests: set[PendingRequest] = set()
+        """Those that are decoded in steps, until they are finished."""
         self._connections: dict[int, Connection] = {}
         self.runnable: deque[Connection] = deque()
         """Those that the dispatcher has to look at in this turn."""
@@ -172,10 +175,15 @@ class Connections:
             if pending.reserved_bytes:
                 self.fetch_memory.release(pending.reserved_bytes)
             if pending.is_long:
-                self.discarded.free_later(pending)
+                self.discard(pending)
         connection.requests.clear()
         connection.queued_frames.clear()
         connection.queued_since_us.clear()
+
+    def discard(self, pending: PendingRequest) -> None:
+        """Free what a long request holds in later turns: it is finished, or dropped."""
+        self.long_requests.discard(pending)
+        self.discarded.free_later(pending)
 
     def check_idle(self, connection: Connection, now_ms: int) -> None:
         """`connections.max.idle.ms`; a connection that waits for an answer is not idle."""

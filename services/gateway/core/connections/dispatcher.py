@@ -183,6 +183,7 @@ class RequestDispatcher:
         self._open(connection, pending)
         if request is None:
             connection.is_starting = pending.is_long = True
+            self._connections.long_requests.add(pending)
             self._responder.steps.begin_steps(pending, self._start_in_steps(pending, handler, frame, position))
             return
         try:

@@ -136,7 +136,7 @@ class Responder:
         if pending.deadline_bucket >= 0:
             self._deadlines.unschedule(pending)
         if pending.is_long:
-            self.steps.discarded.free_later(pending)
+            self._connections.discard(pending)
         self._request_memory.held_bytes -= pending.frame_bytes
         connection = pending.connection
         connection.unanswered -= 1
