@@ -39,7 +39,7 @@ ETCD_IMAGE ?=
 JAVA ?= eclipse-temurin:17-jdk
 WORKERS ?= 3
 TIER ?=
-UNIT := tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
+UNIT := tests/test_house.py tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
 PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder

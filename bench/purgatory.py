@@ -79,7 +79,7 @@ def throughput(entries: int, rate_per_ms: int, partitions: int, seed: int) -> di
             for park in parks[now_ms]:
                 core.park_produce(0, park, now_ms)
         core.partition_states(NODE_ID, states.get(now_ms, ()))
-        core.advance(now_ms)
+        core.expire(now_ms)
         outputs = core.take_outputs()
         for completion in outputs.completions.get(0, ()):
             outcomes[completion.outcome.name] += 1
@@ -120,7 +120,7 @@ def memory(parked: int, partitions: int, kind: str) -> dict[str, object]:
     park_s = time.process_time() - started
     grown = resident_bytes() - before
     started = time.process_time()
-    core.advance(parked // 100 + 30_000)
+    core.expire(parked // 100 + 30_000)
     expire_s = time.process_time() - started
     assert core.entries == 0
     return {

@@ -35,7 +35,7 @@ def events(operations: OperationsClient, from_revision: int, count: int | None, 
 
     With --json, each event is one line.
     """
-    revision, told = from_revision, 0
+    revision, reported = from_revision, 0
     silent_since: float | None = None
     while True:
         try:
@@ -43,8 +43,8 @@ def events(operations: OperationsClient, from_revision: int, count: int | None, 
                 silent_since = None
                 for event in response.events:
                     click.echo(json.dumps(plain(event)) if as_json else line_of(event))
-                    told += 1
-                    if told == count:
+                    reported += 1
+                    if reported == count:
                         return
                 revision = response.revision
         except OperationsError as error:
@@ -56,10 +56,10 @@ def events(operations: OperationsClient, from_revision: int, count: int | None, 
 
 def line_of(event: pb.Event) -> str:
     kind = event.WhichOneof("what")
-    told = "an event unknown to this version"
+    reported = "something that this version has no words for"
     if kind is not None:
-        told = _WORDS[kind](getattr(event, kind))
-    return f"{moment(event.time_ms)}  {event.revision:>8}  {told}"
+        reported = _WORDS[kind](getattr(event, kind))
+    return f"{moment(event.time_ms)}  {event.revision:>8}  {reported}"
 
 
 def _leader(each: pb.LeaderEvent) -> str:

@@ -86,7 +86,7 @@ def drain(
 
 def _wait_until_drained(operations: OperationsClient, node_id: int, wait_seconds: float) -> None:
     deadline = time.monotonic() + wait_seconds
-    told = ""
+    reported = ""
     while True:
         (found,) = operations.ask(lambda stub: stub.ListDrains, pb.ListDrainsRequest(node_id=node_id)).drains
         if found.done:
@@ -94,9 +94,9 @@ def _wait_until_drained(operations: OperationsClient, node_id: int, wait_seconds
             click.secho(f"logstore {node_id} {rest}: it can be stopped", fg="green")
             return
         line = _drain_line(found)
-        if line != told:
+        if line != reported:
             click.echo(line)
-            told = line
+            reported = line
         if time.monotonic() > deadline:
             raise OperationsError(
                 f"logstore {node_id} is not drained after {wait_seconds:g} s; the drain continues: {line}"

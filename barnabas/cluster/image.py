@@ -109,13 +109,13 @@ class ClusterImage:
     def _put_partitions(self, changed: TopicMetadata) -> None:
         topic = self.topics_by_id.get(changed.topic_id)
         if topic is None:
-            return  # there can't be news of an unknown topic
-        told = {each.partition: each for each in topic.partitions}
+            return  # Of a topic that nobody has told of there can't be news.
+        reported = {each.partition: each for each in topic.partitions}
         partitions = self.partitions_by_topic_id[topic.topic_id]
         for each in changed.partitions:
-            told[each.partition] = each
+            reported[each.partition] = each
             partitions[each.partition] = _newer(partitions.get(each.partition), each)
-        topic = replace(topic, partitions=list(told.values()))
+        topic = replace(topic, partitions=list(reported.values()))
         self.topics_by_id[topic.topic_id] = topic
         if self.topics_by_name[topic.topic].topic_id == topic.topic_id:
             self.topics_by_name[topic.topic] = topic
@@ -156,5 +156,5 @@ class ClusterImage:
         return True
 
 
-def _newer(known: PartitionMetadata | None, told: PartitionMetadata) -> PartitionMetadata:
-    return known if known is not None and known.leader_epoch > told.leader_epoch else told
+def _newer(known: PartitionMetadata | None, reported: PartitionMetadata) -> PartitionMetadata:
+    return known if known is not None and known.leader_epoch > reported.leader_epoch else reported

@@ -10,6 +10,7 @@ it does not support, or is being restored.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
@@ -43,8 +44,9 @@ class IdentityTaken(Exception):  # noqa: N818  (an outcome that ends the process
 class Registration:
     """Registers one member and keeps it registered until `stop`.
 
-    `describe` returns the record for a given incarnation. `on_registered(epoch)` is called at every registration with
-    the key's create revision (a logstore's broker epoch); `on_renewed(lease)` then and after every renewal.
+    `describe` makes the record for a given incarnation, a name that no other life of a member has.
+    `on_registered(epoch)` is called at every registration with the key's create revision (a logstore's broker epoch),
+    `on_renewed(lease)` then and after every renewal.
     """
 
     def __init__(
@@ -54,7 +56,6 @@ class Registration:
         role: Role,
         member_id: str,
         describe: Callable[[str], Record],
-        new_incarnation: Callable[[], str],
         ttl_ms: int = 6000,
         on_registered: Callable[[int], None] = lambda epoch: None,
         on_renewed: Callable[[Lease], None] = lambda lease: None,
@@ -65,7 +66,6 @@ class Registration:
         self._member_id = member_id
         self._key = keys.registration(role, member_id)
         self._describe = describe
-        self._new_incarnation = new_incarnation
         self._ttl_ms = ttl_ms
         self._on_registered = on_registered
         self._on_renewed = on_renewed
@@ -82,8 +82,8 @@ class Registration:
             yield Sample(LEASE_TTL, (), self.lease.ttl_ms)
 
     async def start(self) -> int:
-        """Register, waiting for etcd indefinitely; return the epoch. Raises IdentityTaken, VersionRefused."""
-        self._incarnation = self._new_incarnation()
+        """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken, VersionRefused."""
+        self._incarnation = uuid.uuid4().hex
         record = self._describe(self._incarnation)
         while True:
             version_revision = await check_cluster_version(self._etcd, self._keys)

@@ -250,7 +250,6 @@ class StreamLink:
         on_up: OnMessage,
         on_message: OnMessage,
         on_down: Callable[[str], None],
-        random: Random | None = None,
         options: Options = (),
     ) -> None:
         """`method` is the whole path, "/barnabas.logstore.v1.DataChannel/Exchange"; `on_up` gets the first message."""
@@ -261,7 +260,7 @@ class StreamLink:
         self._on_up = on_up
         self._on_message = on_message
         self._on_down = on_down
-        self._random = random or Random()
+        self._random = Random()
         self._options = options
         self._conversation: _Conversation | None = None
         self._up = False

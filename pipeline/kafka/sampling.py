@@ -18,7 +18,7 @@ from pipeline.kafka.client import KafkaClient
 
 _SAMPLE_BYTES: Final = 32 * 1024
 _FETCH_VERSION: Final = 12
-_TOLD_BY_READERS: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_REPORTED_BY_READERS: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def sample(client: KafkaClient, wanted: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, list[Sample]]:
@@ -68,7 +68,7 @@ def _fetched(
     for answer in response.responses:
         for part in answer.partitions:
             partition = TopicPartition(answer.topic, part.partition_index)
-            if part.error_code in _TOLD_BY_READERS:
+            if part.error_code in _REPORTED_BY_READERS:
                 continue
             client.check(part.error_code, f"Fetch of samples of {partition}")
             size, since, until = _looked_at(partition, part.records or b"")

@@ -26,7 +26,7 @@ from pipeline.replay.target import Target, Writer, check_ends, create_topic, las
 from pipeline.tables.running import as_pipeline_error, wall_ms
 from pipeline.tables.warehouse import TableFormat, Warehouse
 
-_TOLD_EVERY_SECONDS = 1.0
+_REPORTED_EVERY_SECONDS = 1.0
 _POLL_EVERY = 500
 
 
@@ -134,7 +134,7 @@ def _write_all(
 ) -> int:
     choose = _partition_of(job, len(writer.ends))
     pace = Pace(job.rate)
-    told = time.monotonic()
+    reported = time.monotonic()
     for record in in_order(source.records(state.source_starts, state.ends)):
         partition = choose(record)
         if resumption.is_there(partition, record):
@@ -148,8 +148,8 @@ def _write_all(
         pace.sent += 1
         if pace.sent % _POLL_EVERY == 0:
             writer.poll()
-        if time.monotonic() - told >= _TOLD_EVERY_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - reported >= _REPORTED_EVERY_SECONDS:
+            reported = time.monotonic()
             say(_line(pace, record))
     writer.finish()
     resumption.check_all_seen()

@@ -127,7 +127,7 @@ class TableSource:
         return rows.filter(pc.equal(rows["topic"], wanted)) if wanted else rows
 
     def _places(self, uri: str) -> pa.Table:
-        with self._told_if_gone(uri):
+        with self._reported_if_gone(uri):
             rows = read_rows(uri, [self._prefix + name for name in _PLACES.names])
         return as_schema(rows.rename_columns([name.removeprefix(self._prefix) for name in rows.column_names]), _PLACES)
 
@@ -163,14 +163,14 @@ class TableSource:
             window = Window(self.job.source_topic, partition, low, end, _HELD_BYTES // len(self._extents))
             for extent in group:
                 if window.reaches(extent.first, extent.last):
-                    with self._told_if_gone(extent.uri):
+                    with self._reported_if_gone(extent.uri):
                         read_into(window, extent.uri, self._prefix)
             rows, low = window.ordered(), window.high
             for first in range(0, rows.num_rows, at_once):
                 yield from _in_time(rows.slice(first, at_once), self.job)
 
     @contextmanager
-    def _told_if_gone(self, uri: str) -> Iterator[None]:
+    def _reported_if_gone(self, uri: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:

@@ -70,7 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         self._is_placed = False
         self._judged: set[str] = set()
-        self._told: dict[str, Any] = {}
+        self._reported: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[type[StreamReader], tuple[ReadOptions]]:
         return type(self), (self._options,)
@@ -132,12 +132,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A group that can't be updated is no reason to stop: only the checkpoint counts."""
-        if self._options.group_id is None or end == self._told:
+        """A group that can't be told is no reason to stop: the checkpoint is what counts."""
+        if self._options.group_id is None or end == self._reported:
             return
         try:
             commit_progress(self._cluster, self._options.group_id, from_dict(end))
-            self._told = end
+            self._reported = end
         except PipelineError as error:
             log.warning("progress is not committed to group %s: %s", self._options.group_id, error)
 

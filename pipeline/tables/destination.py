@@ -103,8 +103,8 @@ class Destination:
         since: dict[TopicPartition, int] = {}
         for at, _ in each_offset(end):
             topic_id = end[at.topic].topic_id
-            told, has = offset_of(dead, at, topic_id), offset_of(table, at, topic_id) or 0
-            if told is not None and told > has:
+            reported, has = offset_of(dead, at, topic_id), offset_of(table, at, topic_id) or 0
+            if reported is not None and reported > has:
                 since[at] = has
         return frozenset(self._dead_since(since)) if since else frozenset()
 

@@ -22,10 +22,10 @@ from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from barnabas.runtime.traces import trace_exporter
-from services.controller.core.controller import Controller
+from services.controller.core.controller import ControllerCore
 from services.controller.shell import membership, operations
 from services.controller.shell.config import ControllerConfig
-from services.controller.shell.driver import Driver
+from services.controller.shell.driver import ControllerDriver
 
 _STOP_GRACE_MS = 500
 
@@ -52,7 +52,7 @@ async def run(config: ControllerConfig) -> None:
     metrics_socket = bind_metrics(config.metrics_listeners)
     metrics_address = advertised_metrics_address(config.metrics_listeners, metrics_socket, config.advertised_address)
     record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address, metrics_address)
-    core = Controller(
+    core = ControllerCore(
         keys=keys,
         registration=record,
         defaults=config.topic_defaults(),
@@ -70,7 +70,7 @@ async def run(config: ControllerConfig) -> None:
         background.add(task)
         task.add_done_callback(background.discard)
 
-    driver = Driver(core, etcd, keys, on_ready_changed)
+    driver = ControllerDriver(core, etcd, keys, on_ready_changed)
     traces = trace_exporter(config.traces_otlp_endpoint, "controller", config.controller_id)
     membership.add_membership(server, driver, traces)
     operations.add_operations(server, driver)
@@ -85,7 +85,6 @@ async def run(config: ControllerConfig) -> None:
         Role.CONTROLLER,
         config.controller_id,
         describe=lambda incarnation: replace(record, incarnation=incarnation),
-        new_incarnation=lambda: uuid.uuid4().hex,
         ttl_ms=config.lease_ttl_ms,
         on_renewed=driver.on_lease,
     )

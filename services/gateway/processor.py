@@ -12,7 +12,7 @@ from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.processes import parent_socket
 from services.gateway.shell import processor_ipc
-from services.gateway.shell.processor_host import ProcessorHost
+from services.gateway.shell.driver import GatewayDriver
 
 
 async def serve() -> None:
@@ -21,31 +21,31 @@ async def serve() -> None:
     # The acceptor decides when to drain; a signal to the whole process group must not act before its command.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, lambda: None)
-    host: ProcessorHost | None = None
+    driver: GatewayDriver | None = None
     settled = asyncio.Event()
 
     def on_message(kind: bytes, payload: bytes, fds: list[int]) -> None:
-        nonlocal host
-        if host is not None:
-            host.acceptor_message(kind, payload, fds)
+        nonlocal driver
+        if driver is not None:
+            driver.acceptor_message(kind, payload, fds)
             return
         assert kind == processor_ipc.SETTINGS, "the settings come first"
         settings = msgspec.json.decode(payload, type=processor_ipc.ProcessorSettings)
         configure_logging(f"gateway/{settings.index}", settings.properties.log_level, settings.properties.log_format)
-        host = ProcessorHost(settings, acceptor)
+        driver = GatewayDriver(settings, acceptor)
         settled.set()
 
     acceptor = parent_socket(on_message, stopped.set)
     await settled.wait()
-    assert host is not None
-    links = asyncio.ensure_future(host.links.run())
-    drained = asyncio.ensure_future(host.drained.wait())
+    assert driver is not None
+    links = asyncio.ensure_future(driver.links.run())
+    drained = asyncio.ensure_future(driver.drained.wait())
     gone = asyncio.ensure_future(stopped.wait())
     await asyncio.wait([links, drained, gone], return_when=asyncio.FIRST_COMPLETED)
     for task in (links, drained, gone):
         task.cancel()
     outcomes = await asyncio.gather(links, drained, gone, return_exceptions=True)
-    host.close()
+    driver.close()
     acceptor.close()
     for outcome in outcomes:
         if isinstance(outcome, Exception):

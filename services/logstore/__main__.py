@@ -12,8 +12,8 @@ from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.processes import run_until_signal
 from barnabas.runtime.registration import IdentityTaken
 from services.logstore.shell.config import LogstoreSettings
+from services.logstore.shell.driver import DirectoriesLost
 from services.logstore.shell.log_dirs import StartRefused
-from services.logstore.shell.loop import DirectoriesLost
 from services.logstore.shell.node import LogstoreNode
 
 PROGRAM = "barnabas-logstore"

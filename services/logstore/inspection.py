@@ -41,8 +41,8 @@ def inspect_log_dirs(paths: Sequence[str]) -> NodeInspection:
         found.append(inspected)
     owners = {(each.identity.cluster_id, each.identity.node_id) for each in found}
     if len(owners) > 1:
-        told = "; ".join(f"{each.found.path} of node {each.identity.node_id}" for each in found)
-        raise InspectionRefused(f"inspect the directories of one logstore at a time: {told}")
+        named = "; ".join(f"{each.found.path} of node {each.identity.node_id}" for each in found)
+        raise InspectionRefused(f"inspect the directories of one logstore at a time: {named}")
     cluster_id, node_id = owners.pop()
     return NodeInspection(
         cluster_id,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import uuid
 
 from google.protobuf.message import Message
 
@@ -27,7 +26,7 @@ from barnabas.runtime.streams import register_stream
 from barnabas.runtime.traces import trace_exporter
 from protos.purgatory.v1 import purgatory_pb2
 from services.purgatory.shell.config import PurgatoryConfig
-from services.purgatory.shell.pod import PurgatoryPod
+from services.purgatory.shell.driver import PurgatoryDriver
 
 SERVICE = purgatory_pb2.DESCRIPTOR.services_by_name["Purgatory"].full_name
 # Completions that one gateway has not read: far more than all that it could have parked.
@@ -44,9 +43,9 @@ async def serve(config: PurgatoryConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     traces = trace_exporter(config.traces_otlp_endpoint, "purgatory", config.pod_id)
     metrics_socket = bind_metrics(config.metrics_listeners)
-    pod = PurgatoryPod(config.pod_id, config.purgatory_entries_max, traces)
+    driver = PurgatoryDriver(config.pod_id, config.purgatory_entries_max, traces)
     server, port = create_server(config.listeners)
-    register_stream(server, SERVICE, "Park", pod.open_stream, pending_bytes_max=PENDING_BYTES_MAX)
+    register_stream(server, SERVICE, "Park", driver.open_stream, pending_bytes_max=PENDING_BYTES_MAX)
     health = await add_health(server, SERVICE, serving=False)
     add_reflection(server, SERVICE)
     await server.start()
@@ -61,18 +60,17 @@ async def serve(config: PurgatoryConfig) -> None:
         Role.PURGATORY,
         config.pod_id,
         describe=lambda incarnation: PurgatoryRegistration(config.pod_id, incarnation, address, metrics_address),
-        new_incarnation=lambda: uuid.uuid4().hex,
         ttl_ms=config.lease_ttl_ms,
     )
 
-    metrics = PodMetrics("purgatory", config.pod_id, [*measures_of_process("purgatory"), *pod.measured])
+    metrics = PodMetrics("purgatory", config.pod_id, [*measures_of_process("purgatory"), *driver.measured])
     metrics.measure(registration, etcd.meter)
     endpoint = MetricsEndpoint(metrics_socket, metrics.collect) if metrics_socket is not None else None
 
     def apply(update: UpdateMetadata, _: Message) -> None:
-        pod.metadata(update)
-        # Required by the protocol; no answer waits for a pod, whose image only ends waits for a leader that is gone.
-        membership.acknowledge(pod.image.revision)
+        driver.metadata_updated(update)
+        # As the protocol has it; no answer waits for a pod, whose image only ever ends waits for a leader that is gone.
+        membership.acknowledge(driver.image.revision)
 
     async def live() -> None:
         if endpoint is not None:
@@ -83,7 +81,7 @@ async def serve(config: PurgatoryConfig) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.run())
             tasks.create_task(membership.subscribe(Role.PURGATORY, config.pod_id, apply))
-            tasks.create_task(pod.logstores.run())
+            tasks.create_task(driver.logstores.run())
 
     life = asyncio.ensure_future(live())
     stop = asyncio.ensure_future(stopped.wait())

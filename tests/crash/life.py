@@ -58,7 +58,7 @@ from services.logstore.core.storage.effects import (
     VolumeFlushEffect,
     WriteEffect,
 )
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
 from tests.sim.disk_model import DiskModel, MachineStopped
 
 NODE_ID = 1
@@ -199,11 +199,11 @@ class Life:
         self._take()
 
     def _take(self) -> None:
-        self.in_flight += self.core.take_effects()
-        outgoing = self.core.take_outgoing()
-        self.offline += [path for path, _ in outgoing.offline]
+        while (outputs := self.core.take_outputs()).effects:
+            self.in_flight += outputs.effects
+        self.offline += [path for path, _ in outputs.offline]
         self._turned()
-        self._hear(outgoing)
+        self._hear(outputs)
 
     def execute(self, choice: int) -> str:
         """Have a worker carry out one of the effects in flight; what it was."""
@@ -380,9 +380,9 @@ class Life:
                 self.tick()
         raise AssertionError(f"never answered: {request}")
 
-    def _hear(self, outgoing: Outgoing) -> None:
-        assert not outgoing.closes, outgoing.closes
-        for _, response in outgoing.exchanges:
+    def _hear(self, outputs: Outputs) -> None:
+        assert not outputs.closes, outputs.closes
+        for _, response in outputs.exchanges:
             if response.credit is not None:
                 self._credit += response.credit.requests
                 self._send()
@@ -390,21 +390,21 @@ class Life:
                 self._on_append.pop(result.request_id)(result)
             for answer in response.offset_answers:
                 self._on_offset.pop(answer.request_id)(answer)
-        for _, pieces in outgoing.reads:
+        for _, pieces in outputs.reads:
             for piece in pieces.pieces:
                 whole = self._assembler.add_piece(piece)
                 if whole is not None:
                     self._on_read.pop(whole.request_id)(whole.partitions[0])
-        self._controls += [response for _, response in outgoing.controls]
-        for call_id, answered in outgoing.administration:
+        self._controls += [response for _, response in outputs.controls]
+        for call_id, answered in outputs.administration:
             self._on_answer.pop(call_id)(answered)
-        for command in outgoing.cleaner:
+        for command in outputs.cleaner:
             if isinstance(command, CleanOrder):
                 self._cleaner.begin(command, self.now_ms)
             else:
                 self._cleaner.cancel(command.order_id)
-        self.passes += outgoing.passes
-        self.lacked_room |= bool(outgoing.room)
+        self.passes += outputs.passes
+        self.lacked_room |= bool(outputs.full_disks)
 
 
 def _open(disk: Disk, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:

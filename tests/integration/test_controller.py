@@ -136,7 +136,6 @@ class FakeLogstore:
             describe=lambda incarnation: LogstoreRegistration(
                 self.node_id, incarnation, self._directory_id, data_address=address, control_address=address
             ),
-            new_incarnation=lambda: uuid.uuid4().hex,
         )
         self.broker_epoch = await self.registration.start()
         self._life = asyncio.create_task(self.registration.run())

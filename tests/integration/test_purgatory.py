@@ -38,7 +38,7 @@ from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.rpc import create_server, stop_server
 from barnabas.runtime.streams import ServerStream, StreamLink, register_stream
 from barnabas.wire.errors import ErrorCode
-from services.purgatory.shell.pod import PurgatoryPod
+from services.purgatory.shell.driver import PurgatoryDriver
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]
@@ -129,13 +129,13 @@ async def room() -> AsyncIterator[Room]:
     logstore_server, logstore_port = create_server("127.0.0.1:0")
     register_stream(logstore_server, "barnabas.logstore.v1.PartitionWatch", "Watch", logstore.open_stream)
     await logstore_server.start()
-    pod = PurgatoryPod("purgatory-0", entries_max=100)
+    pod = PurgatoryDriver("purgatory-0", entries_max=100)
     pod_server, pod_port = create_server("127.0.0.1:0")
     register_stream(pod_server, "barnabas.purgatory.v1.Purgatory", "Park", pod.open_stream)
     await pod_server.start()
     links = asyncio.ensure_future(pod.logstores.run())
     brokers = [Broker(NODE, f"127.0.0.1:{logstore_port}", 1)]
-    pod.metadata(UpdateMetadata(1, True, "cluster", 1, brokers, [], []))
+    pod.metadata_updated(UpdateMetadata(1, True, "cluster", 1, brokers, [], []))
     gateway = Gateway(f"127.0.0.1:{pod_port}")
     assert await gateway.pod_id == "purgatory-0"
     yield Room(logstore, gateway)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -68,14 +67,12 @@ async def listen() -> AsyncIterator[Listen]:
 def logstore(
     client: EtcdClient, directory_id: str, address: str, on_registered: Callable[[int], None] = lambda epoch: None
 ) -> Registration:
-    incarnations = itertools.count(1)
     return Registration(
         client,
         KEYS,
         Role.LOGSTORE,
         "1",
         describe=lambda incarnation: LogstoreRegistration(1, incarnation, directory_id, address, address),
-        new_incarnation=lambda: f"{address} #{next(incarnations)}",
         ttl_ms=2000,
         on_registered=on_registered,
     )
@@ -88,7 +85,6 @@ def controller(client: EtcdClient, address: str) -> Registration:
         Role.CONTROLLER,
         "controller-0",
         describe=lambda incarnation: ControllerRegistration("controller-0", incarnation, address),
-        new_incarnation=lambda: "incarnation",
         ttl_ms=2000,
     )
 
@@ -167,7 +163,6 @@ async def test_a_stateless_process_that_listens_where_the_old_one_did_replaces_i
             Role.PURGATORY,
             "purgatory-0",
             describe=lambda incarnation: PurgatoryRegistration("purgatory-0", incarnation, address),
-            new_incarnation=lambda: "incarnation",
         ).start()
         for _ in range(2)
     ]
@@ -241,7 +236,6 @@ async def test_an_update_changes_what_is_said_and_neither_epoch_nor_lease(client
         describe=lambda incarnation: LogstoreRegistration(
             1, incarnation, "directory", address, address, offline_log_dirs=dict(offline)
         ),
-        new_incarnation=lambda: "incarnation",
         ttl_ms=60_000,
     )
     epoch = await registration.start()

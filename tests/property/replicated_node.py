@@ -28,7 +28,7 @@ from services.logstore.core.replication.replication import ReplicationConfig
 from services.logstore.core.storage.directories.log_directory import LogDirectory
 from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.effects import StorageEffect
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
 from services.logstore.core.streams.replication_outbox import LeaderLink
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.service.support import WALL_MS
@@ -156,14 +156,18 @@ class Node:
         if core is None:
             return
         core.step(self.trio.now_ms, WALL_MS)
-        self.held += core.take_effects()
-        self._send(core.take_outgoing())
+        self._take_outputs(core)
         self.trio.look_at(self)
         if core.all_directories_offline:
             self.trio.crash(self, lose_power=False)
 
-    def _send(self, outgoing: Outgoing) -> None:
-        said = outgoing.replication
+    def _take_outputs(self, core: LogstoreCore) -> None:
+        while (outputs := core.take_outputs()).effects:
+            self.held += outputs.effects
+        self._send(outputs)
+
+    def _send(self, outputs: Outputs) -> None:
+        said = outputs.replication
         if said.problems:
             raise ViolationError(f"{self.node_id} can't go on: {said.problems}")
         if said.links is not None:
@@ -171,7 +175,7 @@ class Node:
             for connection in list(self.trio.connections):
                 if connection.follower is self:
                     self.trio.disconnect(connection)
-        for stream_id, reason in (*outgoing.closes, *said.closes):
+        for stream_id, reason in (*outputs.closes, *said.closes):
             raise ViolationError(f"{self.node_id} closes stream {stream_id}: {reason}")
         for connection in self.trio.connections:
             if connection.leader is self:
@@ -183,7 +187,7 @@ class Node:
         if said.alter_partition is not None:
             assert self.alter_partition is None, "two requests are under way"
             self.alter_partition = said.alter_partition
-        for _, response in outgoing.controls:
+        for _, response in outputs.controls:
             for each in response.partition_errors:
                 if each.error_code not in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR):
                     raise ViolationError(f"{self.node_id} refuses a command: {ErrorCode(each.error_code).name}")
@@ -192,7 +196,7 @@ class Node:
         assert self.core is not None
         effect = self.held.pop(index)
         self.core.on_io_done(effect, self._execute(effect))
-        self.held += self.core.take_effects()
+        self._take_outputs(self.core)
 
     def _execute(self, effect: StorageEffect) -> bytes | DiskError:
         try:

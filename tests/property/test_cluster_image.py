@@ -20,8 +20,8 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
-from services.controller.core.image import ControllerImage
-from services.controller.core.metadata import full_update, incremental_update
+from services.controller.core.members.metadata import full_update, incremental_update
+from services.controller.core.state.image import ControllerImage
 from tests.tiers import Cost, examples
 
 KEYS = Keys()
@@ -119,7 +119,7 @@ class Etcd:
         self.put_chunk(chunks[index])
 
 
-def told_everything(image: ControllerImage) -> ClusterImage:
+def has_everything(image: ControllerImage) -> ClusterImage:
     member = ClusterImage()
     assert member.apply(full_update(image, CONTROLLER_EPOCH))
     return member
@@ -134,7 +134,7 @@ def known(member: ClusterImage) -> tuple[object, ...]:
 def test_changes_lead_to_what_everything_at_once_says(seed: int, batches: int, changes_per_batch: int) -> None:
     random = Random(seed)
     etcd = Etcd(random)
-    member = told_everything(etcd.image)
+    member = has_everything(etcd.image)
     late = None
     for _ in range(batches):
         for _ in range(random.randint(1, changes_per_batch)):
@@ -148,10 +148,10 @@ def test_changes_lead_to_what_everything_at_once_says(seed: int, batches: int, c
             if each is not None and update is not None:
                 assert each.apply(update)
         if late is None and random.random() < 0.2:
-            late = told_everything(etcd.image)
+            late = has_everything(etcd.image)
         for each in (member, late):
             if each is not None:
-                assert known(each) == known(told_everything(etcd.image))
+                assert known(each) == known(has_everything(etcd.image))
 
 
 @examples(Cost.HIGH)
@@ -176,7 +176,7 @@ def test_a_leader_that_was_adopted_outlives_news_that_have_not_caught_up() -> No
     etcd = Etcd(Random(1))
     etcd.create()
     etcd.image.apply(WatchBatch(etcd.revision, tuple(etcd.events)))
-    member = told_everything(etcd.image)
+    member = has_everything(etcd.image)
     (topic,) = member.topics_by_name.values()
     assert member.adopt_leader(topic.topic_id, 0, leader=3, leader_epoch=9)
     update = replace(

@@ -22,6 +22,7 @@ from services.logstore.core.coordinator.groups.loading import Loader
 from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.offsets import check_commit
 from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
+from services.logstore.core.coordinator.groups.registry import Groups as CoordinatedGroups
 from tests.property.test_groups import CONSUMERS, Groups
 from tests.tiers import MUTANT_EXAMPLES
 
@@ -63,11 +64,7 @@ def takes_every_word_of_the_leader(patch: Patch) -> None:
 
 
 def counts_steps_anew(patch: Patch) -> None:
-    def partition(*arguments: Any) -> GroupPartition:
-        made: Callable[..., GroupPartition] = GroupPartition
-        return made(*arguments[:-1], Steps())
-
-    patch.setattr(coordinator, "GroupPartition", partition)
+    patch.setattr(coordinator, "Groups", lambda steps: CoordinatedGroups(Steps()))
 
 
 def takes_no_step_when_all_have_joined(patch: Patch) -> None:
@@ -132,7 +129,7 @@ def tells_a_share_as_it_was_when_it_was_asked_for(patch: Patch) -> None:
         response = None if waits else self._result_of(collect)
         if isinstance(response, SyncGroupResponse) and collect.coordinator_epoch == self._leader_epoch:
             body = encode_body(response, collect.api_version)
-            self._journal.answer(stream_id, GroupAnswer(collect.request_id, body=body))
+            self._log_writer.answer(stream_id, GroupAnswer(collect.request_id, body=body))
         else:
             original(self, stream_id, collect)
 

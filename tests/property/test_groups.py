@@ -352,7 +352,7 @@ class Groups(RuleBasedStateMachine):
                 assert group.join_deadline.at_ms >= 0, "a join phase without end"
             case GroupState.COMPLETING_REBALANCE:
                 assert group.leader_id in group.members
-                is_written = self.world.coordinator._partitions[PARTITION].journal.is_behind
+                is_written = self.world.coordinator._partitions[PARTITION].log_writer.is_behind
                 has_end = group.sync_deadline is not None and group.sync_deadline.at_ms >= 0
                 assert has_end or is_written, "a sync phase without end"
             case GroupState.STABLE | GroupState.EMPTY:
@@ -413,8 +413,8 @@ class Groups(RuleBasedStateMachine):
         assert len(led.groups) == 0
         assert len(self.world.coordinator._deadlines) == 0
         assert len(self.world.coordinator._deadlines._heap) < 200
-        assert not led.journal._waiting
-        assert not led.journal.is_behind
+        assert not led.log_writer._waiting
+        assert not led.log_writer.is_behind
 
 
 TestGroups = Groups.TestCase

@@ -189,7 +189,7 @@ def test_purgatory_completes_what_a_look_at_everything_would(steps: list[tuple])
                     core.partition_states(key[0], [published[key]])
             case "advance":
                 now_ms += each[1]
-                core.advance(now_ms)
+                core.expire(now_ms)
                 model.expire(now_ms)
             case "cancel":
                 model.entries.pop(each[1], None)
@@ -228,6 +228,6 @@ def test_purgatory_completes_what_a_look_at_everything_would(steps: list[tuple])
         assert sorted(answered) == sorted(model.completed)
         model.completed.clear()
         assert core.entries == sum(max(1, len(entry.park.conditions)) for entry in model.entries.values())
-    core.advance(now_ms + 1_000)
+    core.expire(now_ms + 1_000)
     core.take_outputs()
     assert (core.entries, core.watched_partitions, core.next_deadline_ms()) == (0, 0, None)

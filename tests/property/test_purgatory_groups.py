@@ -114,7 +114,7 @@ class World:
                 self.move(node_id, group_id, coordinator_epoch, steps)
             case ("advance", ms):
                 self.now_ms += ms
-                self.core.advance(self.now_ms)
+                self.core.expire(self.now_ms)
                 for late in [entry for entry, (_, deadline_ms) in self.parked.items() if deadline_ms <= self.now_ms]:
                     self.complete(late, Outcome.EXPIRED)
             case ("cancel", late_id):
@@ -135,6 +135,6 @@ def test_members_go_on_when_a_look_at_everything_would_have_them(actions: list[A
         assert sorted(world.turn()) == sorted(world.expected)
         world.expected.clear()
         assert world.core.entries == len(world.parked)
-    world.core.advance(world.now_ms + 1_000)
+    world.core.expire(world.now_ms + 1_000)
     world.core.take_outputs()
     assert (world.core.entries, world.core.watched_groups, world.core.next_deadline_ms()) == (0, 0, None)

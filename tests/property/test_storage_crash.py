@@ -187,7 +187,7 @@ class Run:
     def check_prefix(self) -> None:
         log_start = self.log.log_start_offset
         assert log_start >= self.noted_log_start, "what was deleted has come back, past what was noted"
-        segment_start = self.log.segments.holding(log_start).base_offset
+        segment_start = self.log.segments.containing(log_start).base_offset
         before = b"".join(each for each in self.history if header_of(each).last_offset < log_start)
         held = before
         while (offset := max(end_of(held), log_start)) < self.log.log_end_offset:

@@ -48,6 +48,6 @@ def test_a_log_at_rest_learns_of_another_flush_ms() -> None:
     flushed = set()
     for now_ms in range(1000, 13_000, 100):
         host.core.tick(now_ms)
-        effects = host.core.take_effects()
+        effects = host.take_effects()
         flushed |= {effect.directory for effect in effects if isinstance(effect, FlushEffect)}
     assert len(flushed) == PARTITIONS

@@ -28,10 +28,10 @@ def test_no_step_is_taken_while_a_cleaned_segment_is_put_in_place() -> None:
     (begin,) = copies(host)
     (partition,) = host.core.partitions
     log = partition.log
-    log._swap = (SwapEffect(log.directory, []), log.segments.first)
+    log.swap._swap = (SwapEffect(log.directory, []), log.segments.first)
     host.run_effect(begin)
     assert not copies(host)
-    log._swap = None
+    log.swap._swap = None
     assert copies(host)
 
 

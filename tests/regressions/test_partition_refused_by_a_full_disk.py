@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from barnabas.cluster.messages import ControlResponse, LeaderAndIsr, NewTopic, PartitionError
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.control_links import REPEAT_MS_MAX, REPEAT_MS_MIN
-from services.controller.core.description import describe_problems
+from services.controller.core.members.control_links import REPEAT_MS_MAX, REPEAT_MS_MIN
+from services.controller.core.observability.description import describe_problems
 from tests.unit.controller.cluster import Cluster, ControllerNode, FakeLogstore, create, created
 
 FAILED = "partition events-1 failed on logstore 1: KAFKA_STORAGE_ERROR"
@@ -26,7 +26,8 @@ def refused(cluster: Cluster, controller: ControllerNode, logstore: FakeLogstore
         errors = [] if command.leader_and_isr is None else failed
         told += [] if command.leader_and_isr is None else [command.leader_and_isr]
         response = ControlResponse(command.sequence, ErrorCode.NONE, errors)
-        controller.do(controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms))
+        controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms)
+        controller.carry_out()
         cluster.settle()
     return told
 
@@ -59,12 +60,12 @@ def test_it_is_told_again_alone_and_answers_the_creation_once_it_is_made() -> No
 
 def test_it_is_told_less_and_less_often() -> None:
     cluster, controller, logstore, _ = a_refusal()
-    told_ms = []
+    logged_ms = []
     while cluster.now_ms < 3 * REPEAT_MS_MAX:
         cluster.advance(REPEAT_MS_MIN)
         if refused(cluster, controller, logstore):
-            told_ms.append(cluster.now_ms)
-    gaps = [(later - earlier) // REPEAT_MS_MIN for earlier, later in pairwise(told_ms)]
+            logged_ms.append(cluster.now_ms)
+    gaps = [(later - earlier) // REPEAT_MS_MIN for earlier, later in pairwise(logged_ms)]
     assert gaps == [2, 4, 8, 16, 32, 60]
 
 

@@ -25,7 +25,8 @@ def lose_control_stream(scene: Scene, node_id: int) -> None:
     (active,) = [each for each in scene.cluster.controllers if each.is_active]
     ((key, link),) = [(key, link) for key, link in active._links.items() if key[0] == node_id]
     link.send = lambda request: None  # type: ignore[method-assign]
-    active._do(active.running.on_control_disconnected(*key, active.now_ms))
+    active.running.on_control_disconnected(*key, active.now_ms)
+    active._carry_out()
 
 
 def raise_minimum(scene: Scene) -> None:

@@ -18,7 +18,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Get, Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.image import ControllerImage
+from services.controller.core.state.image import ControllerImage
 from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.replica.partition import Partition
 from tests.sim.elections import Elections
@@ -187,7 +187,7 @@ class ReplicationFence:
             if (
                 position is None
                 or position.leader_epoch != partition.leader_epoch
-                or followed.told_in > piece.request_id
+                or followed.reported_in > piece.request_id
             ):
                 self._before.append((partition, leader_id, (partition.log.next_offset, partition.high_watermark)))
 

@@ -63,8 +63,8 @@ def gather(nodes: Sequence[NodeInspection]) -> Found:
             for log in log_dir.partitions:
                 _add(found, names, node.node_id, log_dir.path, log)
     if len(found.cluster_ids) > 1:
-        told = "; ".join(f"{cluster} of {_nodes(ids)}" for cluster, ids in sorted(found.cluster_ids.items()))
-        found.conflicts.append(f"these directories are of different clusters: {told}")
+        reported = "; ".join(f"{cluster} of {_nodes(ids)}" for cluster, ids in sorted(found.cluster_ids.items()))
+        found.conflicts.append(f"these directories are of different clusters: {reported}")
     return found
 
 

@@ -179,15 +179,15 @@ class _Planning:
         )
 
     def _several_ids(self, name: str, ids: Sequence[bytes]) -> str:
-        told = []
+        reported = []
         for topic_id in ids:
             logs = [each for key, each in self._found.logs.items() if key[0] == topic_id]
             node_ids = sorted({node_id for each in logs for node_id in each})
             records = sum(max(log.log_end_offset - log.log_start_offset for log in each.values()) for each in logs)
-            told.append(f"{topic_id.hex()} on logstores {', '.join(map(str, node_ids))} with {records} offsets")
+            reported.append(f"{topic_id.hex()} on logstores {', '.join(map(str, node_ids))} with {records} offsets")
         return (
-            f"there are {len(ids)} topics of the name {name}: {'; '.join(told)}. One was deleted, and a logstore has "
-            f"not been informed: choose one (--topic-id {name}=ID); the others' directories will be set aside"
+            f"there are {len(ids)} topics of the name {name}: {'; '.join(reported)}. One was deleted, and a logstore "
+            f"has not heard of it: say which is meant (--topic-id {name}=ID); the others' directories will be set aside"
         )
 
     def _without_logs(self, name: str, remembered: TopicRecord | None) -> TopicRecord | None:

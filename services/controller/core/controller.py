@@ -1,8 +1,20 @@
-"""The controller's core: every event goes in through an `on_*` method, and the actions to take come out as effects.
+"""ControllerCore: everything that a controller decides, without I/O, clock or threads.
 
-The shell passes in the etcd watch (image), the lease, the outcome of Txns, the control streams, the subscriptions and
-the requests; every method returns the effects to carry out, in order. Standby controllers get the same events and keep
-the same image, so that taking over is one Txn. Decisions are made on the image and written by one Txn at a time: leader
+The host, the shell's `ControllerDriver` or the simulation, has this loop:
+
+    wait for input, or for core.next_deadline_ms(now_ms)
+    one of:
+        core.on_lease(lease, deadline_ms, now_ms)
+        core.on_image(snapshot or batch, now_ms)                  # the etcd watch of the whole prefix
+        core.on_txn_result / on_txn_ambiguous / on_txn_refused    # of a SubmitTxn
+        core.on_control_connected / on_control_disconnected / on_control_response / on_peer_gone
+        core.on_subscribed / on_acknowledged / on_unsubscribed
+        core.on_request(request_id, request, now_ms)
+        core.on_tick(now_ms)                                      # time has passed
+    carry out core.take_outputs().effects, in order
+
+Each input is a turn: what follows from it is decided at once. Standby controllers are fed the same and keep the same
+image, so that taking over is one Txn. What is decided is decided on the image and written by one Txn at a time: leader
 elections first, then requests in their order, then what can wait.
 """
 
@@ -20,43 +32,49 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.candidacy import Candidacy
-from services.controller.core.cluster_upgrade import raise_format
-from services.controller.core.control_links import ControlLinks
-from services.controller.core.controlled_shutdowns import ControlledShutdowns
-from services.controller.core.drains import Drains
-from services.controller.core.effects import (
+from services.controller.core.elections.controlled_shutdowns import ControlledShutdowns
+from services.controller.core.elections.elections_on_demand import LeadersOnDemand
+from services.controller.core.elections.isr_changes import IsrChanges
+from services.controller.core.elections.leader_elections import PARTITIONS_PER_LOOK, LeaderElections
+from services.controller.core.elections.min_isr_changes import MinInsyncReplicasChanges
+from services.controller.core.elections.reassignments import Reassignments
+from services.controller.core.members.control_links import ControlLinks
+from services.controller.core.members.known_members import note_members
+from services.controller.core.members.liveness import LogstoreLiveness
+from services.controller.core.members.metadata import full_update, incremental_update
+from services.controller.core.members.subscriptions import Subscriber, Subscriptions
+from services.controller.core.operations.drains import Drains
+from services.controller.core.operations.node_administration import NodeAdministration
+from services.controller.core.requests.request_decisions import RequestDecisions
+from services.controller.core.requests.request_queue import RequestQueue
+from services.controller.core.state.candidacy import Candidacy
+from services.controller.core.state.cluster_upgrade import raise_format
+from services.controller.core.state.effects import (
     ActiveChanged,
     Effect,
     EndSubscription,
+    Outputs,
     PublishMetadata,
     Reject,
     RevokeLease,
 )
-from services.controller.core.events import EventLog
-from services.controller.core.image import Changes, ControllerImage
-from services.controller.core.isr_changes import IsrChanges
-from services.controller.core.journal import Journal
-from services.controller.core.known_members import note_members
-from services.controller.core.leader_elections import PARTITIONS_PER_LOOK, LeaderElections
-from services.controller.core.liveness import LogstoreLiveness
-from services.controller.core.metadata import full_update, incremental_update
-from services.controller.core.operator_requests import OperatorRequest
-from services.controller.core.partition_changes import Liveness
-from services.controller.core.requests import Requests
-from services.controller.core.settings import ElectionSettings
-from services.controller.core.subscriptions import Subscriber, Subscriptions
-from services.controller.core.topic_creation import TopicDefaults
-from services.controller.core.topic_deletion import finish_deletion, remove_unclaimed_chunks
-from services.controller.core.topic_rules import TopicRulesTable
-from services.controller.core.unknown_state import knows_all_claims, unreadable_chunks
-from services.controller.core.writes import OPERATIONS_MAX, Step, Write
+from services.controller.core.state.etcd_txn_pipeline import EtcdTxnPipeline
+from services.controller.core.state.events import EventLog
+from services.controller.core.state.image import Changes, ControllerImage
+from services.controller.core.state.operator_requests import OperatorRequest
+from services.controller.core.state.partition_changes import Liveness
+from services.controller.core.state.settings import ElectionSettings
+from services.controller.core.state.topic_rules import TopicRulesTable
+from services.controller.core.state.unknown_state import knows_all_claims, unreadable_chunks
+from services.controller.core.state.writes import OPERATIONS_MAX, Step, Write
+from services.controller.core.topics.topic_creation import TopicDefaults
+from services.controller.core.topics.topic_deletion import finish_deletion, remove_unclaimed_chunks
 
 # How often to look for members that have been gone for long.
 _TIDY_MS = 60_000
 
 
-class Controller:
+class ControllerCore:
     def __init__(
         self,
         keys: Keys,
@@ -69,8 +87,8 @@ class Controller:
     ) -> None:
         """`new_topic_id` returns 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
         self.image = ControllerImage(keys)
-        self.journal = Journal(self.image)
-        self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id, wall_ms)
+        self.txn_pipeline = EtcdTxnPipeline(self.image)
+        self.candidacy = Candidacy(self.image, registration, self.txn_pipeline.next_txn_id, new_cluster_id, wall_ms)
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
         self._settings = settings
@@ -78,17 +96,19 @@ class Controller:
         self.rules = TopicRulesTable(self.image, settings.topic_defaults())
         self.drains = Drains(self.image, self._liveness, self.rules)
         self.events = EventLog(self.image)
-        self._requests = Requests(
+        self._leaders_on_demand = LeadersOnDemand(self.image, self._liveness, self.rules)
+        min_isr_changes = MinInsyncReplicasChanges(self.image, self.links, self.rules)
+        decisions = RequestDecisions(
             self.image,
             defaults,
             new_topic_id,
-            self.links,
-            self.subscriptions,
             self._liveness,
-            self.rules,
-            self.drains,
-            wall_ms,
+            self._leaders_on_demand,
+            Reassignments(self.image, self._liveness, self.rules),
+            NodeAdministration(self.image, self._liveness, self.rules, self.drains, wall_ms),
+            min_isr_changes,
         )
+        self._requests = RequestQueue(decisions, self.links, self.subscriptions, min_isr_changes)
         self._isr_changes = IsrChanges(self.image, self.rules)
         self._shutdowns = ControlledShutdowns(self.image, self._liveness)
         self._wall_ms = wall_ms
@@ -120,13 +140,13 @@ class Controller:
         """Whether it knows the cluster, and is active or stands by for the active one."""
         return self._active or (self.image.loaded and self.image.election is not None)
 
-    def on_lease(self, lease: int, deadline_ms: int, now_ms: int) -> list[Effect]:
-        """A lease was granted or renewed. `deadline_ms` counts from when the request was sent."""
+    def on_lease(self, lease: int, deadline_ms: int, now_ms: int) -> None:
+        """A lease granted or renewed. `deadline_ms` counts from when that was sent."""
         self.candidacy.on_lease(lease, deadline_ms)
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_image(self, change: Snapshot | WatchBatch, now_ms: int) -> list[Effect]:
-        """Apply what the watch of the whole prefix returns: the full state first, then changes, in order."""
+    def on_image(self, change: Snapshot | WatchBatch, now_ms: int) -> None:
+        """What the watch of the whole prefix brings: everything first, then changes, in order."""
         if isinstance(change, Snapshot):
             self.image.load(change)
             self.events.restart()
@@ -140,39 +160,37 @@ class Controller:
             self._follow_election(now_ms)
             if self._active and was_active:
                 self._follow(changes, now_ms)
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_txn_result(self, txn_id: int, result: TxnResult, now_ms: int) -> list[Effect]:
+    def on_txn_result(self, txn_id: int, result: TxnResult, now_ms: int) -> None:
         self.candidacy.on_result(txn_id, result, now_ms)
-        if not self.journal.on_result(txn_id, result, self.candidacy.elected_at):
+        if not self.txn_pipeline.on_result(txn_id, result, self.candidacy.elected_at):
             self.candidacy.depose(now_ms)
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_txn_ambiguous(self, txn_id: int, now_ms: int) -> list[Effect]:
+    def on_txn_ambiguous(self, txn_id: int, now_ms: int) -> None:
         self.candidacy.on_ambiguous(txn_id, now_ms)
-        self.journal.on_ambiguous(txn_id, now_ms)
-        return self._turn(now_ms)
+        self.txn_pipeline.on_ambiguous(txn_id, now_ms)
+        self._turn(now_ms)
 
-    def on_txn_refused(self, txn_id: int, reason: str, now_ms: int) -> list[Effect]:
+    def on_txn_refused(self, txn_id: int, reason: str, now_ms: int) -> None:
         self.candidacy.on_refused(txn_id, now_ms)
-        self.journal.on_refused(txn_id, reason, now_ms)
-        return self._turn(now_ms)
+        self.txn_pipeline.on_refused(txn_id, reason, now_ms)
+        self._turn(now_ms)
 
-    def on_control_connected(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+    def on_control_connected(self, node_id: int, broker_epoch: int, now_ms: int) -> None:
         link = self.links.find(node_id, broker_epoch)
         if link is not None:
             self.links.on_connected(link)
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_control_disconnected(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+    def on_control_disconnected(self, node_id: int, broker_epoch: int, now_ms: int) -> None:
         link = self.links.find(node_id, broker_epoch)
         if link is not None:
             self.links.on_disconnected(link)
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_control_response(
-        self, node_id: int, broker_epoch: int, response: ControlResponse, now_ms: int
-    ) -> list[Effect]:
+    def on_control_response(self, node_id: int, broker_epoch: int, response: ControlResponse, now_ms: int) -> None:
         link = self.links.find(node_id, broker_epoch)
         if link is not None:
             if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
@@ -182,23 +200,23 @@ class Controller:
             else:
                 was_unaware = self.links.is_unaware(link)
                 electable = self.links.on_response(link, response, now_ms)
-                self._elections.add(electable)
+                self._elections.look_at(electable)
                 if was_unaware and not self.links.is_unaware(link):
                     self._elections.add_waiting()
                 self._deletions_due = True
                 self._drains_due |= bool(electable)
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_peer_gone(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
-        """A logstore was connected, and now no process listens at its addresses: do not wait for its lease to end."""
+    def on_peer_gone(self, node_id: int, broker_epoch: int, now_ms: int) -> None:
+        """A logstore that was connected, and now nobody listens at its addresses: no need to wait for its lease."""
         link = self.links.find(node_id, broker_epoch)
         registered = self.image.logstores.get(node_id)
         if self._active and link is not None and link.known_alive and not link.connected and registered is not None:
             self._effects.append(RevokeLease(registered.lease))
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_subscribed(self, subscriber_id: int, role: Role, pod_id: str, now_ms: int) -> list[Effect]:
-        """The id is chosen by the shell and never reused."""
+    def on_subscribed(self, subscriber_id: int, role: Role, pod_id: str, now_ms: int) -> None:
+        """The id is the shell's, never used twice."""
         self._follow_election(now_ms)
         if self._active:
             self.subscriptions.by_id[subscriber_id] = Subscriber(role, pod_id)
@@ -206,41 +224,41 @@ class Controller:
             self._effects.append(PublishMetadata(update, subscriber_id))
         else:
             self._effects.append(EndSubscription(subscriber_id))
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_acknowledged(self, subscriber_id: int, applied_revision: int, now_ms: int) -> list[Effect]:
+    def on_acknowledged(self, subscriber_id: int, applied_revision: int, now_ms: int) -> None:
         subscriber = self.subscriptions.by_id.get(subscriber_id)
         if subscriber is not None:
             subscriber.applied_revision = applied_revision
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_unsubscribed(self, subscriber_id: int, now_ms: int) -> list[Effect]:
+    def on_unsubscribed(self, subscriber_id: int, now_ms: int) -> None:
         self.subscriptions.by_id.pop(subscriber_id, None)
-        return self._turn(now_ms)
+        self._turn(now_ms)
 
-    def on_request(self, request_id: int, request: MembershipRequest | OperatorRequest, now_ms: int) -> list[Effect]:
-        """Answered by one Respond or Reject with the same id, which is chosen by the shell and never reused."""
+    def on_request(self, request_id: int, request: MembershipRequest | OperatorRequest, now_ms: int) -> None:
+        """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
         self._follow_election(now_ms)
         if not self._active:
             self._effects.append(Reject(request_id, untouched=True))
         elif isinstance(request, AlterPartitionRequest):
-            self._effects += self._isr_changes.add(request_id, request, now_ms)
+            self._effects += self._isr_changes.enqueue(request_id, request, now_ms)
         elif isinstance(request, ControlledShutdownRequest):
-            self._effects += self._shutdowns.add(request_id, request, now_ms)
+            self._effects += self._shutdowns.enqueue(request_id, request, now_ms)
             self._elections.restart()
         else:
-            self._effects += self._requests.add(request_id, request, now_ms)
-        return self._turn(now_ms)
+            self._effects += self._requests.enqueue(request_id, request, now_ms)
+        self._turn(now_ms)
 
-    def on_tick(self, now_ms: int) -> list[Effect]:
-        """Call this at `due_ms` at the latest."""
-        return self._turn(now_ms)
+    def on_tick(self, now_ms: int) -> None:
+        """Time has passed: call at `next_deadline_ms`, at the latest."""
+        self._turn(now_ms)
 
-    def due_ms(self, now_ms: int) -> int | None:
-        """Return when `on_tick` has something to do; None: not until the next event."""
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When something is to be done though nothing happens; None: nothing is."""
         dues = [self.candidacy.due_ms(now_ms)]
         if self._active:
-            dues += [self.journal.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
+            dues += [self.txn_pipeline.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
             dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
             if self._balances:
                 dues.append(self._balance_ms)
@@ -248,10 +266,15 @@ class Controller:
                 dues.append(now_ms)
         return min((due for due in dues if due is not None), default=None)
 
+    def take_outputs(self) -> Outputs:
+        """Everything that the inputs since the last call have come to."""
+        effects, self._effects = self._effects, []
+        return Outputs(effects)
+
     @property
     def has_more_to_look_at(self) -> bool:
-        """Whether the last turn ended with decisions left to make."""
-        return self.journal.idle and (self._requests.has_more or not self._elections.are_done)
+        """The last turn had no time for all that is to be decided."""
+        return self.txn_pipeline.idle and (self._requests.has_more or not self._elections.are_done)
 
     @property
     def settings(self) -> ElectionSettings:
@@ -262,8 +285,8 @@ class Controller:
         """Whether preferred leaders are elected automatically."""
         return self._settings.auto_leader_rebalance_enable and self.image.balance is None
 
-    def _turn(self, now_ms: int) -> list[Effect]:
-        """Derive the effects of all that is known; ends every `on_*`."""
+    def _turn(self, now_ms: int) -> None:
+        """Decide what follows from all that is known; ends every `on_*`."""
         self._follow_election(now_ms)
         if self._active:
             self._effects += self.links.reconnect_unresponsive(now_ms)
@@ -278,8 +301,6 @@ class Controller:
             self._effects += self._isr_changes.expire(now_ms)
             self._effects += self._shutdowns.answers(now_ms, elections_are_done=self._elections.are_done)
         self._looks_left = PARTITIONS_PER_LOOK
-        effects, self._effects = self._effects, []
-        return effects
 
     def _follow_election(self, now_ms: int) -> None:
         claim = self.candidacy.step(now_ms)
@@ -296,7 +317,7 @@ class Controller:
 
     def _resign(self) -> None:
         self._active = False
-        self.journal.abandon()
+        self.txn_pipeline.abandon()
         self._on_committed = None
         self._balance.clear()
         self._liveness.forget_stops()
@@ -331,7 +352,7 @@ class Controller:
         if changes.logstores or changes.broker_configs or changes.drains:
             self._elections.restart()
         else:
-            self._elections.add(changes.topics)
+            self._elections.look_at(changes.topics)
         self._members_due |= changes.members
         self._deletions_due = True
         self._drains_due |= self.drains.may_go_on_after(changes)
@@ -347,16 +368,16 @@ class Controller:
                 self._effects.append(PublishMetadata(update))
 
     def _write(self, now_ms: int) -> None:
-        """Complete the Txn in flight, if the image shows it; begin the next."""
-        if self.journal.take_committed() and self._on_committed is not None:
+        """Finish the Txn in flight, if the image shows it; begin the next."""
+        if self.txn_pipeline.take_committed() and self._on_committed is not None:
             self._effects += self._on_committed()
             self._on_committed = None
-        if self.journal.idle:
+        if self.txn_pipeline.idle:
             writes = self._next_writes()
             if writes:
-                self._effects.append(self.journal.submit(writes, self.candidacy.elected_at))
+                self._effects.append(self.txn_pipeline.submit(writes, self.candidacy.elected_at))
         else:
-            again = self.journal.retry(self.candidacy.elected_at, now_ms)
+            again = self.txn_pipeline.retry(self.candidacy.elected_at, now_ms)
             if again is not None:
                 self._effects.append(again)
 
@@ -393,7 +414,7 @@ class Controller:
         settings = self._settings
         if self._balances and now_ms >= self._balance_ms:
             self._balance_ms = now_ms + settings.leader_imbalance_check_interval_ms
-            self._balance.extend(self._requests.balance(settings.leader_imbalance_per_broker_percentage))
+            self._balance.extend(self._leaders_on_demand.balance(settings.leader_imbalance_per_broker_percentage))
 
     def _writes_that_can_wait(self) -> Sequence[Write]:
         while self._balance:
@@ -427,7 +448,7 @@ class Controller:
     def _tell_everything_where_due(self, now_ms: int) -> None:
         if not self._elections.are_done:
             return
-        new_links = self.links.to_be_told(now_ms)
+        new_links = self.links.waiting_for_everything(now_ms)
         if new_links:
             controller_epoch = self.candidacy.controller_epoch
             update = full_update(self.image, controller_epoch)

@@ -11,9 +11,9 @@ from barnabas.runtime.config import bounds
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.metrics_listener import check_metrics_listener
 from barnabas.runtime.traces import check_trace_endpoint
-from services.controller.core.offsets_topic import OffsetsTopic
-from services.controller.core.settings import ElectionSettings
-from services.controller.core.topic_creation import TopicDefaults
+from services.controller.core.state.settings import ElectionSettings
+from services.controller.core.topics.offsets_topic import OffsetsTopic
+from services.controller.core.topics.topic_creation import TopicDefaults
 
 _OFFSETS = OffsetsTopic()
 _ELECTIONS = ElectionSettings()

@@ -1,4 +1,4 @@
-"""The driver: passes events to the core, and carries out its effects."""
+"""ControllerDriver: feeds the core with what happens, and does what it wants done."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
-from services.controller.core.controller import Controller
-from services.controller.core.effects import (
+from services.controller.core.controller import ControllerCore
+from services.controller.core.observability.measures import Measures
+from services.controller.core.state.effects import (
     ActiveChanged,
     ConnectControl,
     DisconnectControl,
@@ -36,8 +37,7 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.measures import Measures
-from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
+from services.controller.core.state.operator_requests import OperatorRequest, OperatorResponse
 from services.controller.shell.control_stream import ControlStream
 from services.controller.shell.meter import DriverMeter
 from services.controller.shell.packing import Packer, is_large
@@ -56,11 +56,11 @@ class NotActive(Exception):  # noqa: N818  (an outcome: ask the active one)
         self.untouched = untouched
 
 
-class Driver:
+class ControllerDriver:
     """One per process, on its event loop. The core is only ever called from here, and never from within a call."""
 
     def __init__(
-        self, core: Controller, etcd: EtcdClient, keys: Keys, on_ready_changed: Callable[[bool], None]
+        self, core: ControllerCore, etcd: EtcdClient, keys: Keys, on_ready_changed: Callable[[bool], None]
     ) -> None:
         self.core = core
         self._etcd = etcd
@@ -86,7 +86,8 @@ class Driver:
         """Feed the watch to the core, forever."""
         async with aclosing(self._etcd.watch(self._keys.prefix)) as changes:
             async for change in changes:
-                self._do(self.core.on_image(change, monotonic_ms()))
+                self.core.on_image(change, monotonic_ms())
+                self._carry_out()
                 self._report_unreadable()
 
     def _report_unreadable(self) -> None:
@@ -97,7 +98,8 @@ class Driver:
         self._reported = set(unreadable)
 
     def on_lease(self, lease: Lease) -> None:
-        self._do(self.core.on_lease(lease.lease_id, lease.deadline_ms, monotonic_ms()))
+        self.core.on_lease(lease.lease_id, lease.deadline_ms, monotonic_ms())
+        self._carry_out()
 
     async def ask(self, request: MembershipRequest | OperatorRequest) -> MembershipResponse | OperatorResponse:
         """Raises NotActive."""
@@ -106,7 +108,8 @@ class Driver:
         self._answers[request_id] = answer
         since_us = monotonic_us()
         self._meter.pending_requests += 1
-        self._do(self.core.on_request(request_id, request, monotonic_ms()))
+        self.core.on_request(request_id, request, monotonic_ms())
+        self._carry_out()
         try:
             return await answer
         finally:
@@ -118,15 +121,18 @@ class Driver:
         """Return the id of the subscription, for `confirm` and `unsubscribe`."""
         subscriber_id = self._next_id()
         self._subscribers[subscriber_id] = stream
-        self._do(self.core.on_subscribed(subscriber_id, role, pod_id, monotonic_ms()))
+        self.core.on_subscribed(subscriber_id, role, pod_id, monotonic_ms())
+        self._carry_out()
         return subscriber_id
 
     def acknowledge(self, subscriber_id: int, applied_revision: int) -> None:
-        self._do(self.core.on_acknowledged(subscriber_id, applied_revision, monotonic_ms()))
+        self.core.on_acknowledged(subscriber_id, applied_revision, monotonic_ms())
+        self._carry_out()
 
     def unsubscribe(self, subscriber_id: int) -> None:
         self._subscribers.pop(subscriber_id, None)
-        self._do(self.core.on_unsubscribed(subscriber_id, monotonic_ms()))
+        self.core.on_unsubscribed(subscriber_id, monotonic_ms())
+        self._carry_out()
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -141,11 +147,13 @@ class Driver:
         return self._last_id
 
     def _tick(self) -> None:
-        self._do(self.core.on_tick(monotonic_ms()))
+        self.core.on_tick(monotonic_ms())
+        self._carry_out()
 
-    def _do(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            self._do_one(effect)
+    def _carry_out(self) -> None:
+        """Carry out what the core has come to since this was called last."""
+        for effect in self.core.take_outputs().effects:
+            self._carry_out_one(effect)
         self._wake_watchers()
         if self.core.ready != self._ready:
             self._ready = self.core.ready
@@ -153,10 +161,10 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         now_ms = monotonic_ms()
-        due_ms = self.core.due_ms(now_ms)
-        if due_ms is not None:
-            # At least a millisecond, so that a clock which rounds down never causes a busy loop.
-            wait_ms = max(1, due_ms - now_ms)
+        deadline_ms = self.core.next_deadline_ms(now_ms)
+        if deadline_ms is not None:
+            # At least a millisecond, so that a clock which rounds down never makes this spin.
+            wait_ms = max(1, deadline_ms - now_ms)
             self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._tick)
 
     def _what_watchers_see(self) -> tuple[int, int, bool]:
@@ -169,7 +177,7 @@ class Driver:
             self.changed.set_result(None)
             self.changed = asyncio.get_running_loop().create_future()
 
-    def _do_one(self, effect: Effect) -> None:
+    def _carry_out_one(self, effect: Effect) -> None:
         match effect:
             case SubmitTxn():
                 self._spawn(self._submit(effect.txn_id, effect.txn))
@@ -212,12 +220,15 @@ class Driver:
             result = await self._etcd.txn(txn)
         except AmbiguousResult as ambiguous:
             _log.warning("the outcome of a Txn is unknown", reason=str(ambiguous))
-            self._do(self.core.on_txn_ambiguous(txn_id, monotonic_ms()))
+            self.core.on_txn_ambiguous(txn_id, monotonic_ms())
+            self._carry_out()
         except EtcdRefused as refused:
             _log.error("etcd refused a Txn", reason=str(refused))
-            self._do(self.core.on_txn_refused(txn_id, str(refused), monotonic_ms()))
+            self.core.on_txn_refused(txn_id, str(refused), monotonic_ms())
+            self._carry_out()
         else:
-            self._do(self.core.on_txn_result(txn_id, result, monotonic_ms()))
+            self.core.on_txn_result(txn_id, result, monotonic_ms())
+            self._carry_out()
 
     async def _revoke(self, lease: int) -> None:
         try:
@@ -228,21 +239,31 @@ class Driver:
     def _connect(self, effect: ConnectControl) -> None:
         node_id, broker_epoch, core = effect.node_id, effect.broker_epoch, self.core
 
+        def on_up() -> None:
+            core.on_control_connected(node_id, broker_epoch, monotonic_ms())
+            self._carry_out()
+
         def on_response(response: ControlResponse) -> None:
             self._meter.command_answered(node_id, response)
-            self._do(core.on_control_response(node_id, broker_epoch, response, monotonic_ms()))
+            core.on_control_response(node_id, broker_epoch, response, monotonic_ms())
+            self._carry_out()
 
         def on_down() -> None:
             self._meter.stream_lost(node_id)
-            self._do(core.on_control_disconnected(node_id, broker_epoch, monotonic_ms()))
+            core.on_control_disconnected(node_id, broker_epoch, monotonic_ms())
+            self._carry_out()
+
+        def on_gone() -> None:
+            core.on_peer_gone(node_id, broker_epoch, monotonic_ms())
+            self._carry_out()
 
         stream = ControlStream(
             effect.control_address,
             effect.data_address,
-            on_up=lambda: self._do(core.on_control_connected(node_id, broker_epoch, monotonic_ms())),
+            on_up=on_up,
             on_response=on_response,
             on_down=on_down,
-            on_gone=lambda: self._do(core.on_peer_gone(node_id, broker_epoch, monotonic_ms())),
+            on_gone=on_gone,
         )
         self._streams[node_id, broker_epoch] = stream
         stream.start()

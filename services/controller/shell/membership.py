@@ -28,7 +28,7 @@ from barnabas.runtime.streams import ServerStream, register_stream
 from barnabas.runtime.trace_parent import trace_of
 from barnabas.runtime.traces import Span, TraceExporter
 from protos.controller.v1 import membership_pb2 as pb
-from services.controller.shell.driver import Driver, NotActive
+from services.controller.shell.driver import ControllerDriver, NotActive
 
 if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[object, object]
@@ -37,8 +37,8 @@ SERVICE = pb.DESCRIPTOR.services_by_name["Membership"].full_name
 _ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
 
 
-def add_membership(server: grpc.aio.Server, driver: Driver, traces: TraceExporter | None = None) -> None:
-    """Register the service. (The generated registration would bypass the shared stream machinery for Subscribe.)"""
+def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: TraceExporter | None = None) -> None:
+    """Serve it. (The generated registration would take Subscribe away from the shared stream machinery.)"""
     register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver))
     handlers = {
         "CreateTopics": _unary(driver, traces, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
@@ -65,7 +65,7 @@ def add_membership(server: grpc.aio.Server, driver: Driver, traces: TraceExporte
 
 
 def _unary(
-    driver: Driver,
+    driver: ControllerDriver,
     traces: TraceExporter | None,
     request_type: type[MembershipRequest],
     message_type: type[Message],
@@ -91,7 +91,7 @@ def _unary(
 class _Subscription:
     """One subscriber's stream."""
 
-    def __init__(self, stream: ServerStream, driver: Driver) -> None:
+    def __init__(self, stream: ServerStream, driver: ControllerDriver) -> None:
         self._stream = stream
         self._driver = driver
         self._subscriber_id: int | None = None
@@ -115,8 +115,8 @@ class _Subscription:
         return pb.SubscribeResponse(heartbeat=count).SerializeToString()
 
 
-async def abort_not_active(context: Context, driver: Driver, outcome: NotActive) -> NoReturn:
-    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: the outcome is unknown."""
+async def abort_not_active(context: Context, driver: ControllerDriver, outcome: NotActive) -> NoReturn:
+    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: nobody knows what became of it."""
     election = driver.core.image.election
     active = election.record.address if election is not None else ""
     if active:

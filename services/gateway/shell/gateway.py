@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -87,7 +86,6 @@ class Gateway:
             Role.GATEWAY,
             properties.gateway_id,
             describe=lambda incarnation: self._describe(incarnation, ops_address),
-            new_incarnation=lambda: uuid.uuid4().hex,
             ttl_ms=properties.lease_ttl_ms,
         )
         self._metrics.measure(registration)
@@ -143,10 +141,8 @@ class Gateway:
     def _describe(self, incarnation: str, ops_address: str) -> GatewayRegistration:
         config = self._properties.core_config(self._acceptor.bound_ports)
         addresses = {each.name: f"{each.advertised_host}:{each.advertised_port}" for each in config.listeners}
-        first_advertised = next(iter(addresses.values()))
-        metrics_address = advertised_metrics_address(
-            self._properties.metrics_listeners, self._metrics_socket, first_advertised
-        )
+        first = next(iter(addresses.values()))
+        metrics_address = advertised_metrics_address(self._properties.metrics_listeners, self._metrics_socket, first)
         return GatewayRegistration(self._properties.gateway_id, incarnation, addresses, ops_address, metrics_address)
 
     def _updated(self, update: UpdateMetadata, message: Message) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from barnabas.channel.messages import (
@@ -68,35 +69,46 @@ Request = TypeVar("Request")
 Response = TypeVar("Response", bound=_LogstoreResponse)
 
 
+@dataclass(slots=True, frozen=True)
+class _Method(Generic[Request, Response]):
+    """A streaming method of a logstore."""
+
+    path: str
+    make: Callable[[Hello | None, int], Request]
+    """Gives a request with a hello or a heartbeat, and nothing else."""
+    pack: Callable[[Request], bytes]
+    scan: Callable[[bytes], Response]
+
+
+_EXCHANGE = _Method(EXCHANGE, ExchangeRequest, pack_exchange_request, scan_exchange_response)
+_READ = _Method(READ, ReadRequest, pack_read_request, scan_read_response)
+_COORDINATE = _Method(COORDINATE, CoordinateRequest, pack_coordinate_request, scan_coordinate_response)
+
+
 class _LogstoreStream(Generic[Request, Response]):
     """One stream to one incarnation of a logstore; another process at its address is rejected."""
 
     def __init__(
         self,
         broker: Broker,
-        path: str,
+        method: _Method[Request, Response],
         hello: Hello,
-        make: Callable[[Hello | None, int], Request],
-        pack: Callable[[Request], bytes],
-        scan: Callable[[bytes], Response],
         on_up: Callable[[int], None],
         on_response: Callable[[int, Response], None],
         on_down: Callable[[int], None],
     ) -> None:
-        """`make` creates a request with only a hello or a heartbeat."""
+        make, pack = method.make, method.pack
         self._broker = broker
-        self._path = path
+        self._path = method.path
         self._pack: Callable[[Request], bytes] = pack
-        self._scan = scan
+        self._scan: Callable[[bytes], Response] = method.scan
         self._on_up = on_up
         self._on_response = on_response
         self._on_down = on_down
         self._is_up = False
-        self._is_lost = False
-        """Whether it was reported as down since it was last up."""
         self._link = StreamLink(
             broker.data_address,
-            path,
+            method.path,
             hello=pack(make(hello, 0)),
             pack_heartbeat=lambda count: pack(make(None, count)),
             on_up=self._up,
@@ -118,7 +130,6 @@ class _LogstoreStream(Generic[Request, Response]):
             self._link.reset(f"{self._broker.data_address} is not logstore {node_id}")
             return
         self._is_up = True
-        self._is_lost = False
         self._on_up(node_id)
         self._on_response(node_id, response)
 
@@ -142,37 +153,11 @@ class LogstoreStreams:
     def __init__(self, broker: Broker, hello: Hello, owner: LogstoreOwner) -> None:
         self.broker = broker
         self.exchange = _LogstoreStream(
-            broker,
-            EXCHANGE,
-            hello,
-            ExchangeRequest,
-            pack_exchange_request,
-            scan_exchange_response,
-            owner.exchange_up,
-            owner.exchange_response,
-            owner.exchange_down,
+            broker, _EXCHANGE, hello, owner.exchange_up, owner.exchange_response, owner.exchange_down
         )
-        self.read = _LogstoreStream(
-            broker,
-            READ,
-            hello,
-            ReadRequest,
-            pack_read_request,
-            scan_read_response,
-            owner.read_up,
-            owner.read_response,
-            owner.read_down,
-        )
+        self.read = _LogstoreStream(broker, _READ, hello, owner.read_up, owner.read_response, owner.read_down)
         self.coordinate = _LogstoreStream(
-            broker,
-            COORDINATE,
-            hello,
-            CoordinateRequest,
-            pack_coordinate_request,
-            scan_coordinate_response,
-            owner.coordinate_up,
-            owner.coordinate_response,
-            owner.coordinate_down,
+            broker, _COORDINATE, hello, owner.coordinate_up, owner.coordinate_response, owner.coordinate_down
         )
         self.calls = LogstoreCalls(broker.node_id, broker.data_address, owner.logstore_answered)
 

@@ -6,22 +6,23 @@ effects, and sends the core's messages. One turn of the host:
     for stream_id, message in arrived:
         core.on_exchange(stream_id, message)       # or on_read, on_coordinate, on_watch; decoded messages of streams
     for session_id, command in commands:
-        core.on_control(session_id, command)       # answered in Outgoing.controls, in order
+        core.on_control(session_id, command)       # answered in Outputs.controls, in order
     for stream_id, message in fetched:
-        core.on_replicate(stream_id, message)      # of followers; answered in Outgoing.replication.responses
+        core.on_replicate(stream_id, message)      # of followers; answered in Outputs.replication.responses
     for leader_id, message in answered:
-        core.on_leader_response(leader_id, message)  # on the streams that Outgoing.replication.links asks for
+        core.on_leader_response(leader_id, message)  # on the streams that Outputs.replication.links asks for
     for call_id, request in calls:
-        core.on_administration(call_id, request)   # answered in Outgoing.administration, in any order; False: refused
+        core.on_administration(call_id, request)   # answered in Outputs.administration, in any order; False: refused
     core.step(now_ms, wall_ms)                     # bounded pieces: control first, then groups and data
-    for effect in core.take_effects():             # reads, writes, flushes: carried out now or on an IO worker, ...
-        core.on_io_done(effect, outcome)           # ... reported as its result or a DiskError, now or later
-    outgoing = core.take_outgoing()                # one message per stream; then the streams to close
+    while (outputs := core.take_outputs()).effects:
+        for effect in outputs.effects:             # reads, writes, flushes: carried out now or on an IO worker, ...
+            core.on_io_done(effect, outcome)       # ... reported as its result or a DiskError, now or later
+    send outputs                                   # one message per stream; then the streams to close
     if core.has_work: take another turn at once
 
-The cleaner, a separate process (`storage.compaction.cleaner`), gets the commands in Outgoing.cleaner; its reports come
-back by `on_cleaner_report`, its end by `on_cleaner_gone`. A request to the controller
-(`Outgoing.replication.alter_partition`) is answered by `on_alter_partition`; there is one at a time.
+The cleaner, a process of its own (`storage.compaction.cleaner`), gets the commands in Outputs.cleaner; what it answers
+comes back by `on_cleaner_report`, its end by `on_cleaner_gone`. A request to the controller
+(`Outputs.replication.alter_partition`) is answered by `on_alter_partition`; there is one at a time.
 
 Further inputs: `on_registered(broker_epoch)` after each registration, `on_stream_closed(stream_id)` when a stream of
 any kind is closed, `tick(now_ms)` every TICK_MS. The host guarantees:
@@ -31,7 +32,7 @@ any kind is closed, `tick(now_ms)` every TICK_MS. The host guarantees:
   directory that it belongs to was handed to another process. The buffers of a write stay as they are until then.
 - `on_io_done` is called between steps, never from inside the core. It may lead to further effects.
 - `now_ms` is monotonic, `wall_ms` the wall clock; both only ever come in as arguments.
-- A message of `take_outgoing` depends only on the effects reported before it, so it may be sent at once.
+- Nothing said needs anything but the effects reported before it: a message may be sent at once.
 
 To stop cleanly: `stopping.begin()`, turns until `is_idle`, the effects of `stopping.take_closing_flushes()` reported,
 `stopping.shut_down()`.
@@ -58,8 +59,11 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.dispatch import Administration
 from services.logstore.core.config import LogstoreConfig as LogstoreConfig
-from services.logstore.core.control.control import Control
+from services.logstore.core.control.control_commands import ControlCommands
+from services.logstore.core.control.control_inbox import ControlInbox
+from services.logstore.core.coordinator.coordinate_inbox import CoordinateInbox
 from services.logstore.core.coordinator.coordination import Coordination
+from services.logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.data.appends import Appends
 from services.logstore.core.data.data_inbox import DataInbox, StepLimits
@@ -79,6 +83,8 @@ from services.logstore.core.observability.measures import Measures
 from services.logstore.core.replica.broker_settings import BrokerSettings
 from services.logstore.core.replica.partition import Partition, PartitionKey
 from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.replica.throttles import Throttles
+from services.logstore.core.replication.follower_cuts import FollowerCuts
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.stopping import Stopping
 from services.logstore.core.storage.compaction.orders import CleanerReport
@@ -86,9 +92,10 @@ from services.logstore.core.storage.directories.log_directory import LogDirector
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.streams.outbox import Outbox, Outgoing
+from services.logstore.core.streams.outbox import Outbox, Outputs
 from services.logstore.core.streams.request_times import RequestTimes
 from services.logstore.core.streams.stream_handshake import StreamHandshake
+from services.logstore.core.streams.watch_inbox import WatchInbox
 from services.logstore.core.streams.watches import Watches
 
 TICK_MS = FLUSH_CHECK_MS
@@ -138,19 +145,20 @@ class LogstoreCore:
             config.retention_check_interval_ms,
             self._log_start_moved,
         )
+        self._throttles = Throttles(
+            config.node_id, config.replication.quota_windows, config.replication.log_dirs_quota_windows
+        )
+        self._throttles.follow(self._settings.values())
+        cuts = FollowerCuts(self._replicas, self._checkpoints, self._full_disks, self._outbox, self._before_cut)
         self._replication = Replication(
             self._replicas,
-            self._settings,
-            self._directories,
+            self._throttles,
             self._checkpoints,
-            self._full_disks,
-            self._retention,
+            cuts,
             self._watches,
             self._outbox,
             config.replication,
-            before_cut=self._before_cut,
-            has_writes=self._has_writes,
-            log_start_told=self._follower_log_start_told,
+            self,
         )
         self._cleaning = Cleaning(
             self._replicas,
@@ -174,40 +182,38 @@ class LogstoreCore:
         )
         self._reads = Reads(self._replicas, self._outbox, config.replica_selector)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
-        conversations = StreamHandshake(self._replicas, self._outbox)
+        handshake = StreamHandshake(self._replicas, self._outbox)
+        self._data_inbox = DataInbox(
+            StepLimits(config.step_requests_max, config.step_bytes_max),
+            handshake,
+            self._credits,
+            self._outbox,
+            self._appends,
+            self._reads,
+            self._queries,
+        )
+        # Calls to coordinators have credit of their own.
+        call_credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         self._coordination = Coordination(
             self._replicas,
-            conversations,
-            CreditPool(config.queued_requests_max, config.queued_request_bytes_max),
+            CoordinateInbox(handshake, call_credits, self._outbox.times),
+            GroupCoordinator(config.groups, codecs.decompress, make_member_id),
             self._appends,
             self._watches,
             self._outbox,
-            config.groups,
-            codecs.decompress,
-            make_member_id,
         )
-        self._control = Control(
+        self._watch_inbox = WatchInbox(handshake, self._outbox, self._watches, self._coordination.group_watches)
+        commands = ControlCommands(
             self._replicas,
             self._settings,
             self._directories,
             self._checkpoints,
             self._watches,
             self._replication,
-            self._outbox,
             self._fail_pending,
             self._coordination.topics_deleted,
         )
-        self._data_inbox = DataInbox(
-            StepLimits(config.step_requests_max, config.step_bytes_max),
-            conversations,
-            self._credits,
-            self._outbox,
-            self._appends,
-            self._reads,
-            self._queries,
-            self._watches,
-            self._coordination.group_watches,
-        )
+        self._control = ControlInbox(self._replicas, commands, self._outbox)
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
@@ -215,10 +221,10 @@ class LogstoreCore:
             self._replicas,
             self._directories,
             self._checkpoints,
-            self._has_writes,
+            self.has_writes,
             self._flusher,
             self._outbox,
-            self._replication.throttles.log_dirs,
+            self._throttles.log_dirs,
         )
         self._administration = Administration(
             self._replicas, self._directories, self._settings, self._retention, self._moves, self._outbox
@@ -232,16 +238,25 @@ class LogstoreCore:
             self._outbox,
             self._fail_pending,
         )
-        rooms = (self._replication, self._coordination, self._cleaning, self._outbox.times)
-        self.measures = Measures(self._replicas, self._directories, self._coordination, rooms)
+        counting = (self._replication, self._coordination, self._cleaning, self._outbox.times)
+        self.measures = Measures(self._replicas, self._directories, self._coordination, counting)
         self.stopping = Stopping(
-            self._control,
-            self._data_inbox,
-            self._coordination,
-            self._replication,
-            self._cleaning,
-            self._moves,
-            self._administration,
+            [
+                self._administration,
+                self._data_inbox,
+                self._coordination,
+                self._replication,
+                self._cleaning,
+                self._moves,
+            ],
+            [
+                self._data_inbox,
+                self._coordination,
+                self._administration,
+                self._control,
+                self._cleaning,
+                self._moves,
+            ],
             self._directories,
             self._flusher,
             self._replicas,
@@ -289,31 +304,32 @@ class LogstoreCore:
         has_calls = self._coordination.has_work
         return has_data or has_calls or self._control.has_work or self._administration.has_work
 
-    @property
     def next_deadline_ms(self) -> int | None:
         """Return when a step has something to do that must not wait for the next tick."""
         return self._coordination.next_deadline_ms
 
-    def take_effects(self) -> list[StorageEffect]:
-        """Return the effects for the disks. Call again after `on_io_done`: one effect may lead to another."""
-        self._coordination.settle()
-        self._moves.go_on()
-        self._appends.take_writes()
-        self._full_disks.take_back()
-        effects = self._outbox.take_effects()
-        self.stopping.effects_in_flight += len(effects)
-        return effects
+    def take_outputs(self) -> Outputs:
+        """Return the effects that are due, and nothing else; or, when there are none, everything to be said.
 
-    def take_outgoing(self) -> Outgoing:
-        """Return everything to be sent by now, one message per stream (bulk reads: one per MiB)."""
+        What is said waits for the effects that the host carries out at once: an append that is written in place is
+        answered in the message of the same turn.
+        """
+        self._coordination.settle()
+        self._moves.continue_moves()
+        self._appends.begin_writes()
+        self._full_disks.take_back()
+        effects = self._outbox.drain_effects()
+        if effects:
+            self.stopping.effects_in_flight += len(effects)
+            return Outputs(effects)
         self._watches.publish()
         self._coordination.publish()
-        outgoing = self._outbox.take_outgoing()
-        outgoing.replication = self._replication.take_outgoing()
-        outgoing.coordinations = self._coordination.take_responses()
-        outgoing.coordination_problems = self._coordination.take_problems()
-        outgoing.traced = self._outbox.times.take_traced()
-        return outgoing
+        outputs = self._outbox.drain_messages()
+        outputs.replication = self._replication.drain_outputs()
+        outputs.coordinations = self._coordination.take_responses()
+        outputs.coordination_problems = self._coordination.take_problems()
+        outputs.traced = self._outbox.times.take_traced()
+        return outputs
 
     # --- what arrives ------------------------------------------------------------------------------------------------
 
@@ -331,14 +347,14 @@ class LogstoreCore:
 
     def on_watch(self, stream_id: int, request: WatchRequest) -> None:
         """A message of a purgatory pod on the Watch stream."""
-        self._data_inbox.on_watch(stream_id, request)
+        self._watch_inbox.on_watch(stream_id, request)
 
     def on_replicate(self, stream_id: int, request: ReplicateRequest) -> None:
         """A message of a follower on its Replicate stream."""
         self._replication.on_request(stream_id, request)
 
     def on_leader_response(self, leader_id: int, response: ReplicateResponse) -> None:
-        """A message of a leader on the stream that `Outgoing.replication.links` has asked for; its welcome first."""
+        """A message of a leader on the stream that `Outputs.replication.links` has asked for; its welcome first."""
         self._replication.on_response(leader_id, response)
         self._completions.act_on_failures()
 
@@ -347,12 +363,12 @@ class LogstoreCore:
         self._replication.following.disconnected(leader_id)
 
     def on_alter_partition(self, response: AlterPartitionResponse | None) -> None:
-        """The controller's answer to `Outgoing.replication.alter_partition`; None: there will be none."""
+        """The controller's answer to `Outputs.replication.alter_partition`; None: there will be none."""
         self._replication.on_alter_partition(response)
 
     def on_control(self, session_id: int, request: ControlRequest) -> None:
-        """A command of the controller; it is carried out at the beginning of the next step."""
-        self._control.put(session_id, request)
+        """A command of the controller; it is carried out at the begin of the next step."""
+        self._control.enqueue(session_id, request)
 
     def on_registered(self, broker_epoch: int) -> None:
         """This logstore is registered under a new epoch: commands meant for an older one are refused."""
@@ -361,19 +377,20 @@ class LogstoreCore:
     def on_stream_closed(self, stream_id: int) -> None:
         """A stream is closed. Its requests that have not begun are dropped; what is appended stays appended."""
         self._data_inbox.on_stream_closed(stream_id)
+        self._watch_inbox.on_stream_closed(stream_id)
         self._coordination.on_stream_closed(stream_id)
         self._replication.on_stream_closed(stream_id)
 
     def on_administration(self, call_id: int, request: AdministrationRequest) -> bool:
-        """A gateway's call; answered in `Outgoing.administration`. False: it is refused, and nothing has been done."""
-        return not self.stopping.is_begun and self._administration.on_call(call_id, request)
+        """A gateway's call; answered in `Outputs.administration`. False: it is refused, and nothing has been done."""
+        return self._administration.on_call(call_id, request)
 
     def on_administration_cancelled(self, call_id: int) -> None:
         """The caller is gone, or was answered: no answer is sent any more."""
         self._administration.on_cancelled(call_id)
 
     def on_cleaner_report(self, report: CleanerReport) -> None:
-        """The cleaner's report on its order (`Outgoing.cleaner`)."""
+        """What the cleaner says of the order that it has (`Outputs.cleaner`)."""
         self._cleaning.on_report(report)
         self._completions.act_on_failures()
 
@@ -396,7 +413,7 @@ class LogstoreCore:
         self._full_disks.tick(now_ms)
         self._moves.tick(now_ms)
         self._cleaning.tick(now_ms, self._wall_ms)
-        self._administration.poke()
+        self._administration.wake_waiting()
         self._completions.act_on_failures()
 
     # --- disks -------------------------------------------------------------------------------------------------------
@@ -422,22 +439,28 @@ class LogstoreCore:
         self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self._moves.interrupt(partition.log)
 
-    def _has_writes(self, log: PartitionLog) -> None:
+    def has_writes(self, log: PartitionLog) -> None:
+        """See `ReplicationOwner`."""
         self._appends.has_writes(log)
+
+    def log_start_followed(self, partition: Partition) -> None:
+        """See `ReplicationOwner`."""
+        self._retention.log_start_followed(partition)
+
+    def follower_log_start_moved(self) -> None:
+        """See `ReplicationOwner`."""
+        self._administration.wake_waiting()
 
     def log_flushed(self, log: PartitionLog) -> None:
         """See `FlushOwner`."""
-        self._retention.go_on(log)
+        self._retention.continue_retiring(log)
 
     def flush_ended(self, log: PartitionLog) -> None:
         """See `FlushOwner`."""
         self._appends.has_writes(log)
 
     def _checkpoint_replaced(self) -> None:
-        self._replication.following.go_on_cutting()
-
-    def _follower_log_start_told(self) -> None:
-        self._administration.poke()
+        self._replication.following.continue_cuts()
 
     def _log_start_moved(self, partition: Partition) -> None:
         self._replication.log_start_moved(partition)

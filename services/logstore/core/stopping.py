@@ -4,17 +4,26 @@ written.
 
 from __future__ import annotations
 
-from services.logstore.core.administration.dispatch import Administration
-from services.logstore.core.control.control import Control
-from services.logstore.core.coordinator.coordination import Coordination
-from services.logstore.core.data.data_inbox import DataInbox
-from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
-from services.logstore.core.maintenance.cleaning import Cleaning
+from collections.abc import Sequence
+from typing import Protocol
+
 from services.logstore.core.maintenance.directories import Directories
 from services.logstore.core.maintenance.log_flusher import LogFlusher
 from services.logstore.core.replica.replicas import Replicas
-from services.logstore.core.replication.replication import Replication
 from services.logstore.core.storage.effects import StorageEffect
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None:
+        """Begin nothing more of what is asked from now on; finish what has been begun, or give it up."""
+        ...
+
+
+class Working(Protocol):
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits to be done, and nothing is under way."""
+        ...
 
 
 class Stopping:
@@ -22,24 +31,15 @@ class Stopping:
 
     def __init__(
         self,
-        control: Control,
-        data_inbox: DataInbox,
-        coordination: Coordination,
-        replication: Replication,
-        cleaning: Cleaning,
-        moves: AlterReplicaLogDirs,
-        administration: Administration,
+        stoppable: Sequence[Stoppable],
+        working: Sequence[Working],
         directories: Directories,
         flusher: LogFlusher,
         replicas: Replicas,
     ) -> None:
-        self._control = control
-        self._data_inbox = data_inbox
-        self._coordination = coordination
-        self._replication = replication
-        self._cleaning = cleaning
-        self._moves = moves
-        self._administration = administration
+        """`stoppable` are stopped in their order; `working` are waited for."""
+        self._stoppable = stoppable
+        self._working = working
         self._directories = directories
         self._flusher = flusher
         self._replicas = replicas
@@ -47,20 +47,15 @@ class Stopping:
         self.effects_in_flight = 0
 
     def begin(self) -> None:
-        """Refuse appends that arrive from now on (they are certainly not written); finish everything else."""
+        """Refuse what comes from now on (it is certainly not done); finish everything else."""
         self.is_begun = True
-        self._data_inbox.refuses_appends = True
-        self._coordination.stop()
-        self._replication.following.stop()
-        self._cleaning.stop()
-        self._moves.stop()
+        for each in self._stoppable:
+            each.stop()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits to be done, and nothing is in progress."""
-        is_working = len(self._data_inbox) > 0 or self._coordination.has_work or self._administration.has_work
-        is_idle = self._control.is_idle and self._cleaning.is_idle and self._moves.is_idle
-        return is_idle and not is_working and not self.effects_in_flight
+        """Nothing waits to be done, and nothing is under way."""
+        return not self.effects_in_flight and all(each.is_idle for each in self._working)
 
     def take_closing_flushes(self) -> list[StorageEffect]:
         """Return the last effects, while idle: everything that is not durable yet."""

@@ -13,8 +13,8 @@ from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.runtime.protobuf import from_proto, to_proto
 from protos.logstore.v1 import administration_pb2 as pb
-from services.logstore.core.streams.outbox import Outgoing
-from services.logstore.shell.loop import LogstoreLoop
+from services.logstore.core.streams.outbox import Outputs
+from services.logstore.shell.driver import LogstoreDriver
 
 ADMINISTRATION_SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["Administration"].full_name
 
@@ -25,20 +25,20 @@ class AdministrationListener:
     """Calls by their own ids. Until `serve` they are refused: the logs are being loaded."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
-        self._loop: LogstoreLoop | None = None
+        self._loop: LogstoreDriver | None = None
         self._calls: dict[int, asyncio.Future[AdministrationResponse]] = {}
         self._calls_taken = 0
         methods = pb.DESCRIPTOR.services_by_name["Administration"].methods
         handlers = {method.name: self._handler(method.input_type.name, method.output_type.name) for method in methods}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(ADMINISTRATION_SERVICE, handlers),))
 
-    def serve(self, loop: LogstoreLoop) -> None:
-        """Accept calls from now on."""
+    def serve(self, loop: LogstoreDriver) -> None:
+        """Take calls from now on."""
         self._loop = loop
 
-    def send(self, outgoing: Outgoing) -> None:
-        """Send one turn's answers; a caller that has gone gets none."""
-        for call_id, response in outgoing.administration:
+    def send(self, outputs: Outputs) -> None:
+        """One turn's answers; whose caller is gone meanwhile is not told."""
+        for call_id, response in outputs.administration:
             answered = self._calls.get(call_id)
             if answered is not None and not answered.done():
                 answered.set_result(response)

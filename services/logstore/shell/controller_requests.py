@@ -11,7 +11,7 @@ from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionRespo
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.wire.errors import ErrorCode
-from services.logstore.shell.loop import LogstoreLoop
+from services.logstore.shell.driver import LogstoreDriver
 
 _log = get_logger("logstore")
 
@@ -20,7 +20,7 @@ HAND_OVER_MS_MAX: Final = 5_000
 
 
 class ControllerRequests:
-    def __init__(self, membership: MembershipClient, loop: LogstoreLoop) -> None:
+    def __init__(self, membership: MembershipClient, loop: LogstoreDriver) -> None:
         self._membership = membership
         self._loop = loop
         self._request: AlterPartitionRequest | None = None

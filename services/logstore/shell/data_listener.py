@@ -30,8 +30,8 @@ from barnabas.channel.packing import (
 )
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
 from protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
-from services.logstore.core.streams.outbox import Outgoing
-from services.logstore.shell.loop import LogstoreLoop
+from services.logstore.core.streams.outbox import Outputs
+from services.logstore.shell.driver import LogstoreDriver
 
 DATA_SERVICE: Final[str] = data_pb2.DESCRIPTOR.services_by_name["DataChannel"].full_name
 WATCH_SERVICE: Final[str] = watch_pb2.DESCRIPTOR.services_by_name["PartitionWatch"].full_name
@@ -47,7 +47,7 @@ class DataListener:
     """Streams of all five kinds, by their own ids. Until `serve` they are refused: the logs are being loaded."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
-        self._loop: LogstoreLoop | None = None
+        self._loop: LogstoreDriver | None = None
         self._streams: dict[int, ServerStream] = {}
         self._streams_opened = 0
         register_stream(server, DATA_SERVICE, "Exchange", self._open_exchange)
@@ -56,24 +56,24 @@ class DataListener:
         register_stream(server, WATCH_SERVICE, "Watch", self._open_watch)
         register_stream(server, REPLICATION_SERVICE, "Replicate", self._open_replicate)
 
-    def serve(self, loop: LogstoreLoop) -> None:
-        """Accept streams from now on."""
+    def serve(self, loop: LogstoreDriver) -> None:
+        """Take streams from now on."""
         self._loop = loop
 
-    def send(self, outgoing: Outgoing) -> None:
-        """Send one turn's messages, then close the streams that are to be closed."""
+    def send(self, outputs: Outputs) -> None:
+        """One turn's messages; streams to be ended are ended after theirs."""
         streams = self._streams
-        for stream_id, exchanged in outgoing.exchanges:
+        for stream_id, exchanged in outputs.exchanges:
             streams[stream_id].send(pack_exchange_response(exchanged))
-        for stream_id, read in outgoing.reads:
+        for stream_id, read in outputs.reads:
             streams[stream_id].send(pack_read_response(read))
-        for stream_id, coordinated in outgoing.coordinations:
+        for stream_id, coordinated in outputs.coordinations:
             streams[stream_id].send(pack_coordinate_response(coordinated))
-        for stream_id, watched in outgoing.watches:
+        for stream_id, watched in outputs.watches:
             streams[stream_id].send(pack_watch_response(watched))
-        for stream_id, answered in outgoing.replication.responses:
+        for stream_id, answered in outputs.replication.responses:
             streams[stream_id].send(pack_replicate_response(answered))
-        for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):
+        for stream_id, reason in (*outputs.closes, *outputs.replication.closes):
             if stream_id in streams:
                 streams[stream_id].close(reason)
 
@@ -123,7 +123,7 @@ class _Stream(Generic[M]):
     def __init__(
         self,
         listener: DataListener,
-        loop: LogstoreLoop,
+        loop: LogstoreDriver,
         stream: ServerStream,
         scan: Callable[[bytes], M],
         core_takes: Callable[[int, M], None],

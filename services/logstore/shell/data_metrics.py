@@ -29,7 +29,7 @@ class Disks:
 
     def __init__(self, log_dirs: Sequence[str]) -> None:
         self._log_dirs = log_dirs
-        self._told: dict[str, tuple[int, int]] = {}
+        self._reported: dict[str, tuple[int, int]] = {}
         self._is_looking = False
 
     def look(self) -> None:
@@ -42,13 +42,13 @@ class Disks:
             try:
                 room = os.statvfs(path)
             except OSError:
-                self._told.pop(path, None)
+                self._reported.pop(path, None)
             else:
-                self._told[path] = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
+                self._reported[path] = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
         self._is_looking = False
 
     def samples(self) -> Iterator[Sample]:
-        for path, (free, total) in sorted(self._told.items()):
+        for path, (free, total) in sorted(self._reported.items()):
             yield Sample(LOG_DIRECTORY_FREE_BYTES, (path,), free)
             yield Sample(LOG_DIRECTORY_TOTAL_BYTES, (path,), total)
 
@@ -66,7 +66,7 @@ class DataMetrics:
             IdlePart(HANDLER_IDLE, "data-loop", loop_waited_ns, monotonic_ns),
         ]
         self._core: LogstoreCore | None = None
-        self._survey: PartitionMetricsScan | None = None
+        self._scan: PartitionMetricsScan | None = None
 
     def add(self, measured: Sequence[Measured]) -> None:
         """Parts of the shell."""
@@ -78,22 +78,22 @@ class DataMetrics:
 
     def asked(self) -> None:
         self._disks.look()
-        if self._survey is not None:
+        if self._scan is not None:
             return
         if self._core is None:
             self._answer([])
             return
-        self._survey = self._core.measures.survey()
+        self._scan = self._core.measures.scan_partitions()
         self._go_on()
 
     def _go_on(self) -> None:
-        assert self._survey is not None
+        assert self._scan is not None
         assert self._core is not None
-        if not self._survey.step(PARTITIONS_PER_SLICE):
+        if not self._scan.step(PARTITIONS_PER_SLICE):
             self._loop.call_soon(self._go_on)
             return
-        survey, self._survey = self._survey, None
-        self._answer([survey, self._core.measures])
+        scan, self._scan = self._scan, None
+        self._answer([scan, self._core.measures])
 
     def _answer(self, parts: Sequence[Measured]) -> None:
         self._tell(pack(sample for part in (*self._measured, *parts) for sample in part.samples()))

@@ -199,17 +199,17 @@ def _load(
 ) -> list[OpenedPartition]:
     names = [entry.name for entry in disk.list(directory.path) if entry.is_directory]
     total = sum(parse_partition_directory(name) is not None for name in names)
-    began_ms = told_ms = monotonic_ms()
+    began_ms = logged_ms = monotonic_ms()
     begun = 0
 
     def config_of(_topic: str) -> TopicConfig:
-        """Called once per partition, before it is opened: the place to log progress."""
-        nonlocal begun, told_ms
+        """Asked once per partition, before it is opened: the place to say how far we are."""
+        nonlocal begun, logged_ms
         if stopping.is_set():
             raise StartRefused("stopped while the logs were being loaded")
         now_ms = monotonic_ms()
-        if now_ms - told_ms >= PROGRESS_MS:
-            told_ms = now_ms
+        if now_ms - logged_ms >= PROGRESS_MS:
+            logged_ms = now_ms
             _log.info("loading logs", directory=directory.path, loaded=begun, total=total)
         begun += 1
         return defaults

@@ -35,8 +35,8 @@ from services.logstore.cleaner import CleanerSettings
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.storage.checkpoints import uuid_to_text
 from services.logstore.core.storage.compaction.orders import CleanerReport
-from services.logstore.core.streams.outbox import Outgoing
-from services.logstore.core.streams.replication_outbox import ReplicationOutgoing
+from services.logstore.core.streams.outbox import Outputs
+from services.logstore.core.streams.replication_outbox import ReplicationOutputs
 from services.logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
 from services.logstore.shell.cleaner_process import CleanerProcess, log_pass
 from services.logstore.shell.config import LogstoreSettings
@@ -44,9 +44,9 @@ from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.controller_requests import ControllerRequests
 from services.logstore.shell.data_listener import LISTENER_SERVICES, DataListener
 from services.logstore.shell.data_metrics import DataMetrics
+from services.logstore.shell.driver import LogstoreDriver
 from services.logstore.shell.io_workers import IoWorkers
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, allow_open_files, load_directories
-from services.logstore.shell.loop import LogstoreLoop
 from services.logstore.shell.posix_disk import PosixDisk
 from services.logstore.shell.replica_links import ReplicaLinks
 from services.logstore.shell.spans import spans_of
@@ -98,7 +98,7 @@ class LogstoreNode:
         self._may_lack_records = False
         self._log_dirs_changed = asyncio.Event()
         self._stop_loading = threading.Event()
-        self._loop: LogstoreLoop | None = None
+        self._loop: LogstoreDriver | None = None
         self._workers: IoWorkers | None = None
         self._cleaner: CleanerProcess | None = None
         self._links: ReplicaLinks | None = None
@@ -166,7 +166,7 @@ class LogstoreNode:
 
     async def _learn_cluster_id(self) -> str:
         """The first controller of a new cluster writes it; until then there is nothing to serve."""
-        told = False
+        is_logged = False
         while True:
             try:
                 found = await self._etcd.get(self._keys.cluster)
@@ -176,9 +176,9 @@ class LogstoreNode:
                 record = decode_record(self._keys, found.key, found.value)
                 assert isinstance(record, ClusterRecord)
                 return record.cluster_id
-            if not told:
-                told = True
-                _log.info("waiting for a controller to create the cluster", etcd=self._settings.etcd_endpoints)
+            if not is_logged:
+                is_logged = True
+                _log.info("waiting for a controller to found the cluster", etcd=self._settings.etcd_endpoints)
             await asyncio.sleep(CLUSTER_ID_POLL_S)
 
     async def _load(self, cluster_id: str) -> LoadedDirectories:
@@ -224,7 +224,7 @@ class LogstoreNode:
                 self._offline_log_dirs[directory.path] = str(directory.error)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
         self._metrics.add([self._workers, self._etcd.meter])
-        self._loop = LogstoreLoop(core, self._workers, self._send, self._control.take_commands)
+        self._loop = LogstoreDriver(core, self._workers, self._send, self._control.take_commands)
         self._links = ReplicaLinks(self._loop)
         membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
         self._requests = ControllerRequests(membership, self._loop)
@@ -273,7 +273,6 @@ class LogstoreNode:
             Role.LOGSTORE,
             str(settings.node_id),
             describe,
-            new_incarnation=lambda: uuid.uuid4().hex,
             ttl_ms=settings.lease_ttl_ms,
             on_registered=self._loop.core.on_registered,
         )
@@ -290,30 +289,30 @@ class LogstoreNode:
         self._loop.core.on_control(session_id, request)
         self._loop.wake()
 
-    def _send(self, outgoing: Outgoing) -> None:
-        self._listener.send(outgoing)
-        self._administration.send(outgoing)
-        if outgoing.traced and self._traces is not None:
+    def _send(self, outputs: Outputs) -> None:
+        self._listener.send(outputs)
+        self._administration.send(outputs)
+        if outputs.traced and self._traces is not None:
             node_id = self._settings.node_id
-            self._traces.export([span for work in outgoing.traced for span in spans_of(work, node_id)])
-        self._replicate(outgoing.replication)
-        for path, error in outgoing.offline:
+            self._traces.export([span for work in outputs.traced for span in spans_of(work, node_id)])
+        self._replicate(outputs.replication)
+        for path, error in outputs.offline:
             self._offline_log_dirs[path] = str(error)
             self._full_log_dirs.pop(path, None)
             self._log_dirs_changed.set()
-        for path, lack in outgoing.room:
+        for path, lack in outputs.full_disks:
             if lack is None:
                 self._full_log_dirs.pop(path, None)
             else:
                 self._full_log_dirs[path] = str(lack)
             self._room_changes += 1
             self._log_dirs_changed.set()
-        for command in outgoing.cleaner:
-            assert self._cleaner is not None, "it is created before the loop takes a turn"
+        for command in outputs.cleaner:
+            assert self._cleaner is not None, "it is there before the loop takes a turn"
             self._cleaner.send(command)
-        for report in outgoing.passes:
+        for report in outputs.passes:
             log_pass(report)
-        for session_id, response in outgoing.controls:
+        for session_id, response in outputs.controls:
             self._control.answer(session_id, response)
             if response.error_code or response.partition_errors:
                 _log.warning(
@@ -325,16 +324,16 @@ class LogstoreNode:
                     },
                     partitions_refused=len(response.partition_errors),
                 )
-        for problem in outgoing.coordination_problems:
+        for problem in outputs.coordination_problems:
             _log.error("groups can't be read", problem=problem)
 
-    def _replicate(self, outgoing: ReplicationOutgoing) -> None:
+    def _replicate(self, outputs: ReplicationOutputs) -> None:
         assert self._links is not None
         assert self._requests is not None
-        self._links.send(outgoing)
-        if outgoing.alter_partition is not None:
-            self._requests.alter_partition(outgoing.alter_partition)
-        for problem in outgoing.problems:
+        self._links.send(outputs)
+        if outputs.alter_partition is not None:
+            self._requests.alter_partition(outputs.alter_partition)
+        for problem in outputs.problems:
             _log.error("a replica can't follow its leader", problem=problem)
 
     def _on_cleaner_report(self, report: CleanerReport) -> None:
@@ -405,7 +404,7 @@ class LogstoreNode:
             self._metrics_socket.close()
         self._locks.close()
 
-    async def _close_logs(self, loop: LogstoreLoop) -> None:
+    async def _close_logs(self, loop: LogstoreDriver) -> None:
         await loop.run_closing_flushes()
         unclean = await asyncio.to_thread(loop.core.stopping.shut_down)
         for path in unclean:

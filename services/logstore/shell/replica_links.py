@@ -9,8 +9,8 @@ from barnabas.channel.messages import ReplicateRequest
 from barnabas.channel.packing import pack_replicate_request, scan_replicate_response
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
-from services.logstore.core.streams.replication_outbox import LeaderLink, ReplicationOutgoing
-from services.logstore.shell.loop import LogstoreLoop
+from services.logstore.core.streams.replication_outbox import LeaderLink, ReplicationOutputs
+from services.logstore.shell.driver import LogstoreDriver
 
 REPLICATE: Final = "/barnabas.logstore.v1.Replication/Replicate"
 
@@ -20,18 +20,18 @@ _log = get_logger("replica.links")
 class ReplicaLinks:
     """Between a welcome and the reported loss, all messages of a leader come from one stream."""
 
-    def __init__(self, loop: LogstoreLoop) -> None:
+    def __init__(self, loop: LogstoreDriver) -> None:
         self._loop = loop
         self._wanted: list[LeaderLink] = []
         self._changed = asyncio.Event()
         self._links: dict[int, _Link] = {}
 
-    def send(self, outgoing: ReplicationOutgoing) -> None:
+    def send(self, outputs: ReplicationOutputs) -> None:
         """One turn's messages to leaders."""
-        if outgoing.links is not None:
-            self._wanted = outgoing.links
+        if outputs.links is not None:
+            self._wanted = outputs.links
             self._changed.set()
-        for leader_id, request in outgoing.requests:
+        for leader_id, request in outputs.requests:
             link = self._links.get(leader_id)
             if link is not None:
                 link.stream.send(pack_replicate_request(request))
@@ -62,7 +62,7 @@ class ReplicaLinks:
 class _Link:
     """The stream to one incarnation of a leader; another process at its address is rejected."""
 
-    def __init__(self, wanted: LeaderLink, loop: LogstoreLoop) -> None:
+    def __init__(self, wanted: LeaderLink, loop: LogstoreDriver) -> None:
         self.wanted = wanted
         self._leader_id = wanted.leader.node_id
         self._loop = loop

@@ -1,7 +1,16 @@
 """PurgatoryCore: parked entries in, completions out; no clock, no sockets.
 
-The inputs are what gateways park, what logstores publish, and the time. The outputs are collected until the shell asks
-(`take_outputs`, once per turn of its loop): completions by gateway stream, watches and unwatches by logstore.
+The host, the shell's `PurgatoryDriver` or the simulation, has this loop:
+
+    wait for input, or for core.next_deadline_ms()
+    for each input since the last turn:
+        core.park_produce / park_fetch / park_group(stream_id, park, now_ms)
+        core.cancel(stream_id, entry_id), core.stream_closed(stream_id)    # of gateways
+        core.logstore_up / logstore_down(node_id)
+        core.partition_states / group_states(node_id, states)
+        core.metadata_applied(image)
+    core.expire(now_ms)
+    send what core.take_outputs() has: completions by gateway stream, watches and unwatches by logstore
 
 No wake-up is lost because of this order: a partition's watch exists before its newest known state is checked. A state
 that the logstore publishes later arrives later (one ordered stream), and the present state is the first answer to a
@@ -146,7 +155,7 @@ class PurgatoryCore:
         yield Sample(TIMER_LATENESS, (), self._lateness)
 
     def next_deadline_ms(self) -> int | None:
-        """Return when `advance` has something to do, None if nothing is parked."""
+        """When `expire` has something to do, None when nothing is parked."""
         return self._wheel.next_deadline_ms()
 
     def park_produce(self, stream_id: int, park: ParkProduce, now_ms: int) -> None:
@@ -274,7 +283,7 @@ class PurgatoryCore:
                 if metadata is None or entry.coordinator_epoch < metadata.leader_epoch:
                     self._end(entry, Outcome.FENCED)
 
-    def advance(self, now_ms: int) -> None:
+    def expire(self, now_ms: int) -> None:
         """End what has waited long enough."""
         due_ms = self._wheel.next_deadline_ms()
         if due_ms is not None and now_ms >= due_ms:
@@ -283,7 +292,7 @@ class PurgatoryCore:
             self._end(cast("Parked", entry), Outcome.EXPIRED)
 
     def take_outputs(self) -> Outputs:
-        """Return the output of this turn; the caller sends it."""
+        """Everything that the inputs since the last call have come to."""
         watches, unwatches = self._watches.end_turn()
         group_watches, group_unwatches = self._groups.end_turn()
         completions, self._completions = self._completions, {}

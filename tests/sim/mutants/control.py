@@ -8,7 +8,8 @@ from typing import Any
 from barnabas.cluster.messages import ControlRequest, PartitionMetadata, TopicMetadata
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.control.control import Control
+from services.logstore.core.control.control_commands import ControlCommands
+from services.logstore.core.control.control_inbox import ControlInbox
 from services.logstore.core.replica.partition import LeadershipChange, Partition
 from tests.sim.mutants.planting import LATE_LEADERS, LATE_WORDS, LEADERS, Mutants, replace_in
 
@@ -17,23 +18,23 @@ CONTROL = Mutants("control")
 
 @CONTROL.breaks("11", LATE_LEADERS)
 def stale_controller_epoch_is_accepted() -> None:
-    original = Control._begin
+    original = ControlInbox._begin
 
-    def begin(self: Control, session_id: int, request: ControlRequest) -> None:
+    def begin(self: ControlInbox, session_id: int, request: ControlRequest) -> None:
         self._controller_epoch = -1
         original(self, session_id, request)
 
-    replace_in(Control, "_begin", begin)
+    replace_in(ControlInbox, "_begin", begin)
 
 
 @CONTROL.breaks("11", LEADERS)
 def stale_broker_epoch_is_accepted() -> None:
-    original = Control._begin
+    original = ControlInbox._begin
 
-    def begin(self: Control, session_id: int, request: ControlRequest) -> None:
+    def begin(self: ControlInbox, session_id: int, request: ControlRequest) -> None:
         original(self, session_id, replace(request, broker_epoch=self._replicas.broker_epoch))
 
-    replace_in(Control, "_begin", begin)
+    replace_in(ControlInbox, "_begin", begin)
 
 
 @CONTROL.breaks_for(
@@ -43,7 +44,7 @@ def stale_broker_epoch_is_accepted() -> None:
 )
 def a_restarted_leader_goes_by_its_static_minimum() -> None:
     """Until the first UpdateMetadata is there it commits alone, beside a replica that is eligible to lead."""
-    replace_in(Control, "_learn_broker_configs", lambda self, controller_epoch, command: None)
+    replace_in(ControlCommands, "_learn_broker_configs", lambda self, controller_epoch, command: None)
 
 
 @CONTROL.breaks_for(
@@ -109,9 +110,9 @@ def another_epoch_of_the_same_leader_fails_what_is_pending() -> None:
 
 @CONTROL.breaks("13")
 def a_topic_made_again_takes_the_old_log() -> None:
-    original = Control._apply
+    original = ControlCommands._apply
 
-    def apply(self: Control, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig) -> Any:
+    def apply(self: ControlCommands, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig) -> Any:
         found = self._replicas.by_name.get((topic.topic, state.partition))
         if found is not None and found.topic_id != topic.topic_id:
             self._replicas.remove(found)
@@ -119,12 +120,12 @@ def a_topic_made_again_takes_the_old_log() -> None:
             self._replicas.add(found)
         return (yield from original(self, topic, state, config))
 
-    replace_in(Control, "_apply", apply)
+    replace_in(ControlCommands, "_apply", apply)
 
 
 @CONTROL.breaks("13")
 def stop_replica_is_dropped() -> None:
-    replace_in(Control, "_stop", lambda self, asked, taken_away: ErrorCode.NONE)
+    replace_in(ControlCommands, "_stop", lambda self, asked, taken_away: ErrorCode.NONE)
 
 
 @CONTROL.breaks("13")

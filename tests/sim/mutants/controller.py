@@ -12,20 +12,15 @@ from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import IsrChange
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import (
-    control_links,
-    elections_on_demand,
-    isr_changes,
-    leader_elections,
-    liveness,
-    partition_changes,
-)
-from services.controller.core.effects import SubmitTxn
-from services.controller.core.isr_changes import IsrChanges
-from services.controller.core.journal import Journal
-from services.controller.core.partition_alteration import alter_partition
-from services.controller.core.partition_changes import Liveness, TopicRules
-from services.controller.core.writes import Write
+from services.controller.core.elections import elections_on_demand, isr_changes, leader_elections
+from services.controller.core.elections.isr_changes import IsrChanges
+from services.controller.core.elections.partition_alteration import alter_partition
+from services.controller.core.members import control_links, liveness
+from services.controller.core.state import partition_changes
+from services.controller.core.state.effects import SubmitTxn
+from services.controller.core.state.etcd_txn_pipeline import EtcdTxnPipeline
+from services.controller.core.state.partition_changes import Liveness, TopicRules
+from services.controller.core.state.writes import Write
 from tests.sim.mutants.planting import (
     CONTROLLERS,
     DISKS,
@@ -46,9 +41,9 @@ _ALL_COMPARES = (
 
 def _with_compares(kept: Any) -> None:
     """A Txn compares only those things of which `kept(compare, keys)` is true."""
-    original = Journal.submit
+    original = EtcdTxnPipeline.submit
 
-    def submit(self: Journal, writes: Sequence[Write], elected_at: int) -> SubmitTxn:
+    def submit(self: EtcdTxnPipeline, writes: Sequence[Write], elected_at: int) -> SubmitTxn:
         effect = original(self, writes, elected_at)
         flight = self._flight
         assert flight is not None
@@ -58,7 +53,7 @@ def _with_compares(kept: Any) -> None:
         )
         return SubmitTxn(effect.txn_id, flight.txn)
 
-    replace_in(Journal, "submit", submit)
+    replace_in(EtcdTxnPipeline, "submit", submit)
 
 
 @CONTROLLER.breaks("12", TWO_CONTROLLERS)
@@ -92,15 +87,15 @@ def txn_is_repeated_blindly_and_not_fenced() -> None:
 
 def _repeat_blindly() -> None:
     """A lost answer is not read back: the Txn goes out again."""
-    original = Journal.on_ambiguous
+    original = EtcdTxnPipeline.on_ambiguous
 
-    def on_ambiguous(self: Journal, txn_id: int, now_ms: int) -> None:
+    def on_ambiguous(self: EtcdTxnPipeline, txn_id: int, now_ms: int) -> None:
         original(self, txn_id, now_ms)
         flight = self._flight
         if flight is not None and flight.txn_id == txn_id:
             flight.step = type(flight.step).REPEAT_DUE
 
-    replace_in(Journal, "on_ambiguous", on_ambiguous)
+    replace_in(EtcdTxnPipeline, "on_ambiguous", on_ambiguous)
 
 
 @CONTROLLER.breaks("14", LEADERS)

@@ -9,14 +9,17 @@ from typing import Any
 from msgspec import structs
 
 from barnabas.cluster.keys import PartitionRecord
-from services.controller.core import drains, leader_elections, operators, partition_changes, placement, reassignments
-from services.controller.core.chunk_changes import PartitionKey
-from services.controller.core.drains import Drains
-from services.controller.core.image import ControllerImage
-from services.controller.core.partition_changes import Liveness, TopicRules
-from services.controller.core.placement import Placement
-from services.controller.core.replica_spread import ReplicaSpread
-from services.controller.core.writes import Write
+from services.controller.core.elections import leader_elections, reassignments
+from services.controller.core.operations import drains, node_administration
+from services.controller.core.operations.drains import Drains
+from services.controller.core.state import partition_changes
+from services.controller.core.state.chunk_changes import PartitionKey
+from services.controller.core.state.image import ControllerImage
+from services.controller.core.state.partition_changes import Liveness, TopicRules
+from services.controller.core.state.writes import Write
+from services.controller.core.topics import placement
+from services.controller.core.topics.placement import Placement
+from services.controller.core.topics.replica_spread import ReplicaSpread
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 from tests.sim.shapes import AtMost
@@ -156,4 +159,4 @@ def no_move_is_ever_begun() -> None:
 
 @DRAINS.breaks_for(RULE, "tests/unit/controller/test_drains.py::test_a_return_calls_off_the_moves_that_are_under_way")
 def a_return_leaves_the_moves_under_way() -> None:
-    replace_in(operators, "reassignment_cancelled", lambda partition, live, rules: None)
+    replace_in(node_administration, "reassignment_cancelled", lambda partition, live, rules: None)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import AlterPartitionResponse, IsrChange
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import isr_changes
-from services.controller.core.partition_alteration import alter_partition
-from services.controller.core.partition_changes import Liveness, TopicRules
+from services.controller.core.elections import isr_changes
+from services.controller.core.elections.partition_alteration import alter_partition
+from services.controller.core.state.partition_changes import Liveness, TopicRules
 from services.logstore.core.data.appends import Appends
 from services.logstore.core.replica.follower_progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
 from services.logstore.core.replica.in_sync_replicas import InSyncReplicas, PendingIsr

@@ -9,8 +9,8 @@ from typing import assert_never
 from barnabas.cluster.keys import ControllerRegistration, Role
 from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse, ControlRequest, ControlResponse
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
-from services.controller.core.controller import Controller
-from services.controller.core.effects import (
+from services.controller.core.controller import ControllerCore
+from services.controller.core.state.effects import (
     ActiveChanged,
     ConnectControl,
     DisconnectControl,
@@ -23,10 +23,10 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.offsets_topic import OffsetsTopic
-from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
-from services.controller.core.settings import ElectionSettings
-from services.controller.core.topic_creation import TopicDefaults
+from services.controller.core.state.operator_requests import OperatorRequest, OperatorResponse
+from services.controller.core.state.settings import ElectionSettings
+from services.controller.core.topics.offsets_topic import OffsetsTopic
+from services.controller.core.topics.topic_creation import TopicDefaults
 from tests.sim.fencing import IsrFence
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR
 from tests.sim.links import Link
@@ -45,7 +45,7 @@ LEADER_IMBALANCE_CHECK_MS = 10_000
 class ControllerNode(Process):
     """`isr_answered` sees every answer to AlterPartition before it leaves."""
 
-    core: Controller | None = None
+    core: ControllerCore | None = None
     isr_answered: Callable[[AlterPartitionRequest, AlterPartitionResponse], None] = staticmethod(
         lambda request, response: None
     )
@@ -58,7 +58,7 @@ class ControllerNode(Process):
         random = self.scheduler.random
         self._etcd = EtcdClient(self)
         record = ControllerRegistration(self.name, random.randbytes(16).hex(), f"{self.name}:ops")
-        self.core = Controller(
+        self.core = ControllerCore(
             keys=self._etcd.keys,
             registration=record,
             defaults=TopicDefaults(
@@ -88,7 +88,7 @@ class ControllerNode(Process):
             Role.CONTROLLER,
             self.name,
             lambda incarnation: ControllerRegistration(self.name, incarnation, f"{self.name}:ops"),
-            on_renewed=lambda lease, deadline_ms: self._do(self.running.on_lease(lease, deadline_ms, self.now_ms)),
+            on_renewed=self._lease_renewed,
         )
         self._etcd.watch(self._etcd.keys.prefix, self._image_changed)
 
@@ -96,27 +96,33 @@ class ControllerNode(Process):
         self.core = None
 
     @property
-    def running(self) -> Controller:
+    def running(self) -> ControllerCore:
         assert self.core is not None
         return self.core
 
     def turn(self) -> None:
-        self._do(self.running.on_tick(self.now_ms))
+        self.running.on_tick(self.now_ms)
+        self._carry_out()
+
+    def _lease_renewed(self, lease: int, deadline_ms: int) -> None:
+        self.running.on_lease(lease, deadline_ms, self.now_ms)
+        self._carry_out()
 
     def _image_changed(self, change: Snapshot | WatchBatch) -> None:
-        self._do(self.running.on_image(change, self.now_ms))
+        self.running.on_image(change, self.now_ms)
+        self._carry_out()
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
-    def _do(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            self._do_one(effect)
-        due_ms = self.running.due_ms(self.now_ms)
-        if due_ms is not None:
-            due_ms = max(due_ms, self.now_ms + 1)
-        self._timer = self.wake_at_ms(due_ms, self._timer)
+    def _carry_out(self) -> None:
+        for effect in self.running.take_outputs().effects:
+            self._carry_out_one(effect)
+        deadline_ms = self.running.next_deadline_ms(self.now_ms)
+        if deadline_ms is not None:
+            deadline_ms = max(deadline_ms, self.now_ms + 1)
+        self._timer = self.wake_at_ms(deadline_ms, self._timer)
 
-    def _do_one(self, effect: Effect) -> None:
+    def _carry_out_one(self, effect: Effect) -> None:
         match effect:
             case SubmitTxn():
                 self._submit(effect)
@@ -164,14 +170,18 @@ class ControllerNode(Process):
         def result(outcome: TxnResult) -> None:
             if self.reached(CrashPoint.TXN_ANSWERED):
                 return
-            self._do(self.running.on_txn_result(txn_id, outcome, self.now_ms))
+            self.running.on_txn_result(txn_id, outcome, self.now_ms)
+            self._carry_out()
 
-        self._etcd.txn(
-            effect.txn,
-            result,
-            lambda: self._do(self.running.on_txn_ambiguous(txn_id, self.now_ms)),
-            lambda reason: self._do(self.running.on_txn_refused(txn_id, reason, self.now_ms)),
-        )
+        def ambiguous() -> None:
+            self.running.on_txn_ambiguous(txn_id, self.now_ms)
+            self._carry_out()
+
+        def refused(reason: str) -> None:
+            self.running.on_txn_refused(txn_id, reason, self.now_ms)
+            self._carry_out()
+
+        self._etcd.txn(effect.txn, result, ambiguous, refused)
 
     def _connect(self, effect: ConnectControl) -> None:
         core, node_id, epoch = self.running, effect.node_id, effect.broker_epoch
@@ -180,20 +190,24 @@ class ControllerNode(Process):
         def up(first: ControlResponse) -> None:
             nonlocal was_up
             was_up = True
-            self._do(core.on_control_connected(node_id, epoch, self.now_ms))
+            core.on_control_connected(node_id, epoch, self.now_ms)
+            self._carry_out()
 
         def response(message: ControlResponse) -> None:
             if message.sequence:
-                self._do(core.on_control_response(node_id, epoch, message, self.now_ms))
+                core.on_control_response(node_id, epoch, message, self.now_ms)
+                self._carry_out()
 
         def down(reason: str) -> None:
             # A link that the core has let go of itself ends within one of its effects.
             if (node_id, epoch) in self._links:
-                self._do(core.on_control_disconnected(node_id, epoch, self.now_ms))
+                core.on_control_disconnected(node_id, epoch, self.now_ms)
+                self._carry_out()
 
         def refused() -> None:
             if was_up:
-                self._do(core.on_peer_gone(node_id, epoch, self.now_ms))
+                core.on_peer_gone(node_id, epoch, self.now_ms)
+                self._carry_out()
 
         self._links[node_id, epoch] = Link(
             self,
@@ -215,28 +229,33 @@ class ControllerNode(Process):
         self._last_id += 1
         subscriber_id = self._last_id
         self._ends[subscriber_id] = end
-        self._do(self.running.on_subscribed(subscriber_id, Role(message.role), message.pod_id, self.now_ms))
+        self.running.on_subscribed(subscriber_id, Role(message.role), message.pod_id, self.now_ms)
+        self._carry_out()
         return subscriber_id
 
     def acknowledge(self, subscriber_id: int, revision: int) -> None:
-        self._do(self.running.on_acknowledged(subscriber_id, revision, self.now_ms))
+        self.running.on_acknowledged(subscriber_id, revision, self.now_ms)
+        self._carry_out()
 
     def unsubscribe(self, subscriber_id: int) -> None:
         self._ends.pop(subscriber_id, None)
-        self._do(self.running.on_unsubscribed(subscriber_id, self.now_ms))
+        self.running.on_unsubscribed(subscriber_id, self.now_ms)
+        self._carry_out()
 
     def operate(self, request: OperatorRequest, answered: Callable[[OperatorResponse], None]) -> None:
         """As the operators' API does; who is replaced or dies gives no answer."""
         self._last_id += 1
         self._operations[self._last_id] = answered
-        self._do(self.running.on_request(self._last_id, request, self.now_ms))
+        self.running.on_request(self._last_id, request, self.now_ms)
+        self._carry_out()
 
     def call(self, end: End, call: Call) -> None:
         self._last_id += 1
         self._calls[self._last_id] = (end, call.call_id)
         if isinstance(call.request, AlterPartitionRequest):
             self._isr_requests[self._last_id] = (call.request, self._isr_fence.asked(call.request))
-        self._do(self.running.on_request(self._last_id, call.request, self.now_ms))
+        self.running.on_request(self._last_id, call.request, self.now_ms)
+        self._carry_out()
 
 
 class _Subscriber:

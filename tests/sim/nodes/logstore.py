@@ -31,7 +31,7 @@ from services.logstore.core.storage.effects import (
     WriteEffect,
 )
 from services.logstore.core.storage.log.state.log_state import LogState
-from services.logstore.core.streams.replication_outbox import ReplicationOutgoing
+from services.logstore.core.streams.replication_outbox import ReplicationOutputs
 from tests.sim.append_fence import AppendFence
 from tests.sim.disk_model import DiskModel
 from tests.sim.fencing import CommandFence
@@ -286,66 +286,66 @@ class LogstoreNode(Process):
         if core.all_directories_offline:
             self._give_up("every log directory is offline")
             return
-        self._carry_out(core.take_effects())
-        outgoing = core.take_outgoing()
+        while (outputs := core.take_outputs()).effects:
+            self._carry_out(outputs.effects)
         # Before any of it leaves: the process may die in the midst of sending, and what has left by then counts.
         self.turned(self)
-        for session_id, answer in outgoing.controls:
+        for session_id, answer in outputs.controls:
             self._fence.answered(session_id, answer, core._replicas.broker_epoch)
-        for stream_id, response in outgoing.exchanges:
+        for stream_id, response in outputs.exchanges:
             self.append_fence.answered(stream_id, response.append_results)
         streams = (
-            *outgoing.exchanges,
-            *outgoing.reads,
-            *outgoing.coordinations,
-            *outgoing.watches,
-            *outgoing.controls,
-            *outgoing.replication.responses,
+            *outputs.exchanges,
+            *outputs.reads,
+            *outputs.coordinations,
+            *outputs.watches,
+            *outputs.controls,
+            *outputs.replication.responses,
         )
-        for stream_id, message in (*streams, *outgoing.administration):
+        for stream_id, message in (*streams, *outputs.administration):
             end = self._ends.get(stream_id)
             if end is not None:
                 end.send(message)
-        for path, lack in outgoing.room:
+        for path, lack in outputs.full_disks:
             self._full_log_dirs = {} if lack is None else {path: str(lack)}
             self._room_changes += 1
             self._registrar.update()
-        self._replicate(outgoing.replication)
-        for problem in outgoing.coordination_problems:
+        self._replicate(outputs.replication)
+        for problem in outputs.coordination_problems:
             self.scheduler.note(f"{self.name}: {problem}")
         if not self.alive:
             return
-        for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):
+        for stream_id, reason in (*outputs.closes, *outputs.replication.closes):
             end = self._ends.get(stream_id)
             if end is not None:
                 end.close(reason)
                 self.stream_closed(stream_id)
-        for command in outgoing.cleaner:
+        for command in outputs.cleaner:
             self._cleaner.command(command)
-        self.passes += len([report for report in outgoing.passes if report.ended.outcome is PassOutcome.DONE])
+        self.passes += len([report for report in outputs.passes if report.ended.outcome is PassOutcome.DONE])
         if core.has_work:
             self.turn_soon()
         elif self._has_handed_over:
             self._stop_when_idle(core)
 
-    def _replicate(self, outgoing: ReplicationOutgoing) -> None:
-        if outgoing.links is not None:
+    def _replicate(self, outputs: ReplicationOutputs) -> None:
+        if outputs.links is not None:
             for leader_id, link in list(self._links.items()):
-                if link.wanted not in outgoing.links:
+                if link.wanted not in outputs.links:
                     link.close()
                     del self._links[leader_id]
-            for wanted in outgoing.links:
+            for wanted in outputs.links:
                 if wanted.leader.node_id not in self._links:
                     self._links[wanted.leader.node_id] = LeaderStream(self, wanted)
-        for leader_id, request in outgoing.requests:
+        for leader_id, request in outputs.requests:
             if leader_id in self._links:
                 self._links[leader_id].send(request)
-        if outgoing.alter_partition is not None:
+        if outputs.alter_partition is not None:
             self._last_call_id += 1
-            self.membership.call(self._last_call_id, outgoing.alter_partition, ALTER_PARTITION_TIMEOUT_MS)
+            self.membership.call(self._last_call_id, outputs.alter_partition, ALTER_PARTITION_TIMEOUT_MS)
             if self.reached(CrashPoint.ALTER_PARTITION_SENT):
                 return
-        for problem in outgoing.problems:
+        for problem in outputs.problems:
             self.scheduler.note(f"{self.name} can't follow: {problem}")
 
     def _answered(self, call_id: int, answer: MembershipResponse | None) -> None:

@@ -138,7 +138,7 @@ class PurgatoryNode(Process):
     def turn(self) -> None:
         core = self.core
         assert core is not None
-        core.advance(self.now_ms)
+        core.expire(self.now_ms)
         outputs = core.take_outputs()
         self.completed(self, outputs)
         for node_id, request in outputs.watch_requests():

@@ -44,12 +44,11 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, Get, KeyValue, Put, Snapshot, Txn, WatchBatch
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.controller import Controller
-from services.controller.core.effects import (
+from services.controller.core.controller import ControllerCore
+from services.controller.core.state.effects import (
     ActiveChanged,
     ConnectControl,
     DisconnectControl,
-    Effect,
     EndSubscription,
     PublishMetadata,
     Reject,
@@ -58,9 +57,9 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
-from services.controller.core.settings import ElectionSettings
-from services.controller.core.topic_creation import TopicDefaults
+from services.controller.core.state.operator_requests import OperatorRequest, OperatorResponse
+from services.controller.core.state.settings import ElectionSettings
+from services.controller.core.topics.topic_creation import TopicDefaults
 from tests.sim.etcd_model import EtcdModel, Fate
 
 KEYS = Keys()
@@ -127,7 +126,7 @@ class ControllerNode:
     def __init__(self, cluster: Cluster, controller_id: str, settings: ElectionSettings) -> None:
         self.cluster = cluster
         self.controller_id = controller_id
-        self.core = Controller(
+        self.core = ControllerCore(
             keys=KEYS,
             registration=ControllerRegistration(controller_id, "incarnation", f"{controller_id}:9090"),
             defaults=TopicDefaults(),
@@ -156,22 +155,25 @@ class ControllerNode:
 
     def renew(self) -> None:
         if self.cluster.etcd.keep_alive(self.lease):
-            self.do(self.core.on_lease(self.lease, self.cluster.now_ms + LEASE_MS, self.cluster.now_ms))
+            self.core.on_lease(self.lease, self.cluster.now_ms + LEASE_MS, self.cluster.now_ms)
+            self.carry_out()
 
     def request(self, request: MembershipRequest | OperatorRequest) -> int:
         """Its id, by which `responses` has the answer."""
         self.last_id += 1
-        self.do(self.core.on_request(self.last_id, request, self.cluster.now_ms))
+        self.core.on_request(self.last_id, request, self.cluster.now_ms)
+        self.carry_out()
         return self.last_id
 
     def subscribe(self, role: Role, pod_id: str) -> int:
         self.last_id += 1
         self.subscribers[self.last_id] = ClusterImage()
-        self.do(self.core.on_subscribed(self.last_id, role, pod_id, self.cluster.now_ms))
+        self.core.on_subscribed(self.last_id, role, pod_id, self.cluster.now_ms)
+        self.carry_out()
         return self.last_id
 
-    def do(self, effects: list[Effect]) -> None:
-        for effect in effects:
+    def carry_out(self) -> None:
+        for effect in self.core.take_outputs().effects:
             match effect:
                 case SubmitTxn():
                     self.txns.append(effect)
@@ -209,13 +211,15 @@ class ControllerNode:
             return False
         self.changes_due += self.watch.take()
         if self.changes_due:
-            self.do(self.core.on_image(self.changes_due.popleft(), cluster.now_ms))
+            self.core.on_image(self.changes_due.popleft(), cluster.now_ms)
+            self.carry_out()
             return True
         if self.txns:
             self.submit(self.txns.popleft())
             return True
         if self.core.active and self.core.has_more_to_look_at:
-            self.do(self.core.on_tick(cluster.now_ms))
+            self.core.on_tick(cluster.now_ms)
+            self.carry_out()
             return True
         return self.acknowledge()
 
@@ -224,18 +228,22 @@ class ControllerNode:
         try:
             result = self.cluster.etcd.txn(effect.txn)
         except AmbiguousResult:
-            self.do(self.core.on_txn_ambiguous(effect.txn_id, now_ms))
+            self.core.on_txn_ambiguous(effect.txn_id, now_ms)
+            self.carry_out()
         except EtcdRefused as refused:
-            self.do(self.core.on_txn_refused(effect.txn_id, str(refused), now_ms))
+            self.core.on_txn_refused(effect.txn_id, str(refused), now_ms)
+            self.carry_out()
         else:
-            self.do(self.core.on_txn_result(effect.txn_id, result, now_ms))
+            self.core.on_txn_result(effect.txn_id, result, now_ms)
+            self.carry_out()
 
     def acknowledge(self) -> bool:
         acknowledged = False
         for subscriber_id, image in list(self.subscribers.items()) if self.acknowledging else []:
             subscriber = self.core.subscriptions.by_id[subscriber_id]
             if subscriber.applied_revision < image.revision:
-                self.do(self.core.on_acknowledged(subscriber_id, image.revision, self.cluster.now_ms))
+                self.core.on_acknowledged(subscriber_id, image.revision, self.cluster.now_ms)
+                self.carry_out()
                 acknowledged = True
         return acknowledged
 
@@ -341,7 +349,8 @@ class Cluster:
         logstore.unanswered.clear()
         for controller in self.controllers:
             if not controller.cut_off:
-                controller.do(controller.core.on_control_disconnected(node_id, logstore.broker_epoch, self.now_ms))
+                controller.core.on_control_disconnected(node_id, logstore.broker_epoch, self.now_ms)
+                controller.carry_out()
 
     def stop(self, node_id: int) -> None:
         """It leaves, lease and all."""
@@ -362,14 +371,14 @@ class Cluster:
                     continue
                 if not logstore.connected:
                     logstore.connected = moved = True
-                    controller.do(controller.core.on_control_connected(node_id, link.broker_epoch, self.now_ms))
+                    controller.core.on_control_connected(node_id, link.broker_epoch, self.now_ms)
+                    controller.carry_out()
                 elif logstore.unanswered and logstore.answering:
                     moved = True
                     request = logstore.unanswered.popleft()
                     response = logstore.answer(request)
-                    controller.do(
-                        controller.core.on_control_response(node_id, link.broker_epoch, response, self.now_ms)
-                    )
+                    controller.core.on_control_response(node_id, link.broker_epoch, response, self.now_ms)
+                    controller.carry_out()
         return moved
 
     def advance(self, ms: int, *, step_ms: int = 100) -> None:
@@ -385,9 +394,10 @@ class Cluster:
                     self.etcd.keep_alive(logstore.lease)
             self.etcd.advance(self.now_ms)
             for controller in self.controllers:
-                due_ms = controller.core.due_ms(self.now_ms)
-                if due_ms is not None and due_ms <= self.now_ms:
-                    controller.do(controller.core.on_tick(self.now_ms))
+                deadline_ms = controller.core.next_deadline_ms(self.now_ms)
+                if deadline_ms is not None and deadline_ms <= self.now_ms:
+                    controller.core.on_tick(self.now_ms)
+                    controller.carry_out()
             self.settle()
 
 

@@ -20,10 +20,10 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Get, Put
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import writes
-from services.controller.core.description import describe_problems
-from services.controller.core.effects import Reject
-from services.controller.core.image import ControllerImage
+from services.controller.core.observability.description import describe_problems
+from services.controller.core.state import writes
+from services.controller.core.state.effects import Reject
+from services.controller.core.state.image import ControllerImage
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import (
     KEYS,
@@ -83,7 +83,8 @@ def test_create_topics_waits_for_every_gateway_that_follows() -> None:
     cluster.settle()
     assert request not in controller.responses
     revision = controller.subscribers[subscriber].revision
-    controller.do(controller.core.on_acknowledged(subscriber, revision, cluster.now_ms))
+    controller.core.on_acknowledged(subscriber, revision, cluster.now_ms)
+    controller.carry_out()
     response = controller.responses[request]
     assert isinstance(response, CreateTopicsResponse)
     assert response.revision == revision
@@ -97,7 +98,8 @@ def test_a_gateway_that_leaves_is_waited_for_no_longer() -> None:
     request = controller.request(create(NewTopic("events", 1, 1)))
     cluster.settle()
     del controller.subscribers[subscriber]
-    controller.do(controller.core.on_unsubscribed(subscriber, cluster.now_ms))
+    controller.core.on_unsubscribed(subscriber, cluster.now_ms)
+    controller.carry_out()
     assert error_codes(controller, request) == [ErrorCode.NONE]
 
 
@@ -241,7 +243,8 @@ def test_a_peer_that_is_certainly_gone_need_not_wait_for_its_lease() -> None:
     controller.request(create(NewTopic("events", 1, 1)))
     cluster.settle()
     cluster.crash(1)
-    controller.do(controller.core.on_peer_gone(1, cluster.logstores[1].broker_epoch, cluster.now_ms))
+    controller.core.on_peer_gone(1, cluster.logstores[1].broker_epoch, cluster.now_ms)
+    controller.carry_out()
     cluster.settle()
     assert leader_of(controller, "events") == (NO_LEADER, 1, 1)
 
@@ -252,7 +255,8 @@ def test_a_peer_that_never_answered_is_left_to_its_lease() -> None:
     logstore = cluster.logstore(1)
     logstore.alive = False
     cluster.settle()
-    controller.do(controller.core.on_peer_gone(1, logstore.broker_epoch, cluster.now_ms))
+    controller.core.on_peer_gone(1, logstore.broker_epoch, cluster.now_ms)
+    controller.carry_out()
     cluster.settle()
     assert 1 in controller.core.image.logstores
 
@@ -314,7 +318,8 @@ def test_a_partition_that_failed_keeps_the_creation_waiting_and_is_named() -> No
     failed = [PartitionError(topic.topic_id, 0, ErrorCode.KAFKA_STORAGE_ERROR)]
     for command in logstore.unanswered:
         response = ControlResponse(command.sequence, ErrorCode.NONE, failed)
-        controller.do(controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms))
+        controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms)
+        controller.carry_out()
     assert request not in controller.responses
     assert "partition events-0 failed on logstore 1: KAFKA_STORAGE_ERROR" in describe_problems(controller.core)
     cluster.advance(500)

@@ -30,8 +30,8 @@ from barnabas.cluster.messages import (
     TopicPartition,
     TopicReference,
 )
-from services.controller.core.controller import Controller
-from services.controller.core.effects import Effect
+from services.controller.core.controller import ControllerCore
+from services.controller.core.state.effects import Effect
 from services.gateway.core.requests.controller_request import CALL_ELEMENTS_MAX
 from tests.costly.instructions import counted
 from tests.unit.controller.cluster import SET, TOPIC, Cluster, ControllerNode, create, error_codes
@@ -91,7 +91,7 @@ class Turns:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         self.by_name = dict.fromkeys(names, 0)
         for name in names:
-            monkeypatch.setattr(Controller, name, self._measured(name, getattr(Controller, name)))
+            monkeypatch.setattr(ControllerCore, name, self._measured(name, getattr(ControllerCore, name)))
 
     def _measured(self, name: str, turn: Callable[..., list[Effect]]) -> Callable[..., list[Effect]]:
         def measured(*arguments: Any) -> list[Effect]:
@@ -147,14 +147,16 @@ def test_a_turn_ends_however_much_waits(
     requests = range(controller.last_id + 1, controller.last_id + 1 + REQUESTS)
     with monkeypatch.context() as writing:
         # They come while a Txn is on its way.
-        writing.setattr(type(core.journal), "idle", False)
+        writing.setattr(type(core.txn_pipeline), "idle", False)
         for number in range(REQUESTS):
             assert controller.request(costly(number)) == requests[number]
     assert not controller.responses.keys() & set(requests)
-    controller.do(core.on_tick(now_ms))
+    core.on_tick(now_ms)
+    controller.carry_out()
     world.settle()
-    while core.due_ms(now_ms) == now_ms:
-        controller.do(core.on_tick(now_ms))
+    while core.next_deadline_ms(now_ms) == now_ms:
+        core.on_tick(now_ms)
+        controller.carry_out()
         world.settle()
     assert controller.responses.keys() >= set(requests)
     assert turns.longest < INSTRUCTIONS_MAX[costly]

@@ -14,9 +14,9 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.description import describe_nodes, describe_problems
-from services.controller.core.known_members import FORGET_MS
-from services.controller.core.partition_listing import Condition, count_partitions
+from services.controller.core.members.known_members import FORGET_MS
+from services.controller.core.observability.description import describe_nodes, describe_problems
+from services.controller.core.observability.partition_listing import Condition, count_partitions
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
 from tests.unit.controller.replicated import shrink, with_topic
 
@@ -132,7 +132,8 @@ def test_a_gateway_that_registers_but_does_not_follow_is_named() -> None:
     cluster, controller = a_whole_cluster()
     for subscriber_id in list(controller.subscribers):
         del controller.subscribers[subscriber_id]
-        controller.do(controller.core.on_unsubscribed(subscriber_id, cluster.now_ms))
+        controller.core.on_unsubscribed(subscriber_id, cluster.now_ms)
+        controller.carry_out()
     assert describe_problems(controller.core) == [
         "gateway gateway-0 has no metadata subscription at the controller",
         "purgatory purgatory-0 has no metadata subscription at the controller",
@@ -204,5 +205,6 @@ def test_a_state_that_was_overtaken_on_its_way_is_no_failure() -> None:
         is_first = command.sequence == first
         errors = [PartitionError(topic_id, 0, ErrorCode.STALE_CONTROLLER_EPOCH)] if is_first else []
         response = ControlResponse(command.sequence, ErrorCode.NONE, errors)
-        controller.do(controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms))
+        controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms)
+        controller.carry_out()
     assert not [each for each in describe_problems(controller.core) if "failed on" in each]

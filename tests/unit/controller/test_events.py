@@ -7,7 +7,7 @@ import pytest
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterReassignmentsRequest, NewTopic, Reassignment
 from barnabas.cluster.operation_records import TERMS_MAX, ControllerHistoryRecord, ControllerTermRecord
-from services.controller.core.events import (
+from services.controller.core.state.events import (
     VALUE_LENGTH_MAX,
     BalanceEvent,
     ConfigEvent,
@@ -23,8 +23,8 @@ from services.controller.core.events import (
     TopicChange,
     TopicEvent,
 )
-from services.controller.core.image import Changes, Transition
-from services.controller.core.operator_requests import PauseBalance
+from services.controller.core.state.image import Changes, Transition
+from services.controller.core.state.operator_requests import PauseBalance
 from tests.unit.controller.cluster import (
     LEASE_MS,
     WALL_MS,
@@ -203,12 +203,12 @@ def test_what_a_watcher_is_told_to_know_ends_before_a_revision_that_is_told_in_p
     ask(cluster, controller, drain(1))
     revisions = [event.revision for event in since(controller, begin)]
     torn = next(number for number in range(1, len(revisions)) if revisions[number - 1] == revisions[number])
-    told = events.told_before(begin + torn)
+    told = events.noted_before(begin + torn)
     assert told == revisions[torn] - 1
     position = events.position_after(told)
     assert position is not None
     assert position < begin + torn
-    assert events.told_before(events.end) == controller.core.image.revision
+    assert events.noted_before(events.end) == controller.core.image.revision
 
 
 def test_of_a_config_no_more_is_kept_than_people_read() -> None:

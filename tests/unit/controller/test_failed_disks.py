@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.cluster.messages import NO_LEADER, ElectLeadersRequest, TopicPartition
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.control_links import REPEAT_MS_MIN
+from services.controller.core.members.control_links import REPEAT_MS_MIN
 from tests.unit.controller.cluster import Cluster, delete
 from tests.unit.controller.replicated import answer, ask, isr_change, rejoin, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move
@@ -38,7 +38,8 @@ def test_a_stream_that_begins_anew_changes_nothing() -> None:
     fail(cluster, 1, 0)
     before = state(cluster)
     controller, logstore = cluster.controllers[0], cluster.logstores[1]
-    controller.do(controller.core.on_control_disconnected(1, logstore.broker_epoch, cluster.now_ms))
+    controller.core.on_control_disconnected(1, logstore.broker_epoch, cluster.now_ms)
+    controller.carry_out()
     cluster.disconnected(controller, 1)
     cluster.settle()
     assert state(cluster) == before

@@ -7,8 +7,8 @@ import pytest
 from barnabas.cluster.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse, NewTopic
 from barnabas.ports.etcd import CompareTarget, Delete, EtcdRefused, Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.description import describe_problems
-from services.controller.core.effects import Reject
+from services.controller.core.observability.description import describe_problems
+from services.controller.core.state.effects import Reject
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, create, delete, error_codes
 
@@ -129,10 +129,12 @@ def test_a_lease_that_comes_back_takes_a_new_epoch() -> None:
     cluster = Cluster()
     controller = cluster.controller()
     cluster.settle()
-    controller.do(controller.core.on_tick(LEASE_MS))
+    controller.core.on_tick(LEASE_MS)
+    controller.carry_out()
     assert not controller.is_active()
     cluster.now_ms = LEASE_MS + 1
-    controller.do(controller.core.on_lease(controller.lease, cluster.now_ms + LEASE_MS, cluster.now_ms))
+    controller.core.on_lease(controller.lease, cluster.now_ms + LEASE_MS, cluster.now_ms)
+    controller.carry_out()
     cluster.settle()
     assert controller.is_active()
     assert controller.core.image.controller_epoch == 2

@@ -72,7 +72,8 @@ def test_full_again_before_the_registration_has_said_that_there_was_room() -> No
     fill(cluster, 1, 0)
     cluster.logstores[1].without_room.clear()
     controller, logstore = cluster.controllers[0], cluster.logstores[1]
-    controller.do(controller.core.on_control_disconnected(1, logstore.broker_epoch, cluster.now_ms))
+    controller.core.on_control_disconnected(1, logstore.broker_epoch, cluster.now_ms)
+    controller.carry_out()
     cluster.disconnected(controller, 1)
     cluster.settle()
     assert refusal(cluster, 2, 1, 2, 3) == ErrorCode.NONE

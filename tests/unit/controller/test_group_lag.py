@@ -17,7 +17,7 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from protos.controller.v1 import operations_pb2 as pb
 from protos.logstore.v1 import administration_pb2
-from services.controller.core.offsets_topic import OFFSETS_TOPIC
+from services.controller.core.topics.offsets_topic import OFFSETS_TOPIC
 from services.controller.shell.operations.calls import Call
 from services.controller.shell.operations.groups import Groups
 from services.controller.shell.operations.logstore_questions import GroupQuestion, LogstoreQuestions

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.keys import Keys, PartitionChunk, TopicRecord
-from services.controller.core.image import ControllerImage
-from services.controller.core.leader_elections import LeaderElections
-from services.controller.core.partition_changes import TopicRules
-from services.controller.core.topic_rules import TopicRulesTable
+from services.controller.core.elections.leader_elections import LeaderElections
+from services.controller.core.state.image import ControllerImage
+from services.controller.core.state.partition_changes import TopicRules
+from services.controller.core.state.topic_rules import TopicRulesTable
 from tests.unit.controller.partition_states import live, partition
 
 TOPIC_ID = bytes(range(16))
@@ -37,7 +37,7 @@ def test_the_rules_of_a_topic_are_made_once_for_all_its_partitions(monkeypatch: 
     monkeypatch.setattr(TopicRulesTable, "of", of)
     both = live(1, 2, unaware=(1,))
     elections = LeaderElections(image, TopicRulesTable(image, {}))
-    elections.add([TOPIC_ID])
+    elections.look_at([TOPIC_ID])
     assert elections.next_writes(both) == []
     assert elections.are_done
     assert asked == [TOPIC_ID]
@@ -49,7 +49,7 @@ def test_a_turn_looks_at_some_partitions_and_the_next_one_goes_on() -> None:
     followers = {number: PartitionChunk(TOPIC_ID, number, image.chunks[TOPIC_ID][0].partitions) for number in range(4)}
     image.chunks[TOPIC_ID] = followers
     elections = LeaderElections(image, TopicRulesTable(image, {}))
-    elections.add([TOPIC_ID])
+    elections.look_at([TOPIC_ID])
     both = live(1, 2)
     for _ in range(3):
         assert elections.next_writes(both, partitions_max=10) == []
@@ -58,13 +58,13 @@ def test_a_turn_looks_at_some_partitions_and_the_next_one_goes_on() -> None:
     for _ in range(2):
         writes = elections.next_writes(live(2), partitions_max=10)
         assert [write.key for write in writes] == [image.keys.chunk(TOPIC_ID, 3)]
-    elections.add([TOPIC_ID])
+    elections.look_at([TOPIC_ID])
     assert len(elections.next_writes(live(2), partitions_max=100)) == 4
 
 
 def test_a_turn_without_time_looks_at_nothing() -> None:
     image = image_of(partitions=10)
     elections = LeaderElections(image, TopicRulesTable(image, {}))
-    elections.add([TOPIC_ID])
+    elections.look_at([TOPIC_ID])
     assert elections.next_writes(live(2), partitions_max=0) == []
     assert not elections.are_done

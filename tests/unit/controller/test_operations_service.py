@@ -12,8 +12,8 @@ from google.protobuf.message import Message
 
 from barnabas.cluster.messages import NewTopic
 from protos.controller.v1 import operations_pb2 as pb
-from services.controller.core.events import EventLog
-from services.controller.shell.driver import Driver, NotActive
+from services.controller.core.state.events import EventLog
+from services.controller.shell.driver import ControllerDriver, NotActive
 from services.controller.shell.operations import watching
 from services.controller.shell.operations.calls import Call, Refusal, page_of
 from services.controller.shell.operations.changing import Changing
@@ -41,9 +41,9 @@ class FakeDriver:
         told.set_result(None)
 
 
-def a_driver(controller: ControllerNode) -> tuple[FakeDriver, Driver]:
+def a_driver(controller: ControllerNode) -> tuple[FakeDriver, ControllerDriver]:
     fake = FakeDriver(controller)
-    return fake, cast("Driver", fake)
+    return fake, cast("ControllerDriver", fake)
 
 
 def make(cluster: Cluster, controller: ControllerNode, topic: str) -> None:

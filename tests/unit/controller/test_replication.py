@@ -14,7 +14,7 @@ from barnabas.cluster.messages import (
     Reassignment,
 )
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.settings import ElectionSettings
+from services.controller.core.state.settings import ElectionSettings
 from tests.unit.controller.cluster import (
     KEYS,
     LEASE_MS,
@@ -209,7 +209,8 @@ def test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_hea
     leader = cluster.logstores[1]
     link = controller.links[1]
     leader.answering = False
-    controller.do(controller.core.on_control_disconnected(1, link.broker_epoch, cluster.now_ms))
+    controller.core.on_control_disconnected(1, link.broker_epoch, cluster.now_ms)
+    controller.carry_out()
     leader.unanswered.clear()
     controller.request(alter("events", to_set("min.insync.replicas", "2")))
     cluster.settle()

@@ -9,8 +9,8 @@ import pytest
 from barnabas.cluster.messages import AlterReassignmentsRequest, AlterReassignmentsResponse, NewTopic, Reassignment
 from barnabas.ports.etcd import Get, Snapshot, prefix_end
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import chunk_changes
-from services.controller.core import controller as controller_room
+from services.controller.core import controller as controller_module
+from services.controller.core.state import chunk_changes
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create, delete, error_codes
 from tests.unit.controller.replicated import a_cluster, rejoin, shrink, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move
@@ -33,7 +33,7 @@ def step_until(controller: ControllerNode, condition: Callable[[], bool]) -> Non
 
 
 def test_a_deletion_that_broke_off_between_its_txns_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_room, "OPERATIONS_MAX", 1)
+    monkeypatch.setattr(controller_module, "OPERATIONS_MAX", 1)
     cluster, controller = a_cluster(logstores=2)
     controller.request(create(NewTopic("events", 2000, 1)))
     cluster.settle()
@@ -156,17 +156,18 @@ def test_a_controller_that_reads_everything_again_keeps_its_control_streams() ->
     cluster.fill_directory(1)
     cluster.settle()
     assert cluster.logstores[1].unanswered
-    told_before = {node_id: logstore.requests[-1].sequence for node_id, logstore in cluster.logstores.items()}
+    noted_before = {node_id: logstore.requests[-1].sequence for node_id, logstore in cluster.logstores.items()}
     for logstore in cluster.logstores.values():
         logstore.requests.clear()
     everything = tuple(cluster.etcd.get(Get(KEYS.prefix, prefix_end(KEYS.prefix))))
-    controller.do(controller.core.on_image(Snapshot(cluster.etcd.revision, everything), cluster.now_ms))
+    controller.core.on_image(Snapshot(cluster.etcd.revision, everything), cluster.now_ms)
+    controller.carry_out()
     cluster.logstores[1].answering = True
     cluster.settle()
     assert controller.is_active()
     for node_id, logstore in cluster.logstores.items():
         leadership, metadata = logstore.requests
-        assert leadership.sequence == told_before[node_id] + 1, "on the same stream"
+        assert leadership.sequence == noted_before[node_id] + 1, "on the same stream"
         assert leadership.leader_and_isr is not None
         assert leadership.leader_and_isr.full
         assert metadata.update_metadata is not None

@@ -123,11 +123,11 @@ def test_silences() -> None:
     """In ms: sent at 0, 10 and 50, acknowledged at 1, 11 and 90; the last answer came long after the last question."""
     proc, ms = "idempotent-0/1", 1_000_000
     operations = [Operation(proc, Type.OK, "open", 0, value=Guarantee.IDEMPOTENT)]
-    for number, (asked_ms, told_ms) in enumerate([(0, 1), (10, 11), (50, 90)]):
+    for number, (asked_ms, logged_ms) in enumerate([(0, 1), (10, 11), (50, 90)]):
         value = f"t|{proc}|{number}"
         operations += [
             Operation(proc, Type.INVOKE, "send", asked_ms * ms, value=value, partition=3),
-            Operation(proc, Type.OK, "send", told_ms * ms, value=value, partition=3, offset=number),
+            Operation(proc, Type.OK, "send", logged_ms * ms, value=value, partition=3, offset=number),
         ]
     verdict = check(in_order(operations))
     assert verdict.figures.longest_silence_ms == {3: 79.0}

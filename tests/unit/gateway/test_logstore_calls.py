@@ -13,7 +13,7 @@ from barnabas.cluster.administration import AdministrationRequest, Administratio
 from barnabas.runtime.rpc import create_server, stop_server
 from services.gateway.core.model.outputs import LogstoreCall
 from services.gateway.shell.logstore_calls import LogstoreCalls
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
 from services.logstore.shell.administration import AdministrationListener
 
 ID = bytes(range(16))
@@ -96,7 +96,7 @@ class Room:
         self.calls.send(LogstoreCall(call_id, 1, request, timeout_ms))
 
     def answer(self, call_id: int, response: AdministrationResponse) -> None:
-        self.listener.send(Outgoing(administration=[(call_id, response)]))
+        self.listener.send(Outputs(administration=[(call_id, response)]))
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_a_member_waits_for_its_groups_step(core: PurgatoryCore) -> None:
     core.group_states(LEADER, [group_state(5)])
     assert completions(core) == [Completion(1, Outcome.SATISFIED)]
     core.group_states(LEADER, [group_state(6)])
-    core.advance(100_000)
+    core.expire(100_000)
     assert completions(core) == []
 
 
@@ -82,9 +82,9 @@ def test_a_step_that_was_taken_before_the_member_came_is_not_missed(core: Purgat
 
 def test_a_member_waits_for_so_long_and_no_longer(core: PurgatoryCore) -> None:
     core.park_group(STREAM, joining(1, wait_ms=300), 0)
-    core.advance(299)
+    core.expire(299)
     assert completions(core) == []
-    core.advance(300)
+    core.expire(300)
     assert completions(core) == [Completion(1, Outcome.EXPIRED)]
     assert (core.entries, core.watched_groups) == (0, 0)
 

@@ -103,7 +103,7 @@ def test_a_high_watermark_of_the_same_topic_and_epoch_satisfies(core: PurgatoryC
     core.partition_states(LEADER, [state(10)])
     assert completions(core) == [Completion(1, Outcome.SATISFIED, [ErrorCode.NONE])]
     core.partition_states(LEADER, [state(11)])
-    core.advance(10_000)
+    core.expire(10_000)
     assert completions(core) == []
 
 
@@ -192,9 +192,9 @@ def test_every_condition_comes_to_its_own_code_and_the_last_ends_the_entry(core:
 def test_expiry_keeps_the_codes_that_are_known(core: PurgatoryCore) -> None:
     core.park_produce(STREAM, produce(1, condition(10), condition(10, partition=1), wait_ms=100), 50)
     core.partition_states(LEADER, [state(10)])
-    core.advance(149)
+    core.expire(149)
     assert completions(core) == []
-    core.advance(150)
+    core.expire(150)
     assert completions(core) == [Completion(1, Outcome.EXPIRED, [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT])]
 
 
@@ -315,9 +315,9 @@ def test_a_fetch_that_wants_nothing_does_not_wait(core: PurgatoryCore) -> None:
 
 def test_a_fetch_expires(core: PurgatoryCore) -> None:
     core.park_fetch(STREAM, fetch(1, polled(), wait_ms=500), 100)
-    core.advance(599)
+    core.expire(599)
     assert completions(core) == []
-    core.advance(600)
+    core.expire(600)
     assert completions(core) == [Completion(1, Outcome.EXPIRED, [])]
 
 
@@ -329,7 +329,7 @@ def test_a_cancelled_entry_is_never_answered(core: PurgatoryCore) -> None:
     core.cancel(STREAM, 1)
     core.cancel(STREAM, 1)
     core.partition_states(LEADER, [state(10)])
-    core.advance(10_000)
+    core.expire(10_000)
     assert completions(core) == []
     assert core.entries == 0
 
@@ -402,7 +402,7 @@ def test_deadlines_hold_while_the_logstore_is_out_of_reach() -> None:
     core = PurgatoryCore(now_ms=0)
     core.park_produce(STREAM, produce(1, condition(10), wait_ms=30), 0)
     assert core.take_outputs() == Outputs()
-    core.advance(30)
+    core.expire(30)
     assert core.take_outputs() == Outputs({STREAM: [Completion(1, Outcome.EXPIRED, [ErrorCode.REQUEST_TIMED_OUT])]})
     core.logstore_up(LEADER)
     assert core.take_outputs() == Outputs()

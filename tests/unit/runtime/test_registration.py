@@ -44,7 +44,6 @@ async def test_nobody_registers_where_a_restore_has_begun_since_the_version_was_
         Role.GATEWAY,
         "gateway-0",
         describe=lambda incarnation: GatewayRegistration("gateway-0", incarnation, {}),
-        new_incarnation=lambda: "i",
     )
     with pytest.raises(VersionRefused, match="restor"):
         await registration.start()

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from random import Random
 
 import grpc
 import grpc.aio
@@ -111,7 +110,6 @@ class Client:
             on_up=lambda data: self.calls.append(("up", data.decode())),
             on_message=lambda data: self.calls.append(("message", data.decode())),
             on_down=lambda reason: self.calls.append(("down", reason)),
-            random=Random(1),
         )
 
     def count(self, kind: str) -> int:

@@ -1,7 +1,7 @@
 """The Operations service, for `barnabas` or grpcurl. Its contract is the .proto.
 
-One module per kind of request: `describing` (what the image knows), `groups` and `configs` (what logstores have to be
-asked for), `reassigning`, `changing`, `watching`. `calls` has what they share.
+A module for each kind of question: `describing` (what the image knows), `groups` and `configs` (what logstores have to
+be asked for), `reassigning`, `changing`, `watching`. What they share is in `calls`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import grpc
 import grpc.aio
 
 from protos.controller.v1 import operations_pb2 as pb
-from services.controller.shell.driver import Driver
-from services.controller.shell.operations.calls import Method, Room, stream_method, unary_method
+from services.controller.shell.driver import ControllerDriver
+from services.controller.shell.operations.calls import Method, QuestionKind, stream_method, unary_method
 from services.controller.shell.operations.changing import Changing
 from services.controller.shell.operations.configs import Configs
 from services.controller.shell.operations.describing import Describing
@@ -26,10 +26,10 @@ SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["Operations"].full_name
 _WATCH: Final = "WatchEvents"
 
 
-def add_operations(server: grpc.aio.Server, driver: Driver) -> None:
-    """Register the service's methods."""
+def add_operations(server: grpc.aio.Server, driver: ControllerDriver) -> None:
+    """Serve it."""
     questions = LogstoreQuestions(driver.core)
-    rooms: list[Room] = [
+    kinds: list[QuestionKind] = [
         Describing(driver.core),
         Groups(driver.core, questions),
         Configs(driver, questions),
@@ -37,8 +37,8 @@ def add_operations(server: grpc.aio.Server, driver: Driver) -> None:
         Changing(driver),
     ]
     methods: dict[str, Method] = {}
-    for room in rooms:
-        methods |= room.methods()
+    for kind in kinds:
+        methods |= kind.methods()
     handlers = {name: unary_method(driver, name, method) for name, method in methods.items()}
     watching = Watching(driver)
     handlers[_WATCH] = stream_method(driver, watching.watch_events)

@@ -14,8 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 from barnabas.cluster.keys import TopicRecord
 from barnabas.wire.errors import ErrorCode
 from protos.controller.v1 import operations_pb2 as pb
-from services.controller.core.image import ControllerImage
-from services.controller.shell.driver import Driver, NotActive
+from services.controller.core.state.image import ControllerImage
+from services.controller.shell.driver import ControllerDriver, NotActive
 from services.controller.shell.membership import abort_not_active
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ Method: TypeAlias = Callable[[Any, Call], Message | Awaitable[Message]]
 """Takes the request; returns the answer, or raises Refusal or NotActive."""
 
 
-class Room(Protocol):
+class QuestionKind(Protocol):
     def methods(self) -> Mapping[str, Method]:
         """Returns the methods by name."""
 
 
-def unary_method(driver: Driver, name: str, method: Method) -> grpc.RpcMethodHandler[Any, Any]:
-    """A method that only the active controller answers."""
+def unary_method(driver: ControllerDriver, name: str, method: Method) -> grpc.RpcMethodHandler[Any, Any]:
+    """Answered by the active controller only."""
     descriptor = _SERVICE.methods_by_name[name]
 
     async def serve(request: Message, context: Context) -> Message:
@@ -87,7 +87,7 @@ def unary_method(driver: Driver, name: str, method: Method) -> grpc.RpcMethodHan
 
 
 def stream_method(
-    driver: Driver, method: Callable[[pb.WatchEventsRequest], AsyncIterator[Message]]
+    driver: ControllerDriver, method: Callable[[pb.WatchEventsRequest], AsyncIterator[Message]]
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """A method with a stream of answers, which only the active controller serves."""
 

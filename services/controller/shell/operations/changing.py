@@ -20,8 +20,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.wire.errors import ErrorCode
 from protos.controller.v1 import operations_pb2 as pb
-from services.controller.core.config_changes import ResourceType
-from services.controller.core.operator_requests import (
+from services.controller.core.state.operator_requests import (
     DrainNode,
     OperatorRequest,
     OperatorResponse,
@@ -30,7 +29,8 @@ from services.controller.core.operator_requests import (
     RemoveNode,
     ReturnNode,
 )
-from services.controller.shell.driver import Driver
+from services.controller.core.topics.config_changes import ResourceType
+from services.controller.shell.driver import ControllerDriver
 from services.controller.shell.operations.calls import (
     Call,
     Method,
@@ -46,7 +46,7 @@ from services.controller.shell.operations.configs import alter_configs, changes_
 
 
 class Changing:
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: ControllerDriver) -> None:
         self._driver = driver
         self._image = driver.core.image
 

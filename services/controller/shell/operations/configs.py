@@ -13,8 +13,8 @@ from barnabas.cluster.messages import (
 )
 from protos.controller.v1 import operations_pb2 as pb
 from protos.logstore.v1 import administration_pb2
-from services.controller.core.config_changes import Operation, ResourceType
-from services.controller.shell.driver import Driver
+from services.controller.core.topics.config_changes import Operation, ResourceType
+from services.controller.shell.driver import ControllerDriver
 from services.controller.shell.operations.calls import (
     Call,
     Method,
@@ -30,7 +30,7 @@ _DEFAULT_SOURCE: Final = 5
 
 
 class Configs:
-    def __init__(self, driver: Driver, questions: LogstoreQuestions) -> None:
+    def __init__(self, driver: ControllerDriver, questions: LogstoreQuestions) -> None:
         self._driver = driver
         self._image = driver.core.image
         self._questions = questions
@@ -68,8 +68,8 @@ class Configs:
             except NoAnswer as reason:
                 silent.append(str(reason))
                 continue
-            return _told(response.results[0], node_id, only_set=request.only_set)
-        raise unavailable(f"no logstore describes these configs: {'; '.join(silent) or 'none is up'}")
+            return _described(response.results[0], node_id, only_set=request.only_set)
+        raise unavailable(f"nobody tells of these configs: {'; '.join(silent) or 'no logstore is up'}")
 
     async def _alter_broker_configs(
         self, request: pb.AlterBrokerConfigsRequest, call: Call
@@ -90,7 +90,7 @@ def changes_of(set_configs: Mapping[str, str], deleted: Iterable[str]) -> list[C
 
 
 async def alter_configs(
-    driver: Driver, resources: list[tuple[ResourceType, str, list[ConfigChange]]], call: Call
+    driver: ControllerDriver, resources: list[tuple[ResourceType, str, list[ConfigChange]]], call: Call
 ) -> int:
     """Return the revision at which all are changed. Raises Refusal with the first error, and NotActive."""
     asked = [AlterConfigsResource(kind, name, replace=False, changes=changes) for kind, name, changes in resources]
@@ -101,7 +101,9 @@ async def alter_configs(
     return response.revision
 
 
-def _told(result: administration_pb2.DescribedResource, node_id: int, *, only_set: bool) -> pb.DescribeConfigsResponse:
+def _described(
+    result: administration_pb2.DescribedResource, node_id: int, *, only_set: bool
+) -> pb.DescribeConfigsResponse:
     """Raises Refusal."""
     require_done(result.error_code, result.error_message)
     entries = [

@@ -9,9 +9,9 @@ from barnabas.cluster.keys import Role
 from barnabas.runtime.protobuf import to_proto
 from protos.controller.v1 import cluster_pb2
 from protos.controller.v1 import operations_pb2 as pb
-from services.controller.core.controller import Controller
-from services.controller.core.description import NodeDescription, describe_nodes, describe_problems
-from services.controller.core.partition_listing import (
+from services.controller.core.controller import ControllerCore
+from services.controller.core.observability.description import NodeDescription, describe_nodes, describe_problems
+from services.controller.core.observability.partition_listing import (
     Condition,
     ListedPartition,
     PartitionCounts,
@@ -19,7 +19,7 @@ from services.controller.core.partition_listing import (
     count_partitions,
     list_partitions,
 )
-from services.controller.core.placement import replication_factor_of
+from services.controller.core.topics.placement import replication_factor_of
 from services.controller.shell.operations.calls import (
     Call,
     Method,
@@ -37,7 +37,7 @@ _ROLES = [role.value for role in Role]
 
 
 class Describing:
-    def __init__(self, core: Controller) -> None:
+    def __init__(self, core: ControllerCore) -> None:
         self._core = core
         self._image = core.image
 

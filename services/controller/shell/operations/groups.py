@@ -15,8 +15,8 @@ from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, L
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from protos.controller.v1 import operations_pb2 as pb
 from protos.logstore.v1 import administration_pb2
-from services.controller.core.controller import Controller
-from services.controller.core.offsets_topic import OFFSETS_TOPIC
+from services.controller.core.controller import ControllerCore
+from services.controller.core.topics.offsets_topic import OFFSETS_TOPIC
 from services.controller.shell.operations.calls import Call, Method, not_found, page_of, unavailable
 from services.controller.shell.operations.consumer_assignment import read_assignment
 from services.controller.shell.operations.logstore_questions import (
@@ -35,7 +35,7 @@ Partition = tuple[str, int]
 
 
 class Groups:
-    def __init__(self, core: Controller, questions: LogstoreQuestions) -> None:
+    def __init__(self, core: ControllerCore, questions: LogstoreQuestions) -> None:
         self._image = core.image
         self._questions = questions
 

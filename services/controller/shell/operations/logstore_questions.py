@@ -23,7 +23,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response, api_key_of
 from protos.logstore.v1 import administration_pb2, coordination_pb2
 from protos.logstore.v1.data_pb2 import Hello
-from services.controller.core.controller import Controller
+from services.controller.core.controller import ControllerCore
 
 # A limit whatever the operator's deadline is: a dead logstore stays dead, and a partial answer is useful.
 ANSWER_MS_MAX: Final = 5_000
@@ -49,7 +49,7 @@ class GroupQuestion:
 
 
 class LogstoreQuestions:
-    def __init__(self, core: Controller) -> None:
+    def __init__(self, core: ControllerCore) -> None:
         self._image = core.image
 
     def _address(self, node_id: int) -> str:

@@ -19,14 +19,14 @@ from barnabas.cluster.messages import (
 from barnabas.wire.errors import ErrorCode
 from protos.controller.v1 import operations_pb2 as pb
 from protos.logstore.v1 import administration_pb2
-from services.controller.core.config_changes import ResourceType
-from services.controller.core.partition_listing import (
+from services.controller.core.observability.partition_listing import (
     Condition,
     ListedPartition,
     PartitionFilter,
     list_partitions,
 )
-from services.controller.shell.driver import Driver
+from services.controller.core.topics.config_changes import ResourceType
+from services.controller.shell.driver import ControllerDriver
 from services.controller.shell.operations.calls import (
     Call,
     Method,
@@ -52,7 +52,7 @@ Replica = tuple[str, int]
 
 
 class Reassigning:
-    def __init__(self, driver: Driver, questions: LogstoreQuestions) -> None:
+    def __init__(self, driver: ControllerDriver, questions: LogstoreQuestions) -> None:
         self._driver = driver
         self._core = driver.core
         self._image = driver.core.image

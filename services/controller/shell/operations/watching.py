@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.message import Message
 
 from protos.controller.v1 import operations_pb2 as pb
-from services.controller.core.events import (
+from services.controller.core.state.events import (
     BalanceEvent,
     ConfigEvent,
     ControllerEvent,
@@ -27,7 +27,7 @@ from services.controller.core.events import (
     TopicChange,
     TopicEvent,
 )
-from services.controller.shell.driver import Driver, NotActive
+from services.controller.shell.driver import ControllerDriver, NotActive
 from services.controller.shell.operations.calls import Refusal
 
 WATCHERS_MAX: Final = 100
@@ -48,7 +48,7 @@ _TOPIC_FIELDS: Final = {
 
 
 class Watching:
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: ControllerDriver) -> None:
         self._driver = driver
         self._watchers = 0
 
@@ -65,27 +65,25 @@ class Watching:
 
     async def _watch(self, from_revision: int) -> AsyncIterator[pb.WatchEventsResponse]:
         core = self._driver.core
-        events, told_revision = core.events, from_revision or core.image.revision
-        position = events.position_after(told_revision)
+        events, sent_revision = core.events, from_revision or core.image.revision
+        position = events.position_after(sent_revision)
         if position is None:
             raise _gone(f"events before revision {events.revision_before} are not kept: describe, then watch from now")
         reloads, is_silent = events.reloads, False
-        yield pb.WatchEventsResponse(revision=told_revision)
+        yield pb.WatchEventsResponse(revision=sent_revision)
         while True:
             # What follows has no await in it: between the check and the wait nothing can happen.
             if not core.active:
                 raise NotActive(untouched=True)
             if events.reloads != reloads:
-                raise _gone(f"what happened after revision {told_revision} was missed: describe, then watch from now")
+                raise _gone(f"what happened after revision {sent_revision} was missed: describe, then watch from now")
             if position < events.first:
-                raise _exhausted(
-                    f"too slow: events after revision {told_revision} are gone; describe, then watch from now"
-                )
+                raise _exhausted(f"too slow: events after revision {sent_revision} are gone; describe, then watch on")
             found = events.read(position, _EVENTS_PER_RESPONSE)
             if found or is_silent:
                 position += len(found)
-                told_revision, is_silent = events.told_before(position), False
-                yield pb.WatchEventsResponse(revision=told_revision, events=[_told(event) for event in found])
+                sent_revision, is_silent = events.noted_before(position), False
+                yield pb.WatchEventsResponse(revision=sent_revision, events=[_reported(event) for event in found])
                 continue
             changed = self._driver.changed
             try:
@@ -102,7 +100,7 @@ def _exhausted(message: str) -> Refusal:
     return Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
 
-def _told(event: Event) -> pb.Event:
+def _reported(event: Event) -> pb.Event:
     field, body = _body(event.body)
     what: dict[str, Any] = {field: body}
     return pb.Event(revision=event.revision, time_ms=event.time_ms, **what)
@@ -155,7 +153,7 @@ def _body(event: EventBody) -> tuple[str, Message]:
 
 
 def _config(config: ConfigEvent) -> pb.ConfigEvent:
-    told = pb.ConfigEvent(topic=config.topic, set_configs=config.set_configs, deleted_configs=config.deleted_configs)
+    event = pb.ConfigEvent(topic=config.topic, set_configs=config.set_configs, deleted_configs=config.deleted_configs)
     if not config.topic:
-        told.broker = config.broker_id
-    return told
+        event.broker = config.broker_id
+    return event

@@ -41,7 +41,7 @@ Answer: TypeAlias = Callable[[Any, int], Work]
 
 
 class Administration:
-    """A call is in progress until it is answered (`Outgoing.administration`) or its caller is gone."""
+    """A call is under way until it is answered (`Outputs.administration`) or its caller is gone."""
 
     def __init__(
         self,
@@ -53,23 +53,24 @@ class Administration:
         outbox: Outbox,
     ) -> None:
         self._outbox = outbox
-        self._rooms: dict[type[AdministrationRequest], Answer] = {
+        self._answers: dict[type[AdministrationRequest], Answer] = {
             EndOffsetsRequest: EndOffsets(replicas).answer,
             DescribeConfigsRequest: Configs(replicas, settings).answer,
             DescribeProducersRequest: Producers(replicas).answer,
             DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
-            DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox, self.poke).answer,
+            DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox, self.wake_waiting).answer,
             AlterReplicaLogDirsRequest: ReplicaMoves(moves).answer,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}
         """By call id: calls that have not begun, and calls that have."""
         self._runnable: deque[int] = deque()
         self._waiting: dict[int, None] = {}
-        self._is_poked = False
+        self._is_woken = False
+        self._is_stopping = False
 
     def on_call(self, call_id: int, request: AdministrationRequest) -> bool:
-        """Accept a call with an id never used before. Return False if it is refused, and nothing has been done."""
-        if type(request) not in self._rooms or len(self._calls) >= CALLS_MAX:
+        """Take a call with an id never used before; False: it is refused, and nothing has been done."""
+        if self._is_stopping or type(request) not in self._answers or len(self._calls) >= CALLS_MAX:
             return False
         self._calls[call_id] = request
         self._runnable.append(call_id)
@@ -82,19 +83,27 @@ class Administration:
         if isinstance(call, Generator):
             call.close()
 
+    def stop(self) -> None:
+        """Refuse calls from now on; those that have come are answered."""
+        self._is_stopping = True
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.has_work
+
     @property
     def has_work(self) -> bool:
-        """Whether anything can be done now."""
-        return bool(self._runnable) or (self._is_poked and bool(self._waiting))
+        """Something can be done now."""
+        return bool(self._runnable) or (self._is_woken and bool(self._waiting))
 
-    def poke(self) -> None:
-        """Something has happened that a waiting call may wait for: all of them check in the next step."""
-        self._is_poked = True
+    def wake_waiting(self) -> None:
+        """Something that a waiting call may wait for has come about: all of them look in the next step."""
+        self._is_woken = True
 
     def step(self, now_ms: int) -> None:
-        """Do a bounded part of what can be done, a piece of each call in turn."""
-        if self._is_poked:
-            self._is_poked = False
+        """A bounded piece of what can be done, a piece of each call in turn."""
+        if self._is_woken:
+            self._is_woken = False
             self._runnable.extend(self._waiting)
             self._waiting.clear()
         runnable = self._runnable
@@ -111,7 +120,7 @@ class Administration:
             if isinstance(call, Generator):
                 pause = call.send(now_ms)
             else:
-                work = self._calls[call_id] = self._rooms[type(call)](call, now_ms)
+                work = self._calls[call_id] = self._answers[type(call)](call, now_ms)
                 pause = next(work)
         except StopIteration as end:
             del self._calls[call_id]

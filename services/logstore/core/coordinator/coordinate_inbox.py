@@ -1,4 +1,4 @@
-"""The inbox of coordination: requests of processors to coordinators are checked, and wait here.
+"""What processors ask of coordinators: it is checked, and waits here.
 
 It has its own credit: heartbeats of groups never wait behind records, nor records behind rebalances.
 """
@@ -27,9 +27,9 @@ MESSAGE_BYTES_MAX: Final = 64 << 20
 class CoordinateInbox:
     """All Coordinate streams, their calls in order, and the answers of this turn."""
 
-    def __init__(self, conversations: StreamHandshake, credit_pool: CreditPool, times: RequestTimes) -> None:
+    def __init__(self, handshake: StreamHandshake, credit_pool: CreditPool, times: RequestTimes) -> None:
         self._times = times
-        self._conversations = conversations
+        self._handshake = handshake
         self._credits = credit_pool
         self._streams: dict[int, CoordinateStream] = {}
         self._waiting: deque[tuple[CoordinateStream, GroupCall | GroupCollect]] = deque()
@@ -47,7 +47,7 @@ class CoordinateInbox:
         if stream.closed:
             return
         if request.hello is not None:
-            welcome = self._conversations.greet(stream, request.hello)
+            welcome = self._handshake.greet(stream, request.hello)
             if welcome is None:
                 return
             response = self._response(stream)
@@ -56,7 +56,7 @@ class CoordinateInbox:
         if not count:
             return
         byte_count = sum([len(call.body) for call in request.calls])
-        if self._conversations.admit(stream, self._credits, count, byte_count):
+        if self._handshake.admit(stream, self._credits, count, byte_count):
             self._waiting.extend([(stream, call) for call in request.calls])
             self._waiting.extend([(stream, collect) for collect in request.collects])
             if request.timed:
@@ -77,8 +77,8 @@ class CoordinateInbox:
             stream.closed = True
             self._credits.close_stream(stream_id)
 
-    def take(self) -> tuple[int, GroupCall | GroupCollect] | None:
-        """Return the next call that is still wanted, with its stream's id; its credit is free from now on."""
+    def take_request(self) -> tuple[int, GroupCall | GroupCollect] | None:
+        """The next call that somebody still wants answered, with its stream's id; its credit is free from now on."""
         while self._waiting:
             stream, request = self._waiting.popleft()
             if stream.closed:

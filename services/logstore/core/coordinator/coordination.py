@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import (
     CoordinateRequest,
     CoordinateResponse,
@@ -28,19 +27,15 @@ from barnabas.metrics.group_families import (
     OFFSET_EXPIRATIONS,
     REBALANCES,
 )
-from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.coordinator.coordinate_inbox import CoordinateInbox
-from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
-from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.led_partitions import LedPartitions
 from services.logstore.core.data.appends import Appends
 from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.streams.group_watches import GroupWatches
 from services.logstore.core.streams.outbox import Outbox
-from services.logstore.core.streams.stream_handshake import StreamHandshake
 from services.logstore.core.streams.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
@@ -53,18 +48,15 @@ class Coordination:
     def __init__(
         self,
         replicas: Replicas,
-        conversations: StreamHandshake,
-        credit_pool: CreditPool,
+        inbox: CoordinateInbox,
+        groups: GroupCoordinator,
         appends: Appends,
         watches: Watches,
         outbox: Outbox,
-        config: GroupConfig,
-        decompress: Decompress,
-        make_member_id: MakeMemberId,
     ) -> None:
-        self._groups = GroupCoordinator(config, decompress, make_member_id)
-        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, self._groups)
-        self._inbox = CoordinateInbox(conversations, credit_pool, outbox.times)
+        self._groups = groups
+        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, groups)
+        self._inbox = inbox
         self.group_watches = GroupWatches(outbox, self._state_of)
         self._now_ms = 0
         self._wall_ms = 0
@@ -103,7 +95,7 @@ class Coordination:
             self._deleted_topics = {}
         bytes_left = CALL_BYTES_PER_STEP_MAX
         for _ in range(CALLS_PER_STEP_MAX):
-            taken = self._inbox.take() if bytes_left > 0 else None
+            taken = self._inbox.take_request() if bytes_left > 0 else None
             if taken is None:
                 break
             if isinstance(taken[1], GroupCall):
@@ -143,6 +135,10 @@ class Coordination:
     def stop(self) -> None:
         """Other logstores are to coordinate: every call is answered NOT_COORDINATOR from now on."""
         self._led.stop(self._now_ms)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.has_work
 
     # --- what is said -------------------------------------------------------------------------------------------------
 

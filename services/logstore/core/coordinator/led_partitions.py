@@ -41,7 +41,7 @@ class LedPartition:
         "is_unreadable",
         "leader_epoch",
         "partition",
-        "told_high_watermark",
+        "sent_high_watermark",
         "wanted_offset",
     )
 
@@ -49,7 +49,7 @@ class LedPartition:
         self._led = led
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
-        self.told_high_watermark = partition.high_watermark
+        self.sent_high_watermark = partition.high_watermark
         self.wanted_offset: int | None = None
         """Where the coordinator wants to read, while no read is in progress."""
         self.is_unreadable = False
@@ -155,8 +155,8 @@ class LedPartitions:
                 self._unreadable.pop(partition, None)
                 led = self._led[number] = LedPartition(self, partition)
                 self._coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
-        elif led.partition is partition and partition.high_watermark > led.told_high_watermark:
-            led.told_high_watermark = partition.high_watermark
+        elif led.partition is partition and partition.high_watermark > led.sent_high_watermark:
+            led.sent_high_watermark = partition.high_watermark
             self._coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
 
     def _forget(self, led: LedPartition) -> None:

@@ -144,8 +144,8 @@ class Appends:
         """
         self._to_write[log] = None
 
-    def take_writes(self) -> None:
-        """Begin the writes of all logs that were appended to."""
+    def begin_writes(self) -> None:
+        """Send out the writes of all logs that got something since."""
         for log in self._to_write:
             effect = log.begin_write()
             if effect is not None:

@@ -43,12 +43,12 @@ class BatchValidationQueue:
         self,
         outbox: Outbox,
         codecs: Codecs,
-        go_on: Callable[[WaitingAppend, Partition, memoryview | Refusal], None],
+        append_checked: Callable[[WaitingAppend, Partition, memoryview | Refusal], None],
     ) -> None:
-        """`go_on` gets each append at its turn, with the records to append or the reason why there are none."""
+        """`append_checked` gets each append when its turn has come, and the records to append or why there are none."""
         self._outbox = outbox
         self._codecs = codecs
-        self._go_on = go_on
+        self._go_on = append_checked
         self.lines: dict[Partition, deque[WaitingAppend]] = {}
         """The queues of partitions whose appends wait here; the first of each is being opened, or waits for a
         worker.

@@ -1,4 +1,4 @@
-"""The inbox of the data side: messages of peers' streams are checked, wait here, and are processed in bounded steps."""
+"""Appends, reads and queries of processors: they are checked, wait here, and are worked off in bounded steps."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from barnabas.channel.messages import (
     OffsetQuery,
     ReadRequest,
     StateQuery,
-    WatchRequest,
 )
 from barnabas.channel.timing import Timed
 from services.logstore.core.data.appends import Appends
 from services.logstore.core.data.queries import Queries
 from services.logstore.core.data.reads import Reads
-from services.logstore.core.streams.group_watches import GroupWatches
 from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.request_times import FETCH, LIST_OFFSETS, PRODUCE, TimedRequest
 from services.logstore.core.streams.stream_handshake import StreamHandshake
-from services.logstore.core.streams.streams import ExchangeStream, PendingRead, ReadStream, WatchStream
-from services.logstore.core.streams.watches import Watches
+from services.logstore.core.streams.streams import ExchangeStream, PendingRead, ReadStream
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,37 +33,33 @@ class StepLimits:
 
 
 class DataInbox:
-    """All streams by their ids, and the requests of all of them in the order of arrival."""
+    """Exchange and Read streams by their ids, and the requests of all of them in the order in which they came."""
 
     def __init__(
         self,
         limits: StepLimits,
-        conversations: StreamHandshake,
+        handshake: StreamHandshake,
         credit_pool: CreditPool,
         outbox: Outbox,
         appends: Appends,
         reads: Reads,
         queries: Queries,
-        watches: Watches,
-        group_watches: GroupWatches,
     ) -> None:
         self._limits = limits
-        self._conversations = conversations
+        self._handshake = handshake
         self._credits = credit_pool
         self._outbox = outbox
         self._appends = appends
         self._reads = reads
         self._queries = queries
-        self._watches = watches
-        self._group_watches = group_watches
         self._waiting: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
         self._taken = 0
         """The number of requests begun so far."""
         self._timed: deque[tuple[int, TimedRequest]] = deque()
-        """Timed requests that wait, in order: each with how many requests will have been begun before it."""
-        self._streams: dict[int, ExchangeStream | ReadStream | WatchStream] = {}
-        self.refuses_appends = False
-        """Whether the logstore is stopping."""
+        """Those that wait, in order: each with how many will have been begun before it."""
+        self._streams: dict[int, ExchangeStream | ReadStream] = {}
+        self._refuses_appends = False
+        """The logstore is stopping."""
 
     def __len__(self) -> int:
         """The number of waiting requests."""
@@ -121,7 +114,7 @@ class DataInbox:
         if stream.closed:
             return
         if request.hello is not None:
-            welcome = self._conversations.greet(stream, request.hello)
+            welcome = self._handshake.greet(stream, request.hello)
             if welcome is None:
                 return
             response = self._outbox.exchange_response(stream)
@@ -131,11 +124,11 @@ class DataInbox:
         if not request_count:
             return
         byte_count = sum([len(append.records) for append in appends])
-        if not self._conversations.admit(stream, self._credits, request_count, byte_count):
+        if not self._handshake.admit(stream, self._credits, request_count, byte_count):
             return
         if request.timed:
             self._time_exchange(stream, request)
-        if self.refuses_appends:
+        if self._refuses_appends:
             self._appends.refuse_all(stream, appends)
         else:
             self._waiting.extend([(stream, append) for append in appends])
@@ -143,8 +136,8 @@ class DataInbox:
         self._waiting.extend([(stream, query) for query in request.state_queries])
 
     def _time_exchange(self, stream: ExchangeStream, request: ExchangeRequest) -> None:
-        """Note which of the requests are timed, before they are queued."""
-        request_ids = [] if self.refuses_appends else [append.request_id for append in request.appends]
+        """Note which of the requests are timed, before they are put into the line."""
+        request_ids = [] if self._refuses_appends else [append.request_id for append in request.appends]
         names = dict.fromkeys((each.request_id for each in request.offset_queries), LIST_OFFSETS)
         request_ids += [*names, *(query.request_id for query in request.state_queries)]
         self._time(stream, request.timed, request_ids, names, PRODUCE)
@@ -176,40 +169,17 @@ class DataInbox:
         if stream.closed:
             return
         if request.hello is not None:
-            welcome = self._conversations.greet(stream, request.hello)
+            welcome = self._handshake.greet(stream, request.hello)
             if welcome is None:
                 return
             response = self._outbox.read_response(stream)
             response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
         for request_id in request.cancels:
             self._reads.cancel(stream, request_id)
-        if request.reads and self._conversations.admit(stream, self._credits, len(request.reads), 0):
+        if request.reads and self._handshake.admit(stream, self._credits, len(request.reads), 0):
             if request.timed:
                 self._time(stream, request.timed, [read.request_id for read in request.reads], {}, FETCH)
             self._waiting.extend([self._reads.accept(stream, read) for read in request.reads])
-
-    def on_watch(self, stream_id: int, request: WatchRequest) -> None:
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            stream = self._streams[stream_id] = WatchStream(stream_id)
-        assert isinstance(stream, WatchStream)
-        if stream.closed:
-            return
-        if request.hello is not None:
-            welcome = self._conversations.greet(stream, request.hello)
-            if welcome is None:
-                return
-            self._outbox.watch_response(stream).welcome = welcome
-        if not self._conversations.has_greeted(stream):
-            return
-        for watched in request.unwatches:
-            self._watches.unwatch(stream, watched)
-        for watched in request.watches:
-            self._watches.watch(stream, watched)
-        for group in request.group_unwatches:
-            self._group_watches.unwatch(stream, group)
-        for group in request.group_watches:
-            self._group_watches.watch(stream, group)
 
     def on_stream_closed(self, stream_id: int) -> None:
         """Drop its requests that have not begun; what is appended stays appended."""
@@ -218,13 +188,15 @@ class DataInbox:
             return
         stream.closed = True
         self._credits.close_stream(stream_id)
-        match stream:
-            case ReadStream():
-                self._reads.close(stream)
-            case WatchStream():
-                self._watches.close(stream)
-                self._group_watches.close(stream)
-            case ExchangeStream():
-                pass
-            case _:
-                assert_never(stream)
+        if isinstance(stream, ReadStream):
+            self._reads.close(stream)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Refuse appends from now on: they are certainly not written."""
+        self._refuses_appends = True
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting

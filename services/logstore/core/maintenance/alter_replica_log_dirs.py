@@ -146,8 +146,8 @@ class AlterReplicaLogDirs:
         completion = Completion(partial(self._on_copied, move, effect), partial(self._on_failed, move, effect))
         self._outbox.add_effect(effect, completion)
 
-    def go_on(self) -> None:
-        """Called once per turn: take the next step, if it can be taken now."""
+    def continue_moves(self) -> None:
+        """Once per turn: the next step, if it can be taken now."""
         move = self._move
         if move is None or move.in_flight is not None:
             return
@@ -214,8 +214,8 @@ class AlterReplicaLogDirs:
         if source.no_room is not None and target.no_room is None:
             log.disk_full.accept_appends()
         if source.no_room is not None or target.no_room is not None:
-            # The registration is unchanged, and makes the controller ask where the partition is.
-            self._outbox.report_room(target.path, target.no_room)
+            # It says nothing new of the directories, and has the controller ask where the partition lies.
+            self._outbox.report_full_disk(target.path, target.no_room)
         self._release(log)
 
     def _release(self, log: PartitionLog) -> None:

@@ -78,8 +78,11 @@ class Checkpoints:
         self._leaving: dict[TopicPartition, PartitionLog] = {}
         self._names_in_doubt: dict[_File, dict[TopicPartition, None]] = {}
 
-    def high_watermark_moved(self, directory: LogDirectory) -> None:
+    def high_watermarks_moved(self, directory: LogDirectory) -> None:
         self._moved[_Kind.HIGH_WATERMARKS, directory] = None
+
+    def high_watermark_moved(self, log: PartitionLog) -> None:
+        self._moved[_Kind.HIGH_WATERMARKS, self._directories.directory_of(log)] = None
 
     def recovery_point_moved(self, directory: LogDirectory) -> None:
         self._moved[_Kind.RECOVERY_POINTS, directory] = None
@@ -112,7 +115,7 @@ class Checkpoints:
             by_directory.setdefault(self._directories.directory_of(log), []).append(log)
         for directory, gone in by_directory.items():
             self._leaving.update({log.topic_partition: log for log in gone})
-            self.high_watermark_moved(directory)
+            self.high_watermarks_moved(directory)
             for kind, named in (
                 (_Kind.RECOVERY_POINTS, gone),
                 (_Kind.LOG_STARTS, [log for log in gone if log.log_start_offset > 0]),
@@ -126,7 +129,7 @@ class Checkpoints:
     def log_moved(self, log: PartitionLog) -> None:
         """It is in another log directory now, whose checkpoints don't contain it yet."""
         directory = self._directories.directory_of(log)
-        self.high_watermark_moved(directory)
+        self.high_watermarks_moved(directory)
         for kind in (_Kind.RECOVERY_POINTS, _Kind.LOG_STARTS):
             self._write((kind, directory))
 

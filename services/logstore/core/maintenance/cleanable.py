@@ -76,7 +76,7 @@ def cleanable(log: PartitionLog, last_stable_offset: int, wall_ms: int) -> Clean
     # What still has to be flushed is not complete: its files must not be renamed meanwhile.
     limit = min(last_stable_offset, log.flushes.whole_segments_upto)
     if limit < active_offset:
-        end_offset = log.segments.holding(limit).base_offset
+        end_offset = log.segments.containing(limit).base_offset
     dirty = log.segments.overlapping(first_dirty_offset, end_offset) if first_dirty_offset < end_offset else []
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:

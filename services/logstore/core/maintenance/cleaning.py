@@ -1,9 +1,9 @@
 """Compaction as the core drives it: choose the log to clean next, order it, and use the result.
 
-The records are read in the cleaner, a separate process: per-record work here would stop all appends. It gets one order
-at a time (`Outgoing.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each cleaned
-segment that it reports is swapped in from here, on an IO worker, in order. A pass that does not complete leaves only
-the segments that are already swapped in, which are as good as the old ones.
+The records are read in the cleaner, a process of its own: per-record work here would stop everybody's appends. It gets
+one order at a time (`Outputs.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each
+cleaned segment that it reports is put in place from here, on an IO worker, in order. A pass that ends in any other way
+than whole leaves nothing behind but the segments that are in place already, which are as good as the old ones.
 
 A pass is aborted if its partition gets another leader, is stopped or deleted, if its directory fails, and if its source
 segments are deleted (retention, DeleteRecords). Until the cleaner has released a log, no other of the same name is

@@ -46,7 +46,7 @@ class FullDisks:
         directory.no_room = error
         for log in directory.logs.values():
             log.disk_full.refuse_appends(error)
-        self._outbox.report_room(path, error)
+        self._outbox.report_full_disk(path, error)
 
     def directory_effect_failed(self, path: str, error: DiskError) -> None:
         """An effect on a log directory, not on one of its logs, has failed, and can be repeated."""
@@ -128,7 +128,7 @@ class FullDisks:
         directory.no_room = None
         for log in directory.logs.values():
             log.disk_full.accept_appends()
-        self._outbox.report_room(directory.path, None)
+        self._outbox.report_full_disk(directory.path, None)
 
     def _on_probe_failed(self, effect: ProbeEffect, error: DiskError) -> None:
         if error.is_lack_of_room:

@@ -55,10 +55,10 @@ class Housekeeping:
         """A log has grown: it is flushed when that is due, and its offsets go into the next checkpoints."""
         self._unflushed[log] = None
         directory = self._directories.directory_of(log)
-        self._checkpoints.high_watermark_moved(directory)
+        self._checkpoints.high_watermarks_moved(directory)
         if effect.flush is not None:
             self._checkpoints.recovery_point_moved(directory)
-            self._retention.go_on(log)
+            self._retention.continue_retiring(log)
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
         """Begin what is due."""

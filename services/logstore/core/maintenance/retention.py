@@ -71,7 +71,7 @@ class Retention:
         for _ in range(min(len(self._to_check), LOGS_PER_TICK)):
             self.check(self._to_check.popleft(), wall_ms)
         for log in [*self._retiring, *self._to_flush]:
-            self.go_on(log)
+            self.continue_retiring(log)
         self._delete(now_ms)
 
     def check_soon(self, partition: Partition) -> None:
@@ -96,7 +96,7 @@ class Retention:
                     assert_never(outcome)
             self._retiring[log] = None
             self.log_start_moved(partition)
-            self.go_on(log)
+            self.continue_retiring(log)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
 
@@ -116,8 +116,8 @@ class Retention:
         if partition.log.no_room is not None:
             self.check_soon(partition)
 
-    def go_on(self, log: PartitionLog) -> None:
-        """Rename what is left to rename, as soon as no flush is in progress."""
+    def continue_retiring(self, log: PartitionLog) -> None:
+        """Rename what is left to rename, as soon as no flush is under way."""
         if log in self._to_flush:
             self._flush_rolled(log)
         if log not in self._retiring:

@@ -27,22 +27,22 @@ from services.logstore.core.replica.topic_meters import TopicMeter
 
 class Measures:
     def __init__(
-        self, replicas: Replicas, directories: Directories, coordination: Coordination, rooms: Sequence[Measured]
+        self, replicas: Replicas, directories: Directories, coordination: Coordination, counting: Sequence[Measured]
     ) -> None:
-        """`rooms` have their own counts; like everything here they have a bounded number of samples, whatever the
-        number of partitions.
+        """`counting` know what they have counted, and have a bounded number of samples, whatever the number of
+        partitions, as everything here has.
         """
         self._replicas = replicas
         self._directories = directories
         self._coordination = coordination
-        self._rooms = rooms
+        self._counting = counting
 
-    def survey(self) -> PartitionMetricsScan:
-        """Return a scan to be stepped until it is done, and then read."""
+    def scan_partitions(self) -> PartitionMetricsScan:
+        """To be stepped until it is done, then asked for its samples."""
         return PartitionMetricsScan(self._replicas, self._coordination.partitions)
 
     def samples(self) -> Iterator[Sample]:
-        """Return all samples except the scan's."""
+        """All but the scan's."""
         yield Sample(OFFLINE_LOG_DIRECTORIES, (), self._directories.offline_count)
         yield Sample(FULL_LOG_DIRECTORIES, (), self._directories.full_count)
         meters = self._replicas.meters
@@ -50,8 +50,8 @@ class Measures:
         for meter in meters:
             yield from _samples_of(meter, meter.label)
         yield Sample(TOPICS_WITHOUT_LABEL, (), meters.refused)
-        for room in self._rooms:
-            yield from room.samples()
+        for each in self._counting:
+            yield from each.samples()
 
 
 def _samples_of(meter: TopicMeter, label: str) -> Iterator[Sample]:

@@ -29,13 +29,13 @@ class FetchLimits:
 
 
 class Stage(Enum):
-    TO_TELL = "its position is sent with the next fetch"
-    TOLD = "the leader knows its position"
-    WRITING = "its log is being written, and its position moves"
-    CUTTING = "its log is about to be truncated, or being truncated"
-    THROTTLED = "the replication quota is used up: to be sent once it is kept again"
-    BACKING_OFF = "an error, here or at the leader: to be sent again in a while"
-    FAILED = "its log and the leader's are inconsistent: nothing more until the controller sends a new state"
+    TO_TELL = "its position goes out with the next fetch"
+    REPORTED = "the leader knows its position"
+    WRITING = "its log is at work, and its position moves"
+    CUTTING = "its log is about to be cut, or being cut"
+    THROTTLED = "the quota of replication is used up: to be told once it is kept again"
+    BACKING_OFF = "something is wrong, here or there: to be told again in a while"
+    FAILED = "its log and the leader's do not go together: nothing more until the controller says something new"
 
     # Each is a singleton; Enum's own hash is implemented in Python, and a fetch looks up dozens of stages.
     __hash__ = object.__hash__
@@ -65,8 +65,8 @@ class FollowedPartition:
     is_known: bool = False
     """Whether the leader has received the slot in this session."""
     is_in_sync: bool = False
-    """Whether, by the last answer, our log ends at the leader's watermark or after it."""
-    told_in: int = 0
+    """As far as we know: by the last answer, our log ends where the leader's watermark is, or after it."""
+    reported_in: int = 0
     """The last fetch that has named the slot: an answer to an older one is about another position."""
     retry_ms: int = 0
     word: tuple[int, int] = (-1, -1)
@@ -153,7 +153,7 @@ class Fetcher:
         for followed in self._by_key.values():
             followed.is_known = False
             followed.position = None
-            if followed.stage is Stage.TOLD or followed.stage is Stage.BACKING_OFF:
+            if followed.stage is Stage.REPORTED or followed.stage is Stage.BACKING_OFF:
                 self.move(followed, Stage.TO_TELL)
 
     def disconnected(self) -> None:
@@ -233,8 +233,8 @@ class Fetcher:
         position = Position(partition.leader_epoch, end, log.leader_epochs.epoch_of(end - 1), log.log_start_offset)
         followed.position = position
         followed.is_known = True
-        followed.told_in = self._last_request_id
-        self.move(followed, Stage.TOLD)
+        followed.reported_in = self._last_request_id
+        self.move(followed, Stage.REPORTED)
         return ReplicaPosition(
             followed.slot,
             partition.topic_id,
@@ -261,8 +261,8 @@ class Fetcher:
         A leader that refused it may have changed its answer since.
         """
         followed = self._by_slot.get(slot)
-        if followed is None or followed.position is None or followed.stage not in (Stage.TOLD, Stage.BACKING_OFF):
+        if followed is None or followed.position is None or followed.stage not in (Stage.REPORTED, Stage.BACKING_OFF):
             return None
         partition, position = followed.partition, followed.position
-        is_same = position.leader_epoch == partition.leader_epoch and followed.told_in <= request_id
+        is_same = position.leader_epoch == partition.leader_epoch and followed.reported_in <= request_id
         return followed if is_same and position.fetch_offset == partition.log.log_end_offset else None

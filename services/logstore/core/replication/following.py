@@ -1,40 +1,29 @@
 """The follower's side of replication: leaders' answers are written, or say where to truncate.
 
-Truncation follows the leader's answer about where epochs diverge (KIP-595), in as many rounds as needed, and never the
-high watermark (KIP-101). A log whose records are all deleted at the leader starts over at the leader's log start.
-Records that do not fit end that partition's fetching until the next LeaderAndIsr.
-
-A truncation has two parts: lowered offsets are written to the checkpoints first (`Checkpoints.lower`), and until that
-is done a new leader epoch cancels the truncation. Then an IO worker truncates, and commands for the partition wait.
+Truncation follows the leader's word on where epochs part (KIP-595), as many rounds as that takes, and never the high
+watermark (KIP-101). A log whose records are all deleted at the leader begins anew where the leader's begins. Records
+that do not fit end that partition's fetching until the next LeaderAndIsr.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece
-from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.maintenance.checkpoints import Checkpoints
-from services.logstore.core.maintenance.full_disks import FullDisks
 from services.logstore.core.replica.partition import Partition, PartitionKey
 from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replica.throttles import Throttles
 from services.logstore.core.replication.fetcher import Fetcher, FetchLimits, FollowedPartition, Stage
-from services.logstore.core.storage.effect_execution import EffectResult
-from services.logstore.core.storage.effects import TruncateEffect
+from services.logstore.core.replication.follower_cuts import FollowerCuts
 from services.logstore.core.storage.log.features.replicated_batches import (
     begins_before,
     begins_behind_wide_gap,
 )
 from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.log.state.log_state import LogState
-from services.logstore.core.streams.completion import Completion
-from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.replication_outbox import ReplicationOutbox
 
-Told = Callable[[Partition], None]
+OnPartition = Callable[[Partition], None]
 
 
 class Following:
@@ -43,31 +32,23 @@ class Following:
     def __init__(
         self,
         replicas: Replicas,
-        checkpoints: Checkpoints,
-        full_disks: FullDisks,
-        outbox: Outbox,
         says: ReplicationOutbox,
         limits: FetchLimits,
         throttles: Throttles,
+        cuts: FollowerCuts,
         *,
-        watermark_moved: Told,
-        log_start_moved: Told,
-        before_cut: Callable[[Partition], bool],
+        watermark_moved: OnPartition,
+        log_start_moved: OnPartition,
         has_writes: Callable[[PartitionLog], None],
     ) -> None:
-        """`before_cut` ends all other work on the partition, and returns whether it has ended; `has_writes`: a log has
-        something to write.
-        """
+        """`has_writes`: a log has been given some."""
         self._replicas = replicas
-        self._checkpoints = checkpoints
-        self._full_disks = full_disks
-        self._outbox = outbox
         self._says = says
         self._limits = limits
         self._throttles = throttles
+        self._cuts = cuts
         self._watermark_moved = watermark_moved
         self._log_start_moved = log_start_moved
-        self._before_cut = before_cut
         self._has_writes = has_writes
         self._fetchers: dict[int, Fetcher] = {}
         self._leader_of: dict[PartitionKey, int] = {}
@@ -89,21 +70,21 @@ class Following:
             self._leader_of[partition.key] = leader_id
             fetcher = self._fetchers.setdefault(leader_id, Fetcher(self._limits, self._throttles))
             if not fetcher.is_fetching(partition):
-                self._give_up_cut(partition)
+                self._cuts.give_up(partition)
                 fetcher.follow(partition)
 
     def forget(self, partition: Partition) -> None:
         """It is not followed any more, or not from that leader."""
         leader_id = self._leader_of.pop(partition.key, None)
         if leader_id is not None:
-            self._give_up_cut(partition)
+            self._cuts.give_up(partition)
             self._fetchers[leader_id].forget(partition.key)
 
     def stop(self) -> None:
         """Fetch nothing any more: the logstore is about to stop, and its logs have to become idle."""
         self._is_stopped = True
         for partition in self._replicas.by_key.values():
-            self._give_up_cut(partition)
+            self._cuts.give_up(partition)
 
     @property
     def leaders(self) -> list[int]:
@@ -242,58 +223,20 @@ class Following:
     # --- cuts ---
 
     def _begin_cut(self, fetcher: Fetcher, followed: FollowedPartition, offset: int, *, begin_anew: bool) -> None:
-        partition = followed.partition
-        log = partition.log
-        is_free = self._before_cut(partition) and log.no_room is None
-        if not is_free or not log.begin_truncation(offset, begin_anew=begin_anew):
+        if self._cuts.begin(followed.partition, offset, begin_anew=begin_anew):
+            fetcher.move(followed, Stage.CUTTING)
+        else:
             followed.records = None
             fetcher.back_off(followed, self.now_ms)
-            return
-        fetcher.move(followed, Stage.CUTTING)
-        partition.high_watermark = min(partition.high_watermark, offset)
-        self._checkpoints.lower(log)
 
-    def go_on_cutting(self) -> None:
-        """A checkpoint is in place: truncate the logs that waited for it."""
+    def continue_cuts(self) -> None:
+        """A checkpoint is in place: cut what waited for that."""
         for fetcher in self._fetchers.values():
             for followed in fetcher.at(Stage.CUTTING):
-                log = followed.partition.log
-                is_waiting = log.truncation.is_begun and log.truncation.in_flight is None
-                if is_waiting and self._checkpoints.is_lowered(log):
-                    self._cut(log)
+                self._cuts.carry_out_if_due(followed.partition.log, self._cut_ended)
 
-    def _cut(self, log: PartitionLog) -> None:
-        effect = log.truncation.begin_cut()
-        done, failed = partial(self._on_truncated, log, effect), partial(self._on_truncation_failed, log, effect)
-        self._outbox.add_effect(effect, Completion(done, failed, (log,)))
-
-    def _give_up_cut(self, partition: Partition) -> None:
-        """Another leader may decide otherwise. A truncation in progress is finished first: see `Control`."""
-        truncation = partition.log.truncation
-        if truncation.is_begun and truncation.in_flight is None:
-            truncation.give_up()
-            partition.high_watermark = max(partition.high_watermark, partition.log.log_start_offset)
-
-    def _on_truncated(self, log: PartitionLog, effect: TruncateEffect, result: EffectResult) -> None:
-        if log.error is None:
-            assert isinstance(result, LogState)
-            log.on_truncated(effect, result)
-            self._truncation_ended(log, is_cut=True)
-
-    def _on_truncation_failed(self, log: PartitionLog, effect: TruncateEffect, error: DiskError) -> None:
-        self._full_disks.log_effect_failed(log, error, partial(self._undo_truncation, log, effect))
-
-    def _undo_truncation(self, log: PartitionLog, effect: TruncateEffect) -> None:
-        log.truncation.undo(effect)
-        self._truncation_ended(log, is_cut=False)
-
-    def _truncation_ended(self, log: PartitionLog, *, is_cut: bool) -> None:
-        """The log is truncated, or there was no space for that."""
-        partition = self._replicas.by_log.get(log)
-        if partition is None:
-            return
-        partition.high_watermark = max(min(partition.high_watermark, log.log_end_offset), log.log_start_offset)
-        self._checkpoints.first_dirty_offset_moved(log)
+    def _cut_ended(self, partition: Partition, is_cut: bool) -> None:
+        """The log is cut, or there was no room for that."""
         self._log_start_moved(partition)
         found = self._find(partition, Stage.CUTTING)
         if found is None:

@@ -36,7 +36,7 @@ SLOTS_PER_ANSWER_MAX = 256
 # Record bytes in one message, so that heartbeats can be sent in between.
 PIECE_BYTES_MAX = 1024 * 1024
 
-Told = Callable[[Partition], None]
+OnPartition = Callable[[Partition], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -46,8 +46,8 @@ class FollowedSlot:
     slot: int
     key: PartitionKey
     position: ReplicaPosition
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
     is_refused: bool = False
     is_answered: bool = False
     """Records, an error or a divergence have been sent: nothing more until the follower names the slot again."""
@@ -110,11 +110,11 @@ class Leading:
         throttles: Throttles,
         *,
         tells_watermarks_at_once: bool,
-        follower_moved: Told,
-        log_start_told: Callable[[], None],
+        follower_moved: OnPartition,
+        follower_log_start_moved: Callable[[], None],
     ) -> None:
-        """`follower_moved` gets every partition whose follower has advanced: watermark and ISR may follow.
-        `log_start_told`: a follower's log start has advanced, for which DeleteRecords may wait.
+        """`follower_moved` is told of every partition whose follower has come further: watermark and ISR may follow.
+        `follower_log_start_moved`: a follower's log begins further on than before, for which DeleteRecords may wait.
         """
         self._replicas = replicas
         self._outbox = outbox
@@ -123,7 +123,7 @@ class Leading:
         self._throttles = throttles
         self._tells_watermarks_at_once = tells_watermarks_at_once
         self._follower_moved = follower_moved
-        self._log_start_told = log_start_told
+        self._follower_log_start_moved = follower_log_start_moved
         self._streams: dict[ReplicaStream, None] = {}
         self._followed: dict[PartitionKey, dict[ReplicaStream, int]] = {}
         self._ranges: dict[ReadEffect, _Range] = {}
@@ -185,9 +185,9 @@ class Leading:
             before = None
         followed = FollowedSlot(position.slot, key, position)
         if before is not None and before.position.current_leader_epoch == position.current_leader_epoch:
-            followed.told_high_watermark = before.told_high_watermark
-            if position.log_start_offset >= before.told_log_start_offset:
-                followed.told_log_start_offset = before.told_log_start_offset
+            followed.sent_high_watermark = before.sent_high_watermark
+            if position.log_start_offset >= before.sent_log_start_offset:
+                followed.sent_log_start_offset = before.sent_log_start_offset
         stream.slots[position.slot] = followed
         self._followed.setdefault(key, {})[stream] = position.slot
         stream.news[position.slot] = None
@@ -202,7 +202,7 @@ class Leading:
         position = followed.position
         follower = partition.followers[stream.session.replica_id]
         if position.log_start_offset > follower.log_start_offset:
-            self._log_start_told()
+            self._follower_log_start_moved()
         follower.fetched(
             stream.session, position.fetch_offset, position.log_start_offset, partition.log.log_end_offset, now_ms
         )
@@ -284,19 +284,17 @@ class Leading:
             answer.results.append(result)
             return
         is_reading = not followed.is_answered and self._read(stream, answer, followed, result, partition)
-        if is_reading or followed.told_log_start_offset != result.log_start_offset:
+        if is_reading or followed.sent_log_start_offset != result.log_start_offset:
             stream.unsaid.pop(followed.slot, None)
-            followed.told_high_watermark = result.high_watermark
-            followed.told_log_start_offset = result.log_start_offset
+            followed.sent_high_watermark = result.high_watermark
+            followed.sent_log_start_offset = result.log_start_offset
             answer.results.append(result)
-        elif followed.told_high_watermark != result.high_watermark:
+        elif followed.sent_high_watermark != result.high_watermark:
             stream.unsaid[followed.slot] = None
 
     def _has_to_delete(self, stream: ReplicaStream, followed: FollowedSlot, partition: Partition) -> bool:
-        """The log start has moved since records were sent. A full disk can't store those, and gets free space by
-        this.
-        """
-        if followed.is_refused or followed.told_log_start_offset == partition.log.log_start_offset:
+        """The log start has moved since records were told. A full disk can't take those, and has room by this."""
+        if followed.is_refused or followed.sent_log_start_offset == partition.log.log_start_offset:
             return False
         return self._problem(partition, followed, stream.session.replica_id) in (None, ErrorCode.OFFSET_OUT_OF_RANGE)
 
@@ -310,7 +308,7 @@ class Leading:
                 continue
             if partition.check_leader_epoch(followed.position.current_leader_epoch):
                 continue
-            followed.told_high_watermark = partition.high_watermark
+            followed.sent_high_watermark = partition.high_watermark
             result = ReplicaData(slot, 0, partition.leader_epoch, partition.leader_id, partition.high_watermark)
             result.log_start_offset = partition.log.log_start_offset
             answer.results.append(result)

@@ -1,33 +1,32 @@
 """Replication as a whole: inputs from followers, leaders and the controller, and outputs to them.
 
-Inputs come at any time; `step` begins what follows from them, once per turn, and `Outgoing` has the messages. The three
-parts (`leading`, `following`, `isr_changes`) share only the partitions.
+Inputs come at any time; `step` begins what follows from them, once in a turn, and `Outputs` carries it away. `leading`,
+`following` and `isr_changes` share the partitions and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest, ReplicateResponse, Welcome
+from barnabas.cluster.config_description import BrokerValues
 from barnabas.cluster.messages import AlterPartitionResponse
 from barnabas.metrics.family import Sample
 from services.logstore.core.maintenance.checkpoints import Checkpoints
-from services.logstore.core.maintenance.directories import Directories
-from services.logstore.core.maintenance.full_disks import FullDisks
-from services.logstore.core.maintenance.retention import Retention
-from services.logstore.core.replica.broker_settings import BrokerSettings
 from services.logstore.core.replica.follower_progress import FetchSession
 from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replica.throttles import QuotaWindows, Throttles
 from services.logstore.core.replication.fetcher import FetchLimits
+from services.logstore.core.replication.follower_cuts import FollowerCuts
 from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.isr_changes import IsrChanges
 from services.logstore.core.replication.leading import Leading, ReplicaStream
 from services.logstore.core.storage.log.partition_log import PartitionLog
 from services.logstore.core.streams.outbox import Outbox
-from services.logstore.core.streams.replication_outbox import LeaderLink, ReplicationOutbox, ReplicationOutgoing
+from services.logstore.core.streams.replication_outbox import LeaderLink, ReplicationOutbox, ReplicationOutputs
 from services.logstore.core.streams.watches import Watches
 
 
@@ -42,58 +41,59 @@ class ReplicationConfig:
     tells_watermarks_at_once: bool = False
 
 
+class ReplicationOwner(Protocol):
+    """What is to know of what replication does to logs."""
+
+    def has_writes(self, log: PartitionLog) -> None:
+        """A log may have something to write."""
+        ...
+
+    def log_start_followed(self, partition: Partition) -> None:
+        """The start of a log has moved by what the leader says."""
+        ...
+
+    def follower_log_start_moved(self) -> None:
+        """The log of a follower begins further on, for which DeleteRecords may wait."""
+        ...
+
+
 class Replication:
     def __init__(
         self,
         replicas: Replicas,
-        settings: BrokerSettings,
-        directories: Directories,
+        throttles: Throttles,
         checkpoints: Checkpoints,
-        full_disks: FullDisks,
-        retention: Retention,
+        cuts: FollowerCuts,
         watches: Watches,
         outbox: Outbox,
         config: ReplicationConfig,
-        *,
-        before_cut: Callable[[Partition], bool],
-        has_writes: Callable[[PartitionLog], None],
-        log_start_told: Callable[[], None],
+        owner: ReplicationOwner,
     ) -> None:
-        """`before_cut` ends all other work on a partition, and returns whether it has ended; `has_writes`: a log has
-        something to write; `log_start_told`: a follower's log start has advanced.
-        """
         self._replicas = replicas
-        self._settings = settings
-        self._directories = directories
+        self._throttles = throttles
         self._checkpoints = checkpoints
-        self._retention = retention
         self._watches = watches
         self._says = ReplicationOutbox()
         self.config = config
-        self.throttles = Throttles(replicas.node_id, config.quota_windows, config.log_dirs_quota_windows)
-        self.throttles.follow(settings.values())
         self._isr_changes = IsrChanges(replicas, config.lag_ms_max, self._moved)
         self.leading = Leading(
             replicas,
             outbox,
             self._says,
-            self.throttles,
+            throttles,
             tells_watermarks_at_once=config.tells_watermarks_at_once,
             follower_moved=self._follower_moved,
-            log_start_told=log_start_told,
+            follower_log_start_moved=owner.follower_log_start_moved,
         )
         self.following = Following(
             replicas,
-            checkpoints,
-            full_disks,
-            outbox,
             self._says,
             config.limits,
-            self.throttles,
+            throttles,
+            cuts,
             watermark_moved=self._moved,
-            log_start_moved=retention.log_start_followed,
-            before_cut=before_cut,
-            has_writes=has_writes,
+            log_start_moved=owner.log_start_followed,
+            has_writes=owner.has_writes,
         )
         self._streams: dict[int, ReplicaStream] = {}
         self._links: list[LeaderLink] = []
@@ -156,11 +156,12 @@ class Replication:
 
     # --- the controller ---
 
-    def on_image(self) -> None:
-        """Rates have changed; brokers have come, gone or registered again: only the incarnation that fetched may
-        join.
+    def on_image(self, values: BrokerValues) -> None:
+        """Rates have changed to those of `values`; brokers have come, gone or registered again.
+
+        Only the registration that fetched may join an ISR.
         """
-        self.throttles.follow(self._settings.values())
+        self._throttles.follow(values)
         is_somebody_new = False
         for stream in self._streams.values():
             is_registered = self._is_registered(stream.session)
@@ -203,7 +204,7 @@ class Replication:
     def _moved(self, partition: Partition) -> None:
         """A watermark, or the ISR, has moved without a write of ours."""
         self._watches.changed(partition)
-        self._checkpoints.high_watermark_moved(self._directories.directory_of(partition.log))
+        self._checkpoints.high_watermark_moved(partition.log)
         self.leading.changed(partition)
 
     # --- the turn ---
@@ -241,8 +242,12 @@ class Replication:
         """Whether there is something to send that the last step has not sent: a disk has finished since."""
         return self.leading.has_work or self.following.has_work or self._isr_changes.has_work(self.now_ms)
 
-    def take_outgoing(self) -> ReplicationOutgoing:
-        return self._says.take()
+    def drain_outputs(self) -> ReplicationOutputs:
+        return self._says.drain()
+
+    def stop(self) -> None:
+        """Follow no leader any more: the logs have to come to rest."""
+        self.following.stop()
 
     def samples(self) -> Iterator[Sample]:
         return self._isr_changes.samples()

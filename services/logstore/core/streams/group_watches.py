@@ -20,9 +20,9 @@ class GroupWatches:
         self._state_of = state_of
         self._streams: dict[WatchedGroup, dict[WatchStream, None]] = {}
         self._by_group: dict[str, dict[WatchedGroup, None]] = {}
-        # What all watches have been sent, or are about to be.
-        self._told: dict[WatchedGroup, tuple[int, int]] = {}
-        # Watches that have just begun, and have been sent nothing.
+        # What everybody who watches has been told, or is about to be.
+        self._reported: dict[WatchedGroup, tuple[int, int]] = {}
+        # Those who have just begun to watch, and have been told nothing.
         self._begun: dict[WatchedGroup, dict[WatchStream, None]] = {}
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class GroupWatches:
             streams.pop(stream, None)
             if not streams:
                 del self._streams[watched]
-                self._told.pop(watched, None)
+                self._reported.pop(watched, None)
                 self._forget(watched)
 
     def _forget(self, watched: WatchedGroup) -> None:
@@ -59,18 +59,18 @@ class GroupWatches:
         """Add the newest states to this turn's messages: of these groups, or of all if it is unknown which."""
         for group_id in list(self._by_group) if moved is None else moved:
             for watched in self._by_group.get(group_id, ()):
-                told, state = self._told.get(watched), self._state_of(watched)
-                if told is not None and state != told:
-                    self._told[watched] = state
+                reported, state = self._reported.get(watched), self._state_of(watched)
+                if reported is not None and state != reported:
+                    self._reported[watched] = state
                     self._tell(watched, state, self._streams[watched])
         if self._begun:
             begun, self._begun = self._begun, {}
             for watched, streams in begun.items():
                 if streams:
-                    state = self._told[watched] = self._state_of(watched)
+                    state = self._reported[watched] = self._state_of(watched)
                     self._tell(watched, state, streams)
 
     def _tell(self, watched: WatchedGroup, state: tuple[int, int], streams: dict[WatchStream, None]) -> None:
-        told = GroupState(watched.topic_id, watched.partition, watched.group_id, *state)
+        reported = GroupState(watched.topic_id, watched.partition, watched.group_id, *state)
         for stream in streams:
-            self._outbox.watch_response(stream).group_states.append(told)
+            self._outbox.watch_response(stream).group_states.append(reported)

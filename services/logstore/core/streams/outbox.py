@@ -13,7 +13,7 @@ from barnabas.ports.disk import DiskError
 from services.logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.streams.completion import Completion
-from services.logstore.core.streams.replication_outbox import ReplicationOutgoing
+from services.logstore.core.streams.replication_outbox import ReplicationOutputs
 from services.logstore.core.streams.request_times import RequestTimes, TimedRequest, TracedWork
 from services.logstore.core.streams.streams import ExchangeStream, ReadStream, WatchStream
 
@@ -22,11 +22,11 @@ RESPONSE_BYTES_MAX = 1024 * 1024
 
 
 @dataclass(slots=True)
-class Outgoing:
-    """The messages of one turn by stream or call id, the streams to close with reasons, the directories gone offline;
-    commands for the cleaner, and the results of its passes.
-    """
+class Outputs:
+    """Either `effects` alone or all the others: see `LogstoreCore.take_outputs`. Messages are by stream or call id."""
 
+    effects: list[StorageEffect] = field(default_factory=list)
+    """What the disks have to do, in the order of its making."""
     exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
     reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
     watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
@@ -34,14 +34,17 @@ class Outgoing:
     controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
     administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
+    """Streams to end, after their messages, and why."""
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
-    room: list[tuple[str, DiskError | None]] = field(default_factory=list)
-    """Log directories that have run out of space, and those (None) that have space again, or may have for a partition
+    """Log directories that have gone offline."""
+    full_disks: list[tuple[str, DiskError | None]] = field(default_factory=list)
+    """Log directories that have run out of room, and those (None) that have room again, or may have for a partition
     that has moved between two: the controller has to ask again.
     """
     cleaner: list[CleanerCommand] = field(default_factory=list)
     passes: list[PassReport] = field(default_factory=list)
-    replication: ReplicationOutgoing = field(default_factory=ReplicationOutgoing)
+    """What passes of the cleaner have come to, for the log."""
+    replication: ReplicationOutputs = field(default_factory=ReplicationOutputs)
     traced: list[TracedWork] = field(default_factory=list)
     """Traced requests that have been answered."""
     coordination_problems: list[str] = field(default_factory=list)
@@ -49,22 +52,7 @@ class Outgoing:
 
 
 class Outbox:
-    __slots__ = (
-        "_administration",
-        "_cleaner",
-        "_closes",
-        "_controls",
-        "_credits",
-        "_effects",
-        "_exchanges",
-        "_offline",
-        "_passes",
-        "_reads",
-        "_room",
-        "_watches",
-        "completions",
-        "times",
-    )
+    __slots__ = ("_credits", "_effects", "_exchanges", "_outputs", "_reads", "_watches", "completions", "times")
 
     def __init__(self, credit_pool: CreditPool, times: RequestTimes) -> None:
         self._credits = credit_pool
@@ -75,13 +63,8 @@ class Outbox:
         self._exchanges: list[ExchangeStream] = []
         self._reads: list[ReadStream] = []
         self._watches: list[WatchStream] = []
-        self._controls: list[tuple[int, ControlResponse]] = []
-        self._administration: list[tuple[int, AdministrationResponse]] = []
-        self._closes: list[tuple[int, str]] = []
-        self._offline: list[tuple[str, DiskError]] = []
-        self._room: list[tuple[str, DiskError | None]] = []
-        self._cleaner: list[CleanerCommand] = []
-        self._passes: list[PassReport] = []
+        self._outputs = Outputs()
+        """Of this turn, as far as it is known before the turn ends."""
 
     def add_effect(self, effect: StorageEffect, completion: Completion) -> None:
         """Have `effect` carried out, and `completion` called with its outcome."""
@@ -116,45 +99,34 @@ class Outbox:
         return response
 
     def answer_control(self, session_id: int, response: ControlResponse) -> None:
-        self._controls.append((session_id, response))
+        self._outputs.controls.append((session_id, response))
 
     def answer_administration(self, call_id: int, response: AdministrationResponse) -> None:
-        self._administration.append((call_id, response))
+        self._outputs.administration.append((call_id, response))
 
     def close(self, stream_id: int, reason: str) -> None:
-        self._closes.append((stream_id, reason))
+        self._outputs.closes.append((stream_id, reason))
 
     def report_offline(self, path: str, error: DiskError) -> None:
-        self._offline.append((path, error))
+        self._outputs.offline.append((path, error))
 
-    def report_room(self, path: str, lack: DiskError | None) -> None:
-        """A log directory has run out of space, or (None) has space again."""
-        self._room.append((path, lack))
+    def report_full_disk(self, path: str, lack: DiskError | None) -> None:
+        """A log directory has run out of room, or (None) has room again."""
+        self._outputs.full_disks.append((path, lack))
 
     def to_cleaner(self, command: CleanerCommand) -> None:
-        self._cleaner.append(command)
+        self._outputs.cleaner.append(command)
 
     def report_pass(self, report: PassReport) -> None:
-        self._passes.append(report)
+        self._outputs.passes.append(report)
 
-    def take_effects(self) -> list[StorageEffect]:
+    def drain_effects(self) -> list[StorageEffect]:
         effects, self._effects = self._effects, []
         return effects
 
-    def take_outgoing(self) -> Outgoing:
-        """Return everything to be sent now, with the credit that has been freed."""
-        outgoing = Outgoing(
-            controls=self._controls,
-            administration=self._administration,
-            closes=self._closes,
-            offline=self._offline,
-            room=self._room,
-            cleaner=self._cleaner,
-            passes=self._passes,
-        )
-        self._controls, self._administration, self._closes, self._offline = [], [], [], []
-        self._room = []
-        self._cleaner, self._passes = [], []
+    def drain_messages(self) -> Outputs:
+        """Return everything to be said now, with the credit that has come free."""
+        outputs, self._outputs = self._outputs, Outputs()
         for stream in self._exchanges:
             response, stream.response = stream.response, None
             if stream.closed or response is None:
@@ -164,24 +136,24 @@ class Outbox:
             if response.credit is None:
                 response.credit = self._credits.grants_due(stream.stream_id)
             if stream.timed:
-                self._tell_times(stream.timed, response)
-            outgoing.exchanges.append((stream.stream_id, response))
+                self._add_times(stream.timed, response)
+            outputs.exchanges.append((stream.stream_id, response))
         for reader in self._reads:
             reply, reader.response = reader.response, None
             if not reader.closed and reply is not None:
-                self._take_reads(reader, reply, outgoing)
+                self._split_reads(reader, reply, outputs)
         for watcher in self._watches:
             states, watcher.response = watcher.response, None
             if not watcher.closed and states is not None:
-                outgoing.watches.append((watcher.stream_id, states))
+                outputs.watches.append((watcher.stream_id, states))
         self._exchanges, self._reads, self._watches = [], [], []
-        return outgoing
+        return outputs
 
-    def _tell_times(self, timed: dict[int, TimedRequest], response: ExchangeResponse) -> None:
+    def _add_times(self, timed: dict[int, TimedRequest], response: ExchangeResponse) -> None:
         for answers in (response.append_results, response.offset_answers, response.state_answers):
             response.times += self.times.answered(timed, [answer.request_id for answer in answers])
 
-    def _take_reads(self, stream: ReadStream, response: ReadResponse, outgoing: Outgoing) -> None:
+    def _split_reads(self, stream: ReadStream, response: ReadResponse, outputs: Outputs) -> None:
         results, stream.results = stream.results, []
         self._credits.handled(stream.stream_id, stream.requests_handled, 0)
         stream.requests_handled = 0
@@ -193,13 +165,13 @@ class Outbox:
             for piece in split_read_result(result):
                 piece_bytes = _bytes_of(piece)
                 if byte_count and byte_count + piece_bytes > RESPONSE_BYTES_MAX:
-                    outgoing.reads.append((stream.stream_id, response))
+                    outputs.reads.append((stream.stream_id, response))
                     response, byte_count = ReadResponse(), 0
                 response.pieces.append(piece)
                 response.times += times
                 times = []
                 byte_count += piece_bytes
-        outgoing.reads.append((stream.stream_id, response))
+        outputs.reads.append((stream.stream_id, response))
 
 
 def _bytes_of(piece: ReadPiece) -> int:

@@ -25,7 +25,7 @@ class LeaderLink:
 
 
 @dataclass(slots=True)
-class ReplicationOutgoing:
+class ReplicationOutputs:
     """`responses` by stream id, `requests` by the leader's node id; the next request to the controller; partitions that
     can't go on. `links`: from now on the streams are these (None: as before).
     """
@@ -39,34 +39,34 @@ class ReplicationOutgoing:
 
 
 class ReplicationOutbox:
-    """Gathers a turn's `ReplicationOutgoing`."""
+    """Gathers a turn's `ReplicationOutputs`."""
 
-    __slots__ = ("_outgoing",)
+    __slots__ = ("_outputs",)
 
     def __init__(self) -> None:
-        self._outgoing = ReplicationOutgoing()
+        self._outputs = ReplicationOutputs()
 
     def welcome(self, stream_id: int, welcome: Welcome) -> None:
-        self._outgoing.responses.append((stream_id, ReplicateResponse(welcome=welcome)))
+        self._outputs.responses.append((stream_id, ReplicateResponse(welcome=welcome)))
 
     def answer(self, stream_id: int, pieces: list[ReplicaPiece]) -> None:
-        self._outgoing.responses += [(stream_id, ReplicateResponse(piece=piece)) for piece in pieces]
+        self._outputs.responses += [(stream_id, ReplicateResponse(piece=piece)) for piece in pieces]
 
     def fetch(self, leader_id: int, fetch: ReplicaFetch) -> None:
-        self._outgoing.requests.append((leader_id, ReplicateRequest(fetch=fetch)))
+        self._outputs.requests.append((leader_id, ReplicateRequest(fetch=fetch)))
 
     def link(self, links: list[LeaderLink]) -> None:
-        self._outgoing.links = links
+        self._outputs.links = links
 
     def alter_partition(self, request: AlterPartitionRequest) -> None:
-        self._outgoing.alter_partition = request
+        self._outputs.alter_partition = request
 
     def close(self, stream_id: int, reason: str) -> None:
-        self._outgoing.closes.append((stream_id, reason))
+        self._outputs.closes.append((stream_id, reason))
 
     def report(self, partition: Partition, problem: str) -> None:
-        self._outgoing.problems.append(f"{partition.topic}-{partition.partition}: {problem}")
+        self._outputs.problems.append(f"{partition.topic}-{partition.partition}: {problem}")
 
-    def take(self) -> ReplicationOutgoing:
-        outgoing, self._outgoing = self._outgoing, ReplicationOutgoing()
-        return outgoing
+    def drain(self) -> ReplicationOutputs:
+        outputs, self._outputs = self._outputs, ReplicationOutputs()
+        return outputs

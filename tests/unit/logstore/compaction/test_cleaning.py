@@ -22,7 +22,7 @@ from services.logstore.core.storage.compaction.orders import (
 )
 from services.logstore.core.storage.effects import SwapEffect
 from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import values_of
 from tests.unit.logstore.service.support import (
@@ -58,7 +58,7 @@ class CleaningHost(Host):
     def restart_cleaner(self) -> None:
         self.cleaner = Cleaner(lambda: self.disk, CODECS, dedupe_buffer_bytes=2**20, io_buffer_bytes=2**20)
 
-    def collect(self) -> Outgoing:
+    def collect(self) -> Outputs:
         out = super().collect()
         self.commands += out.cleaner
         self.passes += out.passes

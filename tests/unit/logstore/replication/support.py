@@ -20,7 +20,7 @@ from barnabas.wire.record_batch import patch_offsets
 from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replication.fetcher import FetchLimits
 from services.logstore.core.replication.replication import ReplicationConfig
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
 from tests.unit.logstore.service.support import CLUSTER_ID, NODE_ID, TOPIC_ID, Host, batch, topic
 
 LAG_MS_MAX = 10_000
@@ -85,7 +85,7 @@ class FollowerByHand:
     def answer(self) -> list[ReplicaData] | None:
         return self.answer_in(*self.host.settle())
 
-    def answer_in(self, *said: Outgoing) -> list[ReplicaData] | None:
+    def answer_in(self, *said: Outputs) -> list[ReplicaData] | None:
         pieces = [
             response.piece
             for out in said
@@ -109,7 +109,7 @@ class FollowingHost(Host):
 
     fetch: ReplicaFetch | None = None
 
-    def collect(self) -> Outgoing:
+    def collect(self) -> Outputs:
         out = super().collect()
         for _, request in out.replication.requests:
             assert request.fetch is not None

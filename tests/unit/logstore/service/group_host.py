@@ -33,7 +33,7 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, WATCH, Host, topic
 
@@ -68,7 +68,7 @@ class GroupHost(Host):
         self.core.on_coordinate(COORDINATE, CoordinateRequest(Hello(CLUSTER_ID, "gateway")))
         self.greet(EXCHANGE, READ, WATCH)
 
-    def collect(self) -> Outgoing:
+    def collect(self) -> Outputs:
         out = super().collect()
         for response in coordinated(out):
             for answer in response.answers:
@@ -179,7 +179,7 @@ class GroupHost(Host):
         return [(state.coordinator_epoch, state.step) for state in states]
 
 
-def coordinated(out: Outgoing, stream_id: int = COORDINATE) -> list[CoordinateResponse]:
+def coordinated(out: Outputs, stream_id: int = COORDINATE) -> list[CoordinateResponse]:
     return [response for id_, response in out.coordinations if id_ == stream_id]
 
 

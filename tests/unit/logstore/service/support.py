@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from itertools import count
 
 from barnabas.channel.assembly import ReadAssembler, ReadResult
@@ -41,7 +42,8 @@ from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
 from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.effects import StorageEffect
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
+from services.logstore.core.streams.replication_outbox import ReplicationOutputs
 from tests.sim.disk_model import DiskModel
 
 NODE_ID = 1
@@ -95,7 +97,8 @@ class Host:
         self.holds_effects = False
         self.held: list[StorageEffect] = []
         self.now_ms = 0
-        self.out = Outgoing()
+        self.out = Outputs()
+        self._said: list[Outputs] = []
         self._sequence = count(1)
         self._request_ids = count(1)
         self._unique = count()
@@ -133,20 +136,25 @@ class Host:
 
     # --- turns ---
 
-    def turn(self) -> Outgoing:
+    def turn(self) -> Outputs:
         """One turn of the host; what the core said in it."""
         self.core.step(self.now_ms, WALL_MS)
-        self.held += self.core.take_effects()
-        if not self.holds_effects:
-            self.run_effects()
         return self.collect()
+
+    def take_effects(self) -> list[StorageEffect]:
+        """What the disks have to do now. What is said, where that is nothing, is kept for `collect`."""
+        outputs = self.core.take_outputs()
+        if not outputs.effects:
+            self._said.append(outputs)
+        return outputs.effects
 
     def run_effects(self) -> None:
         """Carry out everything held, and what follows from it."""
         while self.held:
-            self.run_effect(self.held[0])
+            for effect in list(self.held):
+                self.run_effect(effect)
             if not self.holds_effects:
-                self.held += self.core.take_effects()
+                self.held += self.take_effects()
 
     def run_effect(self, effect: StorageEffect) -> None:
         self.held.remove(effect)
@@ -156,8 +164,17 @@ class Host:
             outcome = error
         self.core.on_io_done(effect, outcome)
 
-    def collect(self) -> Outgoing:
-        self.out = out = self.core.take_outgoing()
+    def collect(self) -> Outputs:
+        """Take effects until there are none, and carry out all of them unless they are held; what was said in all."""
+        while True:
+            if not self.holds_effects:
+                self.run_effects()
+            effects = self.take_effects()
+            if not effects:
+                break
+            self.held += effects
+        self.out = out = joined(self._said)
+        self._said = []
         for _, response in out.reads:
             for piece in response.pieces:
                 result = self._assembler.add_piece(piece)
@@ -165,7 +182,7 @@ class Host:
                     self.read_results[result.request_id] = result
         return out
 
-    def settle(self) -> list[Outgoing]:
+    def settle(self) -> list[Outputs]:
         """Turns until nothing is left to be done."""
         said = [self.turn()]
         while self.core.has_work or self.held:
@@ -276,22 +293,38 @@ class Host:
         return states(self.turn(), stream_id)
 
 
+def joined(said: Sequence[Outputs]) -> Outputs:
+    """What was said one after the other, as said at once."""
+    first, *others = said
+    for other in others:
+        for each in fields(Outputs):
+            if each.name != "replication":
+                getattr(first, each.name).extend(getattr(other, each.name))
+        for each in fields(ReplicationOutputs):
+            before, after = getattr(first.replication, each.name), getattr(other.replication, each.name)
+            if each.name in ("links", "alter_partition"):
+                setattr(first.replication, each.name, before if after is None else after)
+            else:
+                before.extend(after)
+    return first
+
+
 def fetch(
     offset: int = 0, *, partition: int = 0, bytes_max: int = 1 << 20, current_leader_epoch: int = -1
 ) -> ReadPartition:
     return ReadPartition(TOPIC_ID, partition, current_leader_epoch, offset, bytes_max)
 
 
-def exchange(out: Outgoing, stream_id: int = EXCHANGE) -> ExchangeResponse:
+def exchange(out: Outputs, stream_id: int = EXCHANGE) -> ExchangeResponse:
     (response,) = [response for id_, response in out.exchanges if id_ == stream_id]
     return response
 
 
-def append_results(out: Outgoing, stream_id: int = EXCHANGE) -> list[AppendResult]:
+def append_results(out: Outputs, stream_id: int = EXCHANGE) -> list[AppendResult]:
     return [result for id_, response in out.exchanges if id_ == stream_id for result in response.append_results]
 
 
-def states(out: Outgoing, stream_id: int = WATCH) -> list[PartitionState]:
+def states(out: Outputs, stream_id: int = WATCH) -> list[PartitionState]:
     return [state for id_, response in out.watches if id_ == stream_id for state in response.states]
 
 

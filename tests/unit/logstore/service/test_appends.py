@@ -288,7 +288,7 @@ def test_a_failed_flush_takes_the_directory_offline_and_is_never_tried_again(hos
     for now_ms in (0, 1_000, 2_000):
         host.now_ms = now_ms
         host.core.tick(now_ms)
-        flushes = [effect for effect in host.core.take_effects() if isinstance(effect, FlushEffect)]
+        flushes = [effect for effect in host.take_effects() if isinstance(effect, FlushEffect)]
         for effect in flushes:
             host.held.append(effect)
             host.run_effect(effect)

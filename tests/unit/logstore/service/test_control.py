@@ -301,7 +301,7 @@ def test_a_deleted_partition_is_gone_at_once_and_its_files_after_the_delay(host:
     assert name.endswith("-delete")
     for now_ms, count in ((59_000, 0), (60_000, 1)):
         host.core.tick(now_ms)
-        effects = [effect for effect in host.core.take_effects() if isinstance(effect, DeleteDirectoryEffect)]
+        effects = [effect for effect in host.take_effects() if isinstance(effect, DeleteDirectoryEffect)]
         assert len(effects) == count
     host.held += effects
     host.run_effects()

@@ -13,7 +13,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.control.control import (
+from services.logstore.core.control.control_inbox import (
     LOGS_MADE_PER_STEP,
     REPLICAS_STOPPED_PER_STEP,
     STATES_LEARNED_PER_STEP,
@@ -148,6 +148,6 @@ def test_one_tick_removes_the_files_of_a_bounded_number_of_partitions(host: Host
     counts = []
     for now_ms in (1, 2, 3):
         host.core.tick(now_ms)
-        effects = [effect for effect in host.core.take_effects() if isinstance(effect, DeleteDirectoryEffect)]
+        effects = [effect for effect in host.take_effects() if isinstance(effect, DeleteDirectoryEffect)]
         counts.append(len(effects))
     assert counts == [DELETIONS_PER_TICK, 1, 0]

@@ -8,7 +8,7 @@ from barnabas.cluster.messages import PartitionReference
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.maintenance.full_disks import PROBE_MS
-from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outputs
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import (
     EXCHANGE,
@@ -38,19 +38,19 @@ def fill(host: Host) -> None:
     host.disk.capacity_bytes = host.disk.used_bytes() + 20
 
 
-def tick(host: Host, now_ms: int) -> Outgoing:
+def tick(host: Host, now_ms: int) -> Outputs:
     """A tick and all that follows; what was said of room, and of directories that went offline."""
     host.now_ms = now_ms
     host.core.tick(now_ms)
-    said = Outgoing()
+    said = Outputs()
     for out in host.settle():
-        said.room += out.room
+        said.full_disks += out.full_disks
         said.offline += out.offline
     return said
 
 
-def told(said: Outgoing) -> list[tuple[str, str | None]]:
-    return [(path, None if lack is None else lack.kind.value) for path, lack in said.room]
+def told(said: Outputs) -> list[tuple[str, str | None]]:
+    return [(path, None if lack is None else lack.kind.value) for path, lack in said.full_disks]
 
 
 def test_appends_are_refused_reads_go_on_and_room_brings_everything_back() -> None:
@@ -76,7 +76,7 @@ def test_the_directory_is_named_once_with_what_found_no_room() -> None:
     fill(host)
     host.send(host.append_request(), host.append_request(partition=1))
     said = [out for _ in range(3) for out in host.settle()]
-    assert [told(out) for out in said if out.room] == [[("/data0", "ENOSPC")]]
+    assert [told(out) for out in said if out.full_disks] == [[("/data0", "ENOSPC")]]
     codes = [result.error_code for out in said for result in append_results(out)]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert all(partition.online for partition in host.core.partitions)
@@ -157,7 +157,7 @@ def test_what_is_broken_is_offline_and_stays_so(operation: str, kind: DiskErrorK
     out = host.turn()
     assert [(path, error.kind) for path, error in out.offline] == [("/data0", kind)]
     assert [result.error_code for result in append_results(out)] == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert not tick(host, PROBE_MS).room
+    assert not tick(host, PROBE_MS).full_disks
     assert host.core.all_directories_offline
 
 

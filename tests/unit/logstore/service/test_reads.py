@@ -124,10 +124,10 @@ def test_a_large_read_comes_in_pieces_of_a_megabyte(host: Host) -> None:
         host.append(batch(value_bytes=700_000), partition=2)
     host.core.on_read(READ, ReadRequest(reads=[Read(900, 10 << 20, 0, [fetch(partition=2, bytes_max=10 << 20)])]))
     host.core.step(0, WALL_MS)
-    (effect,) = host.core.take_effects()
+    (effect,) = host.take_effects()
     assert isinstance(effect, ReadEffect)
     host.core.on_io_done(effect, execute(host.disk, effect))
-    messages = [response.pieces for _, response in host.core.take_outgoing().reads]
+    messages = [response.pieces for _, response in host.core.take_outputs().reads]
     sizes = [sum(len(each.records) for piece in pieces for each in piece.partitions) for pieces in messages]
     assert len(sizes) == 3
     assert max(sizes) <= 1 << 20

@@ -201,7 +201,7 @@ def test_credit_for_reads_comes_back_with_answers_and_cancels() -> None:
 
 def due(host: Host, now_ms: int) -> list[StorageEffect]:
     host.core.tick(now_ms)
-    host.held += host.core.take_effects()
+    host.held += host.take_effects()
     effects = list(host.held)
     host.run_effects()
     return effects

@@ -34,7 +34,6 @@ from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.coordinator_log_writer import (
     CoordinatorLogWriter,
     Deferred,
-    StreamAnswer,
 )
 from services.logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
 from services.logstore.core.coordinator.groups.fetching import fetch_offsets
@@ -44,7 +43,7 @@ from services.logstore.core.coordinator.groups.leaving import heartbeat, leave
 from services.logstore.core.coordinator.groups.listing import describe_group
 from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.offsets import Offsets, check_commit, check_delete
-from services.logstore.core.coordinator.groups.rebalancing import Rebalancing, told_error
+from services.logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from services.logstore.core.coordinator.groups.registry import Groups
 from services.logstore.core.coordinator.groups.stored_groups import tombstone
 
@@ -69,25 +68,23 @@ class GroupCalls:
 
     def __init__(
         self,
-        leader_epoch: int,
         groups: Groups,
         joining: Joining,
         rebalancing: Rebalancing,
         offsets: Offsets,
-        holding: DelayedGroupResponses,
-        journal: CoordinatorLogWriter,
+        delayed_responses: DelayedGroupResponses,
+        log_writer: CoordinatorLogWriter,
         clock: Clock,
-        answers: list[StreamAnswer],
     ) -> None:
-        self._leader_epoch = leader_epoch
         self._groups = groups
         self._joining = joining
         self._rebalancing = rebalancing
         self._offsets = offsets
-        self._holding = holding
-        self._journal = journal
+        self.delayed_responses = delayed_responses
+        self._log_writer = log_writer
         self._clock = clock
-        self._answers = answers
+        self._leader_epoch = log_writer.leader_epoch
+        self._answers = log_writer.answers
         self.by_api_key: Final[dict[int, Serve]] = {
             ApiKey.JOIN_GROUP: Serve(self._join, ApiKey.JOIN_GROUP.version_max),
             ApiKey.SYNC_GROUP: Serve(self._sync, ApiKey.SYNC_GROUP.version_max),
@@ -101,7 +98,7 @@ class GroupCalls:
         }
 
     def _answer(self, stream_id: int, call: GroupCall, response: Response) -> None:
-        self._journal.answer(stream_id, GroupAnswer(call.request_id, body=encode_body(response, call.api_version)))
+        self._log_writer.answer(stream_id, GroupAnswer(call.request_id, body=encode_body(response, call.api_version)))
 
     def _refuse(self, stream_id: int, call: GroupCall, response: Response) -> None:
         answer = GroupAnswer(call.request_id, body=encode_body(response, call.api_version))
@@ -155,8 +152,8 @@ class GroupCalls:
         """
         if waits_for_log:
             lost = partial(self._lost, stream_id, collect)
-            self._journal.defer(Deferred(partial(self.collect, stream_id, collect), lost))
-        elif not (self._has_to_wait(collect) and self._holding.begin(stream_id, collect)):
+            self._log_writer.defer(Deferred(partial(self.collect, stream_id, collect), lost))
+        elif not (self._has_to_wait(collect) and self.delayed_responses.try_to_hold(stream_id, collect)):
             self.collect(stream_id, collect)
 
     def _has_to_wait(self, collect: GroupCollect) -> bool:
@@ -165,15 +162,15 @@ class GroupCalls:
         return member is not None and _awaits(member, collect)
 
     def answer_held(self) -> None:
-        """Answer held calls: those that have a result now, and those that have to wait after all."""
-        for held in self._holding.take():
+        """Those for whom it was worth the while, and those who have to wait after all."""
+        for held in self.delayed_responses.take_due():
             if held.until_ms > self._clock.now_ms and self._has_to_wait(held.collect):
-                self._holding.hold(held)
+                self.delayed_responses.hold(held)
             else:
                 self.collect(held.stream_id, held.collect)
 
     def lose_held(self) -> None:
-        for held in self._holding.stop():
+        for held in self.delayed_responses.stop():
             self._lost(held.stream_id, held.collect)
 
     def _lost(self, stream_id: int, collect: GroupCollect) -> None:
@@ -193,7 +190,7 @@ class GroupCalls:
         response = self._result_of(collect)
         if isinstance(response, SyncGroupResponse) and not response.error_code:
             lost = partial(self._lost, stream_id, collect)
-            self._journal.defer(Deferred(partial(self._tell_share, stream_id, collect), lost))
+            self._log_writer.defer(Deferred(partial(self._tell_share, stream_id, collect), lost))
         else:
             # A join that depends on the log has waited for it before.
             self._tell_result(stream_id, collect, response)
@@ -262,7 +259,7 @@ class GroupCalls:
 
     def _commit(self, stream_id: int, call: GroupCall, request: OffsetCommitRequest) -> None:
         group = self._groups.get(request.group_id)
-        error = check_commit(group, request, call.api_version) or told_error(self._journal.check())
+        error = check_commit(group, request, call.api_version) or client_error(self._log_writer.check())
         if error:
             self._refuse(stream_id, call, _refused_commit(request, error))
             return
@@ -282,7 +279,7 @@ class GroupCalls:
     def _delete_offsets(self, stream_id: int, call: GroupCall, request: OffsetDeleteRequest) -> None:
         group = self._groups.get(request.group_id)
         error = ErrorCode.INVALID_GROUP_ID if not request.group_id else check_delete(group)
-        error = error or told_error(self._journal.check())
+        error = error or client_error(self._log_writer.check())
         if error or group is None:
             response = OffsetDeleteResponse(error_code=error)
         else:
@@ -306,7 +303,7 @@ class GroupCalls:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        error = told_error(self._journal.check())
+        error = client_error(self._log_writer.check())
         if not error:
             self._offsets.delete_all(group)
             self.remove(group)
@@ -315,7 +312,7 @@ class GroupCalls:
     def remove(self, group: Group) -> None:
         """Remove an empty group; a client that was given an id and has not joined finds it gone."""
         self._rebalancing.stop(group)
-        self._journal.write(tombstone(group.group_id, self._clock.wall_ms))
+        self._log_writer.write(tombstone(group.group_id, self._clock.wall_ms))
         self._groups.remove(group.group_id)
 
 

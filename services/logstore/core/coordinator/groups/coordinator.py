@@ -26,6 +26,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import MalformedFrame
 from services.logstore.core.coordinator.coordinator_log import CoordinatedLog
+from services.logstore.core.coordinator.groups.calls import GroupCalls
 from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.coordinator_log_writer import (
@@ -37,9 +38,14 @@ from services.logstore.core.coordinator.groups.deadlines import Deadlines
 from services.logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
 from services.logstore.core.coordinator.groups.group import Steps
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
-from services.logstore.core.coordinator.groups.joining import MakeMemberId
+from services.logstore.core.coordinator.groups.joining import Joining, MakeMemberId
 from services.logstore.core.coordinator.groups.listing import list_groups
+from services.logstore.core.coordinator.groups.loading import Loader
 from services.logstore.core.coordinator.groups.meter import GroupMeter
+from services.logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
+from services.logstore.core.coordinator.groups.offsets import Offsets
+from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
+from services.logstore.core.coordinator.groups.registry import Groups
 
 
 class GroupCoordinator:
@@ -54,9 +60,9 @@ class GroupCoordinator:
         self._partitions: dict[int, GroupPartition] = {}
         self._answers: list[StreamAnswer] = []
         self._written: dict[CoordinatorLogWriter, None] = {}
-        """Partitions with something to append at the end of the turn."""
-        self._holding: dict[DelayedGroupResponses, None] = {}
-        """Partitions that hold calls back."""
+        """Has something to append at the end of the turn."""
+        self._delaying: dict[DelayedGroupResponses, None] = {}
+        """Has calls whose responses are delayed."""
         self._loading: dict[int, GroupPartition] = {}
         self._untidy: dict[int, GroupPartition] = {}
         """Partitions with offsets that may have to be removed."""
@@ -82,11 +88,11 @@ class GroupCoordinator:
         if self._expire_at_ms is None or now_ms >= self._expire_at_ms:
             self._begin_expiry(now_ms)
         for led in list(self._untidy.values()):
-            if led.loader is None and led.tidy():
+            if led.loader is None and led.expiry.step():
                 del self._untidy[led.partition]
-        if self._holding:
-            for led in [each for each in self._partitions.values() if each.holding in self._holding]:
-                led.answer_held()
+        if self._delaying:
+            for led in [each for each in self._partitions.values() if each.calls.delayed_responses in self._delaying]:
+                led.calls.answer_held()
         if self._written:
             self._append()
 
@@ -100,10 +106,10 @@ class GroupCoordinator:
     def _append(self) -> None:
         written = dict(self._written)
         self._written.clear()
-        for led in [each for each in self._partitions.values() if each.journal in written]:
-            if not led.journal.append():
-                # The write failed under an epoch that is still ours: the log decides what holds.
-                self.on_leadership(led.partition, led.leader_epoch, led.log, self._clock.now_ms)
+        for led in [each for each in self._partitions.values() if each.log_writer in written]:
+            if not led.log_writer.append():
+                # It is not written, under an epoch that is still ours: the log says what is true.
+                self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `step` has something to do, unless an event comes first."""
@@ -134,32 +140,32 @@ class GroupCoordinator:
 
     def on_leadership(self, partition: int, leader_epoch: int, log: CoordinatedLog, now_ms: int) -> None:
         self._clock.now_ms = now_ms
-        self._steps.take_all()
+        self._steps.advance_all()
         before = self._partitions.get(partition)
         if before is not None:
             before.lose()
         self._untidy.pop(partition, None)
-        led = GroupPartition(
-            self._config,
-            partition,
-            leader_epoch,
-            log,
-            self._decompress,
-            self._make_member_id,
-            self._clock,
-            self._deadlines,
-            self._answers,
-            self._written,
-            self._holding,
-            self._steps,
-            self.meter,
-        )
+        led = self._open(partition, leader_epoch, log)
         self._partitions[partition] = led
         self._loading[partition] = led
-        if before is not None and before.deleted_topics:
-            led.delete_topics(before.deleted_topics)
+        if before is not None and before.expiry.deleted_topics:
+            led.expiry.delete_topics(before.expiry.deleted_topics)
             self._untidy[partition] = led
         self._load(led)
+
+    def _open(self, partition: int, leader_epoch: int, log: CoordinatedLog) -> GroupPartition:
+        """Return a partition of which nothing has been read yet."""
+        config, clock, deadlines = self._config, self._clock, self._deadlines
+        groups = Groups(self._steps)
+        log_writer = CoordinatorLogWriter(log, leader_epoch, self._answers, self._written)
+        loader = Loader(groups, self._decompress, log.end_offset(), clock.wall_ms)
+        rebalancing = Rebalancing(config, log_writer, deadlines, clock, self.meter)
+        offsets = Offsets(config, log_writer, clock, self.meter)
+        joining = Joining(config, groups, rebalancing, log_writer, deadlines, clock, self._make_member_id)
+        delayed_responses = DelayedGroupResponses(config.hold_ms, groups, deadlines, clock, self._delaying)
+        calls = GroupCalls(groups, joining, rebalancing, offsets, delayed_responses, log_writer, clock)
+        expiry = OffsetExpiry(groups, log_writer, offsets, calls.remove)
+        return GroupPartition(partition, log_writer, groups, loader, rebalancing, calls, expiry, config.max_size)
 
     def on_read(self, partition: int, leader_epoch: int, data: memoryview, next_offset: int, now_ms: int) -> None:
         self._clock.now_ms = now_ms
@@ -181,11 +187,11 @@ class GroupCoordinator:
         self._clock.now_ms = now_ms
         led = self._partitions.get(partition)
         if led is not None and led.leader_epoch == leader_epoch:
-            led.journal.committed(high_watermark)
+            led.log_writer.committed(high_watermark)
 
     def on_lost(self, partition: int, leader_epoch: int, now_ms: int) -> None:
         self._clock.now_ms = now_ms
-        self._steps.take_all()
+        self._steps.advance_all()
         led = self._partitions.get(partition)
         if led is not None and led.leader_epoch == leader_epoch:
             led.lose()
@@ -229,16 +235,16 @@ class GroupCoordinator:
         for led in self._partitions.values():
             groups += list_groups(request, led.groups)
         body = encode_body(ListGroupsResponse(groups=groups), call.api_version)
-        behind = [led.journal for led in self._partitions.values() if led.journal.is_behind]
+        behind = [led.log_writer for led in self._partitions.values() if led.log_writer.is_behind]
         listing = _Listing(self._answers, stream_id, GroupAnswer(call.request_id, body=body), len(behind))
-        for journal in behind:
-            journal.defer(Deferred(listing.committed, listing.lost))
+        for log_writer in behind:
+            log_writer.defer(Deferred(listing.committed, listing.lost))
 
     def topics_deleted(self, topics: Iterable[str]) -> None:
         """These topics are deleted from the cluster, and with them their committed offsets."""
         names = list(topics)
         for led in self._partitions.values():
-            led.delete_topics(names)
+            led.expiry.delete_topics(names)
             self._untidy[led.partition] = led
 
     # --- steps of groups ----------------------------------------------------------------------------------------------

@@ -47,17 +47,17 @@ class CoordinatorLogWriter:
     """
 
     __slots__ = (
-        "_answers",
         "_bytes",
         "_high_watermark",
-        "_leader_epoch",
-        "_log",
         "_records",
         "_required_offset",
         "_waiting",
         "_waiting_bytes",
         "_waiting_now",
         "_written",
+        "answers",
+        "leader_epoch",
+        "log",
     )
 
     def __init__(
@@ -67,13 +67,13 @@ class CoordinatorLogWriter:
         answers: list[StreamAnswer],
         written: dict[CoordinatorLogWriter, None],
     ) -> None:
-        """`answers` gets what need not wait any more, `written` every writer that has something to append.
+        """`answers` takes what need not wait (any more), `written` each writer that has something to append.
 
         What is already in the log has to be committed first, because answers depend on what is read from it.
         """
-        self._log = log
-        self._leader_epoch = leader_epoch
-        self._answers = answers
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.answers = answers
         self._written = written
         self._records: list[Record] = []
         self._bytes = BATCH_OVERHEAD_BYTES
@@ -88,7 +88,7 @@ class CoordinatorLogWriter:
 
     def check(self) -> ErrorCode:
         """Whether anything can be written in this turn."""
-        return self._log.check_append(self._leader_epoch)
+        return self.log.check_append(self.leader_epoch)
 
     def write(self, record: Record) -> None:
         """Write what `check` allows and what is small: a tombstone."""
@@ -97,7 +97,7 @@ class CoordinatorLogWriter:
     def write_if_fits(self, record: Record) -> bool:
         """Write what `check` allows. Return False, and write nothing, if it is too large for one batch."""
         size = _size_of(record)
-        if BATCH_OVERHEAD_BYTES + size > self._log.batch_bytes_max():
+        if BATCH_OVERHEAD_BYTES + size > self.log.batch_bytes_max():
             return False
         self._write(record, size)
         return True
@@ -119,9 +119,9 @@ class CoordinatorLogWriter:
         COORDINATOR_NOT_AVAILABLE, which means the request may be done, if too much already waits for the commit.
         """
         if not (self._records or self._required_offset > self._high_watermark):
-            self._answers.append((stream_id, answer))
+            self.answers.append((stream_id, answer))
         elif self._waiting_bytes >= WAITING_BYTES_MAX:
-            self._answers.append((stream_id, GroupAnswer(answer.request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+            self.answers.append((stream_id, GroupAnswer(answer.request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
         else:
             self._waiting_bytes += _WAITING_OVERHEAD_BYTES + len(answer.body)
             self._waiting_list().append((stream_id, answer))
@@ -144,11 +144,11 @@ class CoordinatorLogWriter:
         """Append at the end of a turn. Return False if the write is lost, and with it the state of this partition."""
         if not self._records:
             return True
-        bytes_max = self._log.batch_bytes_max()
+        bytes_max = self.log.batch_bytes_max()
         batches = [self._records] if self._bytes <= bytes_max else _batches(self._records, bytes_max)
         self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
         for batch in batches:
-            outcome = self._log.append(self._leader_epoch, batch)
+            outcome = self.log.append(self.leader_epoch, batch)
             if isinstance(outcome, ErrorCode):
                 return False
             self._required_offset = outcome
@@ -167,7 +167,7 @@ class CoordinatorLogWriter:
                     each.committed()
                 else:
                     self._waiting_bytes -= _WAITING_OVERHEAD_BYTES + len(each[1].body)
-                    self._answers.append(each)
+                    self.answers.append(each)
 
     def lose(self) -> None:
         """What has been written may be kept or lost: callers that wait have to find the coordinator again."""
@@ -180,7 +180,7 @@ class CoordinatorLogWriter:
             if isinstance(each, Deferred):
                 each.lost()
             else:
-                self._answers.append((each[0], GroupAnswer(each[1].request_id, ErrorCode.NOT_COORDINATOR)))
+                self.answers.append((each[0], GroupAnswer(each[1].request_id, ErrorCode.NOT_COORDINATOR)))
 
 
 def _size_of(record: Record) -> int:

@@ -23,11 +23,9 @@ class HeldCall(NamedTuple):
 
 
 class DelayedGroupResponses:
-    """The held calls of one partition of `__consumer_offsets`. `Deadlines` checks the time, `take` checks the
-    groups.
-    """
+    """Of one partition of `__consumer_offsets`. Time is looked at by `Deadlines`, groups when `take_due` is called."""
 
-    __slots__ = ("_by_group", "_clock", "_deadline", "_deadlines", "_due", "_groups", "_hold_ms", "_holding", "_steps")
+    __slots__ = ("_by_group", "_clock", "_deadline", "_deadlines", "_delaying", "_due", "_groups", "_hold_ms", "_steps")
 
     def __init__(
         self,
@@ -35,22 +33,22 @@ class DelayedGroupResponses:
         groups: Groups,
         deadlines: Deadlines,
         clock: Clock,
-        holding: dict[DelayedGroupResponses, None],
+        delaying: dict[DelayedGroupResponses, None],
     ) -> None:
-        """`holding` contains this while there is something to `take` now or later."""
+        """`delaying` has this in it while there is anything to `take_due` sooner or later."""
         self._hold_ms = hold_ms
         self._groups = groups
         self._deadlines = deadlines
         self._clock = clock
-        self._holding = holding
+        self._delaying = delaying
         self._deadline = Deadline(self._look_at_time)
         self._by_group: dict[str, list[HeldCall]] = {}
         self._steps: dict[str, int] = {}
         """By group, its step when the first of its calls began to be held."""
         self._due: list[HeldCall] = []
 
-    def begin(self, stream_id: int, collect: GroupCollect) -> bool:
-        """Hold a call. Return False if its gateway should wait in purgatory instead."""
+    def try_to_hold(self, stream_id: int, collect: GroupCollect) -> bool:
+        """Hold a call; False: its gateway had better be told to wait."""
         if not self._hold_ms:
             return False
         self.hold(HeldCall(stream_id, collect, self._clock.now_ms + self._hold_ms))
@@ -63,7 +61,7 @@ class DelayedGroupResponses:
         self._steps.setdefault(group_id, self._groups.step_of(group_id))
         if self._deadline.at_ms < 0 or held.until_ms < self._deadline.at_ms:
             self._deadlines.set(self._deadline, held.until_ms)
-        self._holding[self] = None
+        self._delaying[self] = None
 
     def _look_at_time(self) -> None:
         now_ms = self._clock.now_ms
@@ -76,15 +74,15 @@ class DelayedGroupResponses:
             self.hold(held)
         self._due += due
 
-    def take(self) -> list[HeldCall]:
-        """Return the calls whose group has taken a step, and those whose time is over."""
+    def take_due(self) -> list[HeldCall]:
+        """Those whose group has taken a step, and those whose time is over."""
         taken, self._due = self._due, []
         moved = [group_id for group_id, step in self._steps.items() if step != self._groups.step_of(group_id)]
         for group_id in moved:
             del self._steps[group_id]
             taken += self._by_group.pop(group_id)
         if not self._by_group:
-            self._holding.pop(self, None)
+            self._delaying.pop(self, None)
         return taken
 
     def stop(self) -> list[HeldCall]:
@@ -92,5 +90,5 @@ class DelayedGroupResponses:
         self._deadlines.cancel(self._deadline)
         held = self._due + [each for calls in self._by_group.values() for each in calls]
         self._by_group, self._steps, self._due = {}, {}, []
-        self._holding.pop(self, None)
+        self._delaying.pop(self, None)
         return held

@@ -52,14 +52,15 @@ class Steps:
         self._moved: dict[str, None] | None = {}
         """Groups that have taken a step since `take_moved`; None: any may have."""
 
-    def take(self, group_id: str) -> int:
+    def advance(self, group_id: str) -> int:
+        """Count a step of a group, and return its number."""
         self.count += 1
         if self._moved is not None:
             self._moved[group_id] = None
         return self.count
 
-    def take_all(self) -> None:
-        """Coordinators have been gained or lost: all waits have to be checked."""
+    def advance_all(self) -> None:
+        """Coordinators have come or gone: whoever waits comes to look."""
         self.count += 1
         self._moved = None
 
@@ -181,7 +182,7 @@ class Group:
         self._count_protocols(member, -1)
         self.awaiting_join -= member.awaits_join
         if member.awaits_join or member.awaits_sync:
-            self.step = self._steps.take(self.group_id)
+            self.step = self._steps.advance(self.group_id)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
             self.replaced.pop(member.group_instance_id, None)
@@ -195,7 +196,7 @@ class Group:
         self.awaiting_join -= old.awaits_join
         self.pending_syncs.pop(old_member_id, None)
         self.replaced[group_instance_id] = (*self.replaced.get(group_instance_id, ()), old_member_id)[-_REPLACED_MAX:]
-        self.step = self._steps.take(self.group_id)
+        self.step = self._steps.advance(self.group_id)
         new = Member(
             new_member_id,
             group_instance_id,
@@ -353,7 +354,7 @@ class Group:
             self.awaiting_join -= 1
             member.joined = response
             member.synced = None
-            self.step = self._steps.take(self.group_id)
+            self.step = self._steps.advance(self.group_id)
 
     def complete_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Answer a member that waits for its sync; return whether it waited."""
@@ -361,7 +362,7 @@ class Group:
             return False
         member.awaits_sync = False
         member.synced = response
-        self.step = self._steps.take(self.group_id)
+        self.step = self._steps.advance(self.group_id)
         return True
 
     def join_response(self, member_id: str, *, tells_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from typing import Final
-
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
-from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
-from services.logstore.core.coordinator.coordinator_log import CoordinatedLog
 from services.logstore.core.coordinator.groups.calls import GroupCalls, heartbeat_answer
-from services.logstore.core.coordinator.groups.clock import Clock
-from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, StreamAnswer
-from services.logstore.core.coordinator.groups.deadlines import Deadlines
-from services.logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
-from services.logstore.core.coordinator.groups.group import GroupState, Steps
-from services.logstore.core.coordinator.groups.joining import Joining, MakeMemberId
+from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter
 from services.logstore.core.coordinator.groups.loading import Loader
-from services.logstore.core.coordinator.groups.meter import GroupMeter
-from services.logstore.core.coordinator.groups.offsets import Offsets
+from services.logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
 from services.logstore.core.coordinator.groups.registry import Groups
-
-_OFFSETS_PER_PIECE: Final = 500
-"""Offsets checked in one step, or those of one group."""
-_GROUPS_PER_PIECE: Final = 500
 
 
 class GroupPartition:
@@ -37,47 +20,25 @@ class GroupPartition:
 
     def __init__(
         self,
-        config: GroupConfig,
         partition: int,
-        leader_epoch: int,
-        log: CoordinatedLog,
-        decompress: Decompress,
-        make_member_id: MakeMemberId,
-        clock: Clock,
-        deadlines: Deadlines,
-        answers: list[StreamAnswer],
-        written: dict[CoordinatorLogWriter, None],
-        holding: dict[DelayedGroupResponses, None],
-        steps: Steps,
-        meter: GroupMeter,
+        log_writer: CoordinatorLogWriter,
+        groups: Groups,
+        loader: Loader,
+        rebalancing: Rebalancing,
+        calls: GroupCalls,
+        expiry: OffsetExpiry,
+        group_size_max: int,
     ) -> None:
         self.partition = partition
-        self.leader_epoch = leader_epoch
-        self.log = log
-        self.groups = Groups(steps)
-        self.journal = CoordinatorLogWriter(log, leader_epoch, answers, written)
-        self.loader: Loader | None = Loader(self.groups, decompress, log.end_offset(), clock.wall_ms)
-        self._config = config
-        self._answers = answers
-        self._rebalancing = Rebalancing(config, self.journal, deadlines, clock, meter)
-        self._offsets = Offsets(config, self.journal, clock, meter)
-        joining = Joining(config, self.groups, self._rebalancing, self.journal, deadlines, clock, make_member_id)
-        self.holding = DelayedGroupResponses(config.hold_ms, self.groups, deadlines, clock, holding)
-        self._calls = GroupCalls(
-            leader_epoch,
-            self.groups,
-            joining,
-            self._rebalancing,
-            self._offsets,
-            self.holding,
-            self.journal,
-            clock,
-            answers,
-        )
-        self._to_expire: deque[str] = deque()
-        self._to_clean: deque[str] | None = None
-        """Groups that may have offsets of `deleted_topics`; None: all may."""
-        self.deleted_topics: dict[str, None] = {}
+        self.leader_epoch = log_writer.leader_epoch
+        self.log_writer = log_writer
+        self.groups = groups
+        self.loader: Loader | None = loader
+        self.calls = calls
+        self.expiry = expiry
+        self._rebalancing = rebalancing
+        self._group_size_max = group_size_max
+        self._answers = log_writer.answers
         self.unreadable_records = 0
         """Unreadable records of the log: their content is unknown."""
 
@@ -94,7 +55,7 @@ class GroupPartition:
             return True
         if not loader.has_data and not loader.is_reading:
             loader.is_reading = True
-            self.log.read(self.leader_epoch, loader.next_offset)
+            self.log_writer.log.read(self.leader_epoch, loader.next_offset)
         return False
 
     def _loaded(self) -> None:
@@ -103,83 +64,35 @@ class GroupPartition:
         for group in list(self.groups):
             for member in group.members.values():
                 self._rebalancing.begin_session(group, member)
-            if len(group.members) > self._config.max_size:
-                # The limit may have been lowered; members may still commit what they have read.
+            if len(group.members) > self._group_size_max:
+                # The limit has become smaller; members may still commit what they have read.
                 self._rebalancing.prepare(group)
 
     def lose(self) -> None:
-        """The epoch is over here, or the state is lost: calls that wait for the log are answered, and nothing happens
-        any more.
-        """
-        self.journal.lose()
-        self._calls.lose_held()
+        """The epoch is over here, or the state is: whoever waits for the log is told, and nothing happens any more."""
+        self.log_writer.lose()
+        self.calls.lose_held()
         for group in self.groups:
             self._rebalancing.stop(group)
 
     # --- what is due --------------------------------------------------------------------------------------------------
 
     def begin_expiry(self) -> None:
-        """Begin to remove expired offsets, and groups that have nothing left then."""
-        if self.loader is None and not self._to_expire:
-            self._to_expire.extend(group.group_id for group in self.groups)
-
-    def delete_topics(self, topics: Iterable[str]) -> None:
-        """Remove offsets of deleted topics, when that can be written."""
-        self.deleted_topics.update(dict.fromkeys(topics))
-        self._to_clean = None
+        """Look for offsets that have not been wanted for long, once the log has been read."""
+        if self.loader is None:
+            self.expiry.begin()
 
     @property
     def is_tidying(self) -> bool:
-        """Whether there is more to check, and nothing to wait for."""
-        return self.loader is None and (bool(self._to_expire) or bool(self._to_clean))
-
-    def tidy(self) -> bool:
-        """Do a piece of both; return whether nothing is left to do."""
-        if self.journal.check():
-            # What should be removed is found the next time as well.
-            self._to_expire.clear()
-            self._to_clean = None
-            return not self.deleted_topics
-        if self.deleted_topics and self._to_clean is None:
-            self._to_clean = deque(group.group_id for group in self.groups)
-        looked_at = 0
-        for _ in range(_GROUPS_PER_PIECE):
-            if looked_at >= _OFFSETS_PER_PIECE:
-                break
-            if self._to_clean:
-                looked_at += self._clean(self._to_clean.popleft())
-            elif self._to_expire:
-                looked_at += self._expire(self._to_expire.popleft())
-        if not self._to_clean:
-            self.deleted_topics.clear()
-        return not self._to_expire and not self._to_clean
-
-    def _clean(self, group_id: str) -> int:
-        group = self.groups.get(group_id)
-        if group is None:
-            return 0
-        looked_at = 0
-        for topic in [topic for topic in group.offsets if topic in self.deleted_topics]:
-            looked_at += len(group.offsets[topic].partitions)
-            self._offsets.delete_topic(group, topic)
-        self.groups.remove_if_unused(group)
-        return looked_at
-
-    def _expire(self, group_id: str) -> int:
-        group = self.groups.get(group_id)
-        if group is None:
-            return 0
-        looked_at = self._offsets.expire(group)
-        if group.state is GroupState.EMPTY and not group.offsets and not group.pending_joins:
-            self._calls.remove(group)
-        return looked_at
+        """There is more to look at, and nothing to wait for."""
+        return self.loader is None and self.expiry.has_work
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, stream_id: int, call: GroupCall) -> None:
         """Answer now, or when what the answer depends on is committed."""
         api_key = call.api_key
-        served = self._calls.by_api_key.get(api_key)
+        served = self.calls.by_api_key.get(api_key)
         if served is None or not 0 <= call.api_version <= served.version_max:
             self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
             return
@@ -197,20 +110,16 @@ class GroupPartition:
             return
         served.serve(stream_id, call, request)
 
-    def answer_held(self) -> None:
-        """Answer calls whose hold time is over."""
-        self._calls.answer_held()
-
     def collect(self, stream_id: int, collect: GroupCollect) -> None:
         """Return what a member has waited for, or that it still has to wait."""
         if self.loader is not None:
             self._refuse(stream_id, collect.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         elif collect.api_key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) or (
-            not 0 <= collect.api_version <= self._calls.by_api_key[collect.api_key].version_max
+            not 0 <= collect.api_version <= self.calls.by_api_key[collect.api_key].version_max
         ):
             self._refuse(stream_id, collect.request_id, ErrorCode.INVALID_REQUEST)
         else:
-            self._calls.collect(stream_id, collect)
+            self.calls.collect(stream_id, collect)
 
     def _refuse(self, stream_id: int, request_id: int, error: ErrorCode) -> None:
         self._answers.append((stream_id, GroupAnswer(request_id, error)))

@@ -20,7 +20,7 @@ from services.logstore.core.coordinator.groups.coordinator_log_writer import Coo
 from services.logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
 from services.logstore.core.coordinator.groups.group import Group, GroupState
 from services.logstore.core.coordinator.groups.member import Member
-from services.logstore.core.coordinator.groups.rebalancing import Rebalancing, told_error
+from services.logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from services.logstore.core.coordinator.groups.registry import Groups
 from services.logstore.core.coordinator.groups.stored_groups import store_record
 
@@ -42,7 +42,7 @@ class Joining:
         config: GroupConfig,
         groups: Groups,
         rebalancing: Rebalancing,
-        journal: CoordinatorLogWriter,
+        log_writer: CoordinatorLogWriter,
         deadlines: Deadlines,
         clock: Clock,
         make_member_id: MakeMemberId,
@@ -50,7 +50,7 @@ class Joining:
         self._config = config
         self._groups = groups
         self._rebalancing = rebalancing
-        self._journal = journal
+        self._log_writer = log_writer
         self._deadlines = deadlines
         self._clock = clock
         self._make_member_id = make_member_id
@@ -190,7 +190,7 @@ class Joining:
     def _replace_static(self, group: Group, joining: _Join, instance_id: str) -> JoinGroupResponse | Member:
         old_leader_id = group.leader_id
         if group.state is GroupState.STABLE:
-            error = told_error(self._journal.check())
+            error = client_error(self._log_writer.check())
             if error:
                 # A new id that can't be stored may be lost: the old one is not fenced for it.
                 return refused_join("", error)
@@ -216,10 +216,10 @@ class Joining:
     def _take_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
         """A static member comes back to a stable group, and only its member id changes: no rebalance."""
         record = store_record(group, self._clock.wall_ms)
-        if not self._journal.write_if_fits(record):
+        if not self._log_writer.write_if_fits(record):
             self._rebalancing.rebalance_or_complete(group)
             return
-        self._journal.defer(Deferred(partial(self._taken_over, group, member, version, old_leader_id)))
+        self._log_writer.defer(Deferred(partial(self._taken_over, group, member, version, old_leader_id)))
 
     def _taken_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
         """It is stored. If a rebalance has begun meanwhile, its end answers."""

@@ -13,9 +13,9 @@ from services.logstore.core.coordinator.groups.group import Group, GroupState
 _CLASSIC: Final = "classic"
 _DEAD: Final = "Dead"
 _NAMED_CHARACTERS_MAX: Final = 249
-"""Maximum characters of a name in a message, which is a string of limited length."""
-_MISSING_IS_TOLD_FROM: Final = 6
-"""DescribeGroups from this version on returns GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043)."""
+"""Of a name in a message, which is a string with an end of its own."""
+_MISSING_IS_REPORTED_FROM: Final = 6
+"""DescribeGroups from this version on says GROUP_ID_NOT_FOUND of a group that is not there (KIP-1043)."""
 
 
 def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[ListedGroup]:
@@ -34,7 +34,7 @@ def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[Lis
 def describe_group(group_id: str, group: Group | None, version: int) -> DescribedGroup:
     """A group that does not exist is dead. The metadata of members is returned only for a stable group."""
     if group is None:
-        if version < _MISSING_IS_TOLD_FROM:
+        if version < _MISSING_IS_REPORTED_FROM:
             return DescribedGroup(ErrorCode.NONE, None, group_id, _DEAD, "", "")
         missing = ErrorCode.GROUP_ID_NOT_FOUND
         message = f"Group {group_id[:_NAMED_CHARACTERS_MAX]} not found."

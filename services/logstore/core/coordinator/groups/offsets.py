@@ -46,8 +46,8 @@ def check_commit(group: Group | None, request: OffsetCommitRequest, version: int
     if group is None:
         if generation_id < 0:
             return ErrorCode.NONE
-        missing_is_told = version >= _GROUP_ID_NOT_FOUND_FROM
-        return ErrorCode.GROUP_ID_NOT_FOUND if missing_is_told else ErrorCode.ILLEGAL_GENERATION
+        missing_is_reported = version >= _GROUP_ID_NOT_FOUND_FROM
+        return ErrorCode.GROUP_ID_NOT_FOUND if missing_is_reported else ErrorCode.ILLEGAL_GENERATION
     if generation_id < 0 and group.state is GroupState.EMPTY:
         return ErrorCode.NONE
     error = group.check_member(request.member_id, request.group_instance_id)
@@ -73,10 +73,10 @@ class Offsets:
     allows to write.
     """
 
-    def __init__(self, config: GroupConfig, journal: CoordinatorLogWriter, clock: Clock, meter: GroupMeter) -> None:
+    def __init__(self, config: GroupConfig, log_writer: CoordinatorLogWriter, clock: Clock, meter: GroupMeter) -> None:
         self._meter = meter
         self._config = config
-        self._journal = journal
+        self._log_writer = log_writer
         self._clock = clock
 
     # --- commit -------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Offsets:
         wall_ms = self._clock.wall_ms
         value = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, wall_ms, expire_ms)
         record = offset_record(offsets.key_prefix, asked.partition_index, value, wall_ms)
-        if not self._journal.write_if_fits(record):
+        if not self._log_writer.write_if_fits(record):
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         offsets.partitions[asked.partition_index] = value
         self._meter.offset_commits += 1
@@ -148,7 +148,7 @@ class Offsets:
     def _drop(self, group: Group, topic: str, partition: int) -> None:
         offsets = group.offsets.get(topic)
         if offsets is not None and drop_offset(group, topic, partition):
-            self._journal.write(offset_record(offsets.key_prefix, partition, None, self._clock.wall_ms))
+            self._log_writer.write(offset_record(offsets.key_prefix, partition, None, self._clock.wall_ms))
 
     # --- expiry -------------------------------------------------------------------------------------------------------
 

@@ -30,11 +30,16 @@ class Rebalancing:
     """All classic groups of one partition of `__consumer_offsets`."""
 
     def __init__(
-        self, config: GroupConfig, journal: CoordinatorLogWriter, deadlines: Deadlines, clock: Clock, meter: GroupMeter
+        self,
+        config: GroupConfig,
+        log_writer: CoordinatorLogWriter,
+        deadlines: Deadlines,
+        clock: Clock,
+        meter: GroupMeter,
     ) -> None:
         self._meter = meter
         self._config = config
-        self._journal = journal
+        self._log_writer = log_writer
         self._deadlines = deadlines
         self._clock = clock
 
@@ -152,9 +157,9 @@ class Rebalancing:
         self._deadlines.set(group.sync_deadline, self._clock.now_ms + group.rebalance_timeout_ms)
 
     def _store_if_possible(self, group: Group) -> None:
-        """An empty generation that is not stored is not missed: an older one would time out again."""
-        if not self._journal.check():
-            self._journal.write_if_fits(store_record(group, self._clock.wall_ms))
+        """An empty generation that is not stored is none that anybody could miss: an older one would time out again."""
+        if not self._log_writer.check():
+            self._log_writer.write_if_fits(store_record(group, self._clock.wall_ms))
 
     # --- the sync phase -----------------------------------------------------------------------------------------------
 
@@ -186,13 +191,13 @@ class Rebalancing:
         given = {each.member_id: bytes(each.assignment) for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         record = store_record(group, self._clock.wall_ms, assignments)
-        error = self._journal.check()
-        if error or not self._journal.write_if_fits(record):
-            self._fail_syncs(group, told_error(error or ErrorCode.RECORD_LIST_TOO_LARGE))
+        error = self._log_writer.check()
+        if error or not self._log_writer.write_if_fits(record):
+            self._fail_syncs(group, client_error(error or ErrorCode.RECORD_LIST_TOO_LARGE))
             self.rebalance_or_complete(group)
             return
         group.assigned_generation = generation_id
-        self._journal.defer(Deferred(partial(self._assigned, group, generation_id, assignments)))
+        self._log_writer.defer(Deferred(partial(self._assigned, group, generation_id, assignments)))
 
     def _assigned(self, group: Group, generation_id: int, assignments: dict[str, bytes]) -> None:
         """It is stored. A member may have joined or left meanwhile: then it is of no use."""
@@ -231,8 +236,8 @@ def _check_sync(group: Group, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.NONE if is_consistent else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def told_error(error: ErrorCode) -> ErrorCode:
-    """Return the error for a client if something of its group can't be stored."""
+def client_error(error: ErrorCode) -> ErrorCode:
+    """What a client is told when something of its group can't be stored."""
     match error:
         case ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.REQUEST_TIMED_OUT:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

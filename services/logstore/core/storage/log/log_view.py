@@ -135,7 +135,7 @@ class LogView:
         state = self.state
         if offset >= state.log_end_offset:
             return state.written_position
-        segment = state.segments.holding(offset)
+        segment = state.segments.containing(offset)
         return segment.position_in_log(state.segments.batch_position(segment, offset)[0])
 
     def lookup_timestamp(self, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:

@@ -1,12 +1,12 @@
-"""A partition's log: appends, writes, flushes, and rolling from segment to segment.
+"""A partition's log: appends, what of them is written and what is durable, and what its features do to each other.
 
 Three offsets describe its state: `next_offset` is assigned in memory, `log_end_offset` is written (and flushed, if
 flush.messages requires it) and may be read, `recovery_point` is durable. One write is in progress at a time; whatever
 is appended meanwhile is part of the next one. The log never waits: effects are returned by `begin_write` and
 `begin_due_flush`, and outcomes come back through `on_…`.
 
-Files of a new segment are created by direct calls, once per segment, without data. Everything that can block on a disk
-(bytes, flushes of a closed segment, snapshots of producers) is in effects.
+Everything that can take as long as a disk likes (bytes, flushes of a closed segment, snapshots of producers) is in
+effects. How a segment follows another: `log_rolling`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import patch_log_append_time
 from services.logstore.core.storage.batches.batch_validation import check_client_batch
 from services.logstore.core.storage.compaction.orders import CleanedSegment
-from services.logstore.core.storage.compaction.swap import plan_swap
 from services.logstore.core.storage.effects import (
     FlushEffect,
-    NewFile,
     RetireEffect,
     StorageEffect,
     SwapEffect,
@@ -37,14 +35,15 @@ from services.logstore.core.storage.log.features.disk_full_recovery import DiskF
 from services.logstore.core.storage.log.features.log_flushes import LogFlushes
 from services.logstore.core.storage.log.features.log_retention import RetentionOutcome, Rule
 from services.logstore.core.storage.log.features.log_retirement import LogRetirement
+from services.logstore.core.storage.log.features.log_swap import LogSwap
 from services.logstore.core.storage.log.features.log_truncation import LogTruncation
 from services.logstore.core.storage.log.features.log_writes import LogWrites
 from services.logstore.core.storage.log.features.replicated_batches import check_replicated
+from services.logstore.core.storage.log.log_rolling import LogRolling
 from services.logstore.core.storage.log.log_view import LogView
 from services.logstore.core.storage.log.state.log_state import LogState
 from services.logstore.core.storage.log.state.producer_state import ForgottenBatch, ProducedBatch, note_producer
 from services.logstore.core.storage.segment.rolling import must_roll
-from services.logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, Segment, file_name
 
 
 @dataclass(slots=True, eq=False)
@@ -70,15 +69,15 @@ class PartitionLog(LogView):
 
     def __init__(self, disk: Disk, state: LogState) -> None:
         super().__init__(state)
-        self._disk = disk
         self.unreported: list[StorageEffect] = []
-        """Effects that were in progress when it went offline, and may still change the files of these names."""
-        self._swap: tuple[SwapEffect, Segment] | None = None
+        """Effects that were under way when it went offline, and may still do something to the files of these names."""
         self.disk_full = DiskFullRecovery(state)
         self.retirement = LogRetirement(state)
         self.truncation = LogTruncation(state)
         self.writes = LogWrites(state)
         self.flushes = LogFlushes(state)
+        self.swap = LogSwap(disk, state)
+        self._rolling = LogRolling(disk, state, self.flushes)
 
     @property
     def is_truncating(self) -> bool:
@@ -149,7 +148,7 @@ class PartitionLog(LogView):
         if segment.byte_count and must_roll(
             segment, state.directory, config, byte_count, last_offset, max_timestamp_ms, wall_ms
         ):
-            segment = self.roll()
+            segment = self._rolling.roll()
         if leader_epoch != state.leader_epochs.latest:
             assert leader_epoch > state.leader_epochs.latest, (
                 "an append under an old leader epoch must be fenced before"
@@ -210,7 +209,7 @@ class PartitionLog(LogView):
             ):
                 self._write_run(records[run_position:position])
                 run_position = position
-                segment = self.roll()
+                segment = self._rolling.roll()
             state.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
             note_producer(state.producers, header)
             if run_position == position:
@@ -227,58 +226,6 @@ class PartitionLog(LogView):
         if run:
             self.writes.add_run(run, self.state.next_offset)
 
-    # --- rolling ---
-
-    def roll(self) -> Segment:
-        """Begin a segment at `next_offset`; the first write to it creates its files.
-
-        The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and appends don't
-        wait for it.
-        """
-        state = self.state
-        closing = state.segments.active
-        closing.seal()
-        self._add_snapshot()
-        segment = self._segment_after(closing)
-        segment.begin()
-        state.segments.add(segment)
-        self.flushes.add_closed_segment(closing, state.next_offset)
-        return segment
-
-    def _segment_after(self, closing: Segment) -> Segment:
-        state = self.state
-        start_position = closing.start_position + closing.byte_count
-        return Segment(self._disk, state.directory, state.next_offset, start_position, state.config)
-
-    def try_to_roll(self) -> bool:
-        """Begin a segment while nothing is appended, including its files, so that the one before it can be deleted.
-
-        Return False if not possible now, because the disk is busy or full. Raises DiskError.
-        """
-        if not self.is_idle or self.state.no_room is not None:
-            return False
-        segment = self._segment_after(self.state.segments.active)
-        try:
-            segment.create()
-        except DiskError as error:
-            if not error.is_lack_of_room:
-                raise
-            segment.remove()
-            return False
-        self.roll().is_made = True
-        self.flushes.names_changed()
-        return True
-
-    def _add_snapshot(self) -> None:
-        """Write the producers as of `next_offset` with the next flush."""
-        if self.flushes.snapshot_offset != self.state.next_offset:
-            self._add_snapshot_anew()
-
-    def _add_snapshot_anew(self) -> None:
-        state = self.state
-        path = f"{state.directory}/{file_name(state.next_offset, SNAPSHOT_SUFFIX)}"
-        self.flushes.add_snapshot(NewFile(path, state.producers.snapshot()), state.next_offset)
-
     # --- the log's start ---
 
     def delete_records(self, offset: int, high_watermark: int) -> int | ErrorCode:
@@ -294,8 +241,8 @@ class PartitionLog(LogView):
         self.state.move_log_start(offset)
 
     def apply_retention(self, high_watermark: int, wall_ms: int) -> RetentionOutcome:
-        """Remove expired segments: see `log_retention`. Raises DiskError."""
-        is_busy = self._swap is not None or self.is_held or self.truncation.is_begun
+        """Take old segments away: see `log_retention`. Raises DiskError."""
+        is_busy = self.swap.in_flight is not None or self.is_held or self.truncation.is_begun
         if self.error is not None or is_busy or not self.disk_full.is_log_whole:
             return RetentionOutcome.NOTHING
         outcomes = [self._retire(high_watermark, rule, wall_ms) for rule in log_retention.rules_of(self.state)]
@@ -306,10 +253,17 @@ class PartitionLog(LogView):
         count = log_retention.count_over(state, min(high_watermark, self.flushes.whole_segments_upto), is_over)
         if count:
             self.retire_segments(count)
-        if log_retention.is_last_over(state, high_watermark, is_over) and self.try_to_roll():
-            # The offsets of a log are kept in the name of its active segment, so another one has to exist first.
+        if log_retention.is_last_over(state, high_watermark, is_over) and self._try_to_roll():
+            # The offsets of a log live on in the name of its active segment, so another one has to be there first.
             return RetentionOutcome.ROLLED
         return RetentionOutcome.RETIRED if count else RetentionOutcome.NOTHING
+
+    def _try_to_roll(self) -> bool:
+        """Begin a segment while nothing is appended, so that the one before it can go.
+
+        False: not now, as the disk is at work or full. Raises DiskError.
+        """
+        return self.is_idle and self.state.no_room is None and self._rolling.try_to_roll()
 
     def retire_segments(self, count: int) -> None:
         """Remove the oldest segments from the log. Reads in progress continue; `begin_retirement` renames the files."""
@@ -328,25 +282,15 @@ class PartitionLog(LogView):
     # --- compaction ---
 
     def begin_swap(self, cleaned: CleanedSegment) -> SwapEffect | None:
-        """Swap a cleaned segment in; None if its source segments do not all exist any more.
-
-        From here on it is part of the log for reads. The effect's outcome goes to `on_swapped` or `fail`. Raises
-        DiskError.
-        """
-        assert self._swap is None
-        state = self.state
-        if state.error is None and not self.truncation.is_begun:
-            self._swap = plan_swap(self._disk, state.directory, state.config, state.segments, cleaned)
-        return None if self._swap is None else self._swap[0]
+        """See `LogSwap.begin`. The effect's outcome goes to `on_swapped` or `fail`. Raises DiskError."""
+        if self.state.error is not None or self.truncation.is_begun:
+            return None
+        return self.swap.begin(cleaned)
 
     def on_swapped(self, effect: SwapEffect) -> None:
         """The files have their final names."""
         if self.error is None:
-            assert self._swap is not None
-            begun, segment = self._swap
-            assert effect is begun
-            self._swap = None
-            segment.let_go_of_files()
+            self.swap.end(effect)
 
     # --- writes ---
 
@@ -424,12 +368,12 @@ class PartitionLog(LogView):
         write, flush = self.writes.in_flight, self.flushes.in_flight
         write_effect = None if write is None else write.effect
         if write_effect is not None and write_effect.flush is flush:
-            flush = None  # a part of the write, and reported with it
-        swap = None if self._swap is None else self._swap[0]
+            flush = None  # A part of the write, and reported with it.
         present: list[StorageEffect | None] = [write_effect, flush, self.retirement.in_flight]
-        present += [self.disk_full.in_flight, swap, self.truncation.in_flight]
+        present += [self.disk_full.in_flight, self.swap.in_flight, self.truncation.in_flight]
         self.unreported += [effect for effect in present if effect is not None]
-        self.flushes.in_flight = self.retirement.in_flight = self.disk_full.in_flight = self._swap = None
+        self.flushes.in_flight = self.retirement.in_flight = self.disk_full.in_flight = None
+        self.swap.abandon()
         self.truncation.abandon()
         return self.writes.abandon()
 
@@ -462,7 +406,7 @@ class PartitionLog(LogView):
         if self.is_durable and self.flushes.snapshot_offset == self.log_end_offset:
             return None
         self.segments.active.seal()
-        self._add_snapshot()
+        self._rolling.add_snapshot()
         return self.flushes.begin(self.log_end_offset)
 
     def begin_held_flush(self) -> FlushEffect | None:
@@ -491,13 +435,13 @@ class PartitionLog(LogView):
 
     @property
     def is_swapping(self) -> bool:
-        """Whether a cleaned segment is being swapped in."""
-        return self._swap is not None
+        """A cleaned segment is on its way to its place."""
+        return self.swap.in_flight is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits for the disk."""
-        is_renaming = self.retirement.in_flight is not None or self._swap is not None
+        """Nothing waits for the disk."""
+        is_renaming = self.retirement.in_flight is not None or self.swap.in_flight is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.disk_full.in_flight is not None
         has_writes = self.writes.in_flight is not None or (len(self.writes.queue) > 0 and not self.is_held)
         is_busy = is_busy or self.truncation.is_begun
@@ -542,5 +486,5 @@ class PartitionLog(LogView):
         for segment, following in pairwise(state.segments.all()):
             if following.base_offset > state.recovery_point:
                 self.flushes.add_closed_segment(segment, following.base_offset)
-        # Snapshots that were to be written with the next flush are dropped, and retention depends on them.
-        self._add_snapshot_anew()
+        # Snapshots that were to be written with the next flush are forgotten, and retention counts on them.
+        self._rolling.add_snapshot_again()

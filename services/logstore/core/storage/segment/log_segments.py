@@ -99,8 +99,8 @@ class LogSegments:
     def all(self) -> list[Segment]:
         return list(self._segments)
 
-    def holding(self, offset: int) -> Segment:
-        """Return the segment whose range contains `offset`; the first one for an offset before it."""
+    def containing(self, offset: int) -> Segment:
+        """The segment in whose range `offset` falls; the first one for an offset before it."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
 
     def after(self, segment: Segment) -> Segment | None:

@@ -47,7 +47,7 @@ class ReadPlan:
 
 def plan_read(state: LogState, offset: int, max_bytes: int, upto_offset: int, min_one_batch: bool) -> ReadPlan:
     """`offset` is in the log and below `upto_offset`, which is at most the log's end."""
-    return _plan_in(state, state.segments.holding(offset), offset, max_bytes, upto_offset, min_one_batch)
+    return _plan_in(state, state.segments.containing(offset), offset, max_bytes, upto_offset, min_one_batch)
 
 
 def _plan_in(
@@ -150,8 +150,8 @@ def _read_at(plan: ReadPlan, position: int, length: int) -> ReadEffect:
 def _go_on_in_next_segment(state: LogState, plan: ReadPlan) -> memoryview | ReadEffect:
     """The rest of this segment has nothing from `plan.offset` on: compaction leaves such gaps."""
     if plan.segment.is_retired:
-        # A cleaned segment that has replaced it may reach further.
-        following: Segment | None = state.segments.holding(plan.offset)
+        # A cleaned segment that has taken its place may reach further.
+        following: Segment | None = state.segments.containing(plan.offset)
     else:
         following = state.segments.after(plan.segment)
     if following is None or following.base_offset >= plan.upto_offset:

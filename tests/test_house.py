@@ -1,0 +1,135 @@
+"""The structure of the tree, as far as a test can hold it: a ratchet. What is over a bound is listed with its reason;
+the lists only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PRODUCTION = ("barnabas", "pipeline", "services")
+WRITTEN = (*PRODUCTION, "bench", "tests")
+
+MODULES_PER_FOLDER_MAX = 25
+CONSTRUCTOR_PARAMETERS_MAX = 8
+FILE_LINES_MAX = 500
+CORE_FILE_LINES_MIN = 40
+
+LARGE_FOLDERS = {
+    "barnabas/wire/messages": "an index: a module for each message of Kafka's protocol",
+    "services/gateway/core/handlers": "an index: a module for each API key",
+    "barnabas/cli": "a module for each command, and what they share",
+    "barnabas/runtime": "each module stands for itself: streams, processes, metrics, traces",
+}
+LARGE_CONSTRUCTORS: frozenset[str] = frozenset()
+LONG_FILES: frozenset[str] = frozenset()
+SMALL_CORE_FILES = {
+    "services/controller/core/members/subscriptions.py": "a table that the controller and its requests share",
+    "services/controller/core/state/cluster_upgrade.py": "the one place that writes the format of the cluster's state",
+    "services/controller/core/state/settings.py": "configuration",
+    "services/gateway/core/backends/logstores_meter.py": "metrics of a package that has none otherwise",
+    "services/gateway/core/model/cluster_view.py": "what handlers see of the cluster",
+    "services/gateway/core/model/error_messages.py": "one rule, for all handlers",
+    "services/gateway/core/model/log_dir_paths.py": "one rule, for two handlers",
+    "services/gateway/core/model/topic_names.py": "one rule, for all handlers",
+    "services/logstore/core/administration/replica_moves.py": "an index: a module for each request",
+    "services/logstore/core/administration/work.py": "what the modules of that index share",
+    "services/logstore/core/coordinator/groups/clock.py": "the time of a turn",
+    "services/logstore/core/coordinator/groups/config.py": "configuration",
+    "services/logstore/core/coordinator/groups/meter.py": "counters",
+    "services/logstore/core/coordinator/groups/subscription.py": "a parser of one field",
+    "services/logstore/core/storage/log/features/log_start.py": "a feature of a log",
+    "services/logstore/core/streams/completion.py": "what every effect is handed out with",
+    "pipeline/core/errors.py": "errors",
+    "pipeline/core/freshness.py": "one measure",
+    "pipeline/core/settings.py": "configuration",
+}
+BANNED_WORDS = frozenset({"doors", "holding", "joint", "journal", "rooms", "survey", "told"})
+"""Of a dialect that the names had; docs/glossary.md has the words instead."""
+BANNED_NAME = re.compile(r"[A-Za-z]*Room$|Journal$|Slot$")
+"""`FollowedSlot` and `_Slot` are places in an array, `told_by` is a field of the operators' API."""
+ALLOWED_NAMES = frozenset({"FollowedSlot", "_Slot", "told_by"})
+STILL_BANNED = {"services/gateway/core": frozenset({"told"})}
+"""Folders in which a word stands still."""
+
+
+@cache
+def sources(*folders: str) -> tuple[str, ...]:
+    """Paths of the modules that are written by hand."""
+    found = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return tuple([str(path.relative_to(ROOT)) for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc"))])
+
+
+@dataclass(slots=True, frozen=True)
+class Facts:
+    """What the tests want to know of one module."""
+
+    names: frozenset[str]
+    """Every identifier."""
+    constructors: tuple[tuple[str, int], ...]
+    """Each class that has an `__init__`, with the number of its parameters, `self` left out."""
+
+
+@cache
+def facts(path: str) -> Facts:
+    names: set[str] = set()
+    constructors: list[tuple[str, int]] = []
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        for attribute in ("name", "id", "attr", "arg"):
+            value = getattr(node, attribute, None)
+            if isinstance(value, str):
+                names.add(value)
+        for method in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                given = method.args
+                count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) - 1
+                constructors.append((f"{path}:{node.name}", count))
+    return Facts(frozenset(names), tuple(constructors))
+
+
+def lines_of(path: str) -> int:
+    return len((ROOT / path).read_text().splitlines())
+
+
+def words_of(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def test_a_folder_has_few_modules() -> None:
+    modules = Counter(str(Path(path).parent) for path in sources(*PRODUCTION) if not path.endswith("__init__.py"))
+    large = {folder for folder, count in modules.items() if count > MODULES_PER_FOLDER_MAX}
+    assert large == set(LARGE_FOLDERS)
+
+
+def test_a_constructor_has_few_parameters() -> None:
+    constructors = [each for path in sources(*PRODUCTION) for each in facts(path).constructors]
+    assert {name for name, count in constructors if count > CONSTRUCTOR_PARAMETERS_MAX} == LARGE_CONSTRUCTORS
+
+
+def test_no_file_is_long() -> None:
+    assert {path for path in sources(*WRITTEN) if lines_of(path) > FILE_LINES_MAX} == LONG_FILES
+
+
+def test_no_module_of_a_core_is_too_small_to_be_one() -> None:
+    cores = [path for path in sources(*PRODUCTION) if "/core/" in path and not path.endswith("__init__.py")]
+    handlers = "services/gateway/core/handlers/"
+    small = {path for path in cores if lines_of(path) < CORE_FILE_LINES_MIN and not path.startswith(handlers)}
+    assert small == set(SMALL_CORE_FILES)
+
+
+@pytest.mark.parametrize("folder", PRODUCTION)
+def test_no_name_is_of_the_old_dialect(folder: str) -> None:
+    found = set()
+    for path in sources(folder):
+        still = {word for prefix, words in STILL_BANNED.items() if path.startswith(prefix) for word in words}
+        for name in facts(path).names - ALLOWED_NAMES:
+            if words_of(name) & (BANNED_WORDS - still) or BANNED_NAME.match(name):
+                found.add(f"{path}: {name}")
+    assert found == set()
