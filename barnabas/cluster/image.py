@@ -109,7 +109,7 @@ class ClusterImage:
     def _put_partitions(self, changed: TopicMetadata) -> None:
         topic = self.topics_by_id.get(changed.topic_id)
         if topic is None:
-            return  # Of a topic that nobody has told of there can't be news.
+            return  # there can't be news of an unknown topic
         reported = {each.partition: each for each in topic.partitions}
         partitions = self.partitions_by_topic_id[topic.topic_id]
         for each in changed.partitions:

@@ -82,7 +82,7 @@ class Registration:
             yield Sample(LEASE_TTL, (), self.lease.ttl_ms)
 
     async def start(self) -> int:
-        """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken, VersionRefused."""
+        """Register, waiting for etcd indefinitely; return the epoch. Raises IdentityTaken, VersionRefused."""
         self._incarnation = uuid.uuid4().hex
         record = self._describe(self._incarnation)
         while True:

@@ -60,6 +60,6 @@ def maintain(
             done = maintain_table(
                 table, wall_ms, small_mib * 1024 * 1024, keep_hours * HOUR_MS, orphans_hours * HOUR_MS
             )
-        except Exception as error:  # of the libraries of tables and catalogs
+        except Exception as error:  # from the libraries of tables and catalogs
             raise as_pipeline_error(error) from error
         click.echo(done.line(name))

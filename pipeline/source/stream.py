@@ -132,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A group that can't be told is no reason to stop: the checkpoint is what counts."""
+        """A group that can't be updated is no reason to stop: only the checkpoint counts."""
         if self._options.group_id is None or end == self._reported:
             return
         try:

@@ -69,7 +69,7 @@ async def serve(config: PurgatoryConfig) -> None:
 
     def apply(update: UpdateMetadata, _: Message) -> None:
         driver.metadata_updated(update)
-        # As the protocol has it; no answer waits for a pod, whose image only ever ends waits for a leader that is gone.
+        # Required by the protocol; no answer waits for a pod, whose image only ends waits for a leader that is gone.
         membership.acknowledge(driver.image.revision)
 
     async def live() -> None:

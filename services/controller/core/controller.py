@@ -141,12 +141,12 @@ class ControllerCore:
         return self._active or (self.image.loaded and self.image.election is not None)
 
     def on_lease(self, lease: int, deadline_ms: int, now_ms: int) -> None:
-        """A lease granted or renewed. `deadline_ms` counts from when that was sent."""
+        """A lease was granted or renewed. `deadline_ms` counts from when the request was sent."""
         self.candidacy.on_lease(lease, deadline_ms)
         self._turn(now_ms)
 
     def on_image(self, change: Snapshot | WatchBatch, now_ms: int) -> None:
-        """What the watch of the whole prefix brings: everything first, then changes, in order."""
+        """Apply what the watch of the whole prefix returns: the full state first, then changes, in order."""
         if isinstance(change, Snapshot):
             self.image.load(change)
             self.events.restart()
@@ -208,7 +208,7 @@ class ControllerCore:
         self._turn(now_ms)
 
     def on_peer_gone(self, node_id: int, broker_epoch: int, now_ms: int) -> None:
-        """A logstore that was connected, and now nobody listens at its addresses: no need to wait for its lease."""
+        """A logstore was connected, and now no process listens at its addresses: do not wait for its lease to end."""
         link = self.links.find(node_id, broker_epoch)
         registered = self.image.logstores.get(node_id)
         if self._active and link is not None and link.known_alive and not link.connected and registered is not None:
@@ -216,7 +216,7 @@ class ControllerCore:
         self._turn(now_ms)
 
     def on_subscribed(self, subscriber_id: int, role: Role, pod_id: str, now_ms: int) -> None:
-        """The id is the shell's, never used twice."""
+        """The id is chosen by the shell and never reused."""
         self._follow_election(now_ms)
         if self._active:
             self.subscriptions.by_id[subscriber_id] = Subscriber(role, pod_id)
@@ -237,7 +237,7 @@ class ControllerCore:
         self._turn(now_ms)
 
     def on_request(self, request_id: int, request: MembershipRequest | OperatorRequest, now_ms: int) -> None:
-        """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
+        """Answered by one Respond or Reject with the same id, which is chosen by the shell and never reused."""
         self._follow_election(now_ms)
         if not self._active:
             self._effects.append(Reject(request_id, untouched=True))
@@ -255,7 +255,7 @@ class ControllerCore:
         self._turn(now_ms)
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When something is to be done though nothing happens; None: nothing is."""
+        """Return when `on_tick` has something to do; None: not until the next event."""
         dues = [self.candidacy.due_ms(now_ms)]
         if self._active:
             dues += [self.txn_pipeline.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
@@ -273,7 +273,7 @@ class ControllerCore:
 
     @property
     def has_more_to_look_at(self) -> bool:
-        """The last turn had no time for all that is to be decided."""
+        """Whether the last turn ended with decisions left to make."""
         return self.txn_pipeline.idle and (self._requests.has_more or not self._elections.are_done)
 
     @property
@@ -368,7 +368,7 @@ class ControllerCore:
                 self._effects.append(PublishMetadata(update))
 
     def _write(self, now_ms: int) -> None:
-        """Finish the Txn in flight, if the image shows it; begin the next."""
+        """Complete the Txn in flight, if the image shows it; begin the next."""
         if self.txn_pipeline.take_committed() and self._on_committed is not None:
             self._effects += self._on_committed()
             self._on_committed = None

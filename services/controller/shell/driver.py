@@ -163,7 +163,7 @@ class ControllerDriver:
         now_ms = monotonic_ms()
         deadline_ms = self.core.next_deadline_ms(now_ms)
         if deadline_ms is not None:
-            # At least a millisecond, so that a clock which rounds down never makes this spin.
+            # At least a millisecond, so that a clock which rounds down never causes a busy loop.
             wait_ms = max(1, deadline_ms - now_ms)
             self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._tick)
 

@@ -38,7 +38,7 @@ _ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
 
 
 def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: TraceExporter | None = None) -> None:
-    """Serve it. (The generated registration would take Subscribe away from the shared stream machinery.)"""
+    """Register the service. (The generated registration would bypass the shared stream machinery for Subscribe.)"""
     register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver))
     handlers = {
         "CreateTopics": _unary(driver, traces, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
@@ -116,7 +116,7 @@ class _Subscription:
 
 
 async def abort_not_active(context: Context, driver: ControllerDriver, outcome: NotActive) -> NoReturn:
-    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: nobody knows what became of it."""
+    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: the outcome is unknown."""
     election = driver.core.image.election
     active = election.record.address if election is not None else ""
     if active:

@@ -41,7 +41,7 @@ _log = get_logger("gateway.processor")
 
 
 class GatewayDriver:
-    """Everything of one processor runs on one event loop; nothing here awaits but the reading of large metadata."""
+    """Everything of one processor runs on one event loop; only the reading of large metadata awaits."""
 
     def __init__(self, settings: processor_ipc.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties

@@ -367,7 +367,7 @@ class LogstoreCore:
         self._replication.on_alter_partition(response)
 
     def on_control(self, session_id: int, request: ControlRequest) -> None:
-        """A command of the controller; it is carried out at the begin of the next step."""
+        """A command of the controller; it is carried out at the beginning of the next step."""
         self._control.enqueue(session_id, request)
 
     def on_registered(self, broker_epoch: int) -> None:

@@ -22,7 +22,7 @@ class Stoppable(Protocol):
 class Working(Protocol):
     @property
     def is_idle(self) -> bool:
-        """Nothing waits to be done, and nothing is under way."""
+        """Whether nothing waits to be done, and nothing is in progress."""
         ...
 
 
@@ -54,7 +54,7 @@ class Stopping:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits to be done, and nothing is under way."""
+        """Whether nothing waits to be done, and nothing is in progress."""
         return not self.effects_in_flight and all(each.is_idle for each in self._working)
 
     def take_closing_flushes(self) -> list[StorageEffect]:

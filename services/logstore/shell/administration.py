@@ -33,11 +33,11 @@ class AdministrationListener:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(ADMINISTRATION_SERVICE, handlers),))
 
     def serve(self, loop: LogstoreDriver) -> None:
-        """Take calls from now on."""
+        """Accept calls from now on."""
         self._loop = loop
 
     def send(self, outputs: Outputs) -> None:
-        """One turn's answers; whose caller is gone meanwhile is not told."""
+        """Send one turn's answers; a caller that has gone gets none."""
         for call_id, response in outputs.administration:
             answered = self._calls.get(call_id)
             if answered is not None and not answered.done():

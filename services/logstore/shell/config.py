@@ -196,7 +196,7 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
         return self.advertised_listeners or f"{self.listeners.rpartition(':')[0]}:{bound_port}"
 
     def control_address(self, bound_port: int) -> str:
-        """What the controller connects to."""
+        """Return the address that the controller connects to."""
         advertised = self.advertised_listeners or self.control_listeners
         return f"{advertised.rpartition(':')[0]}:{bound_port}"
 

@@ -57,11 +57,11 @@ class DataListener:
         register_stream(server, REPLICATION_SERVICE, "Replicate", self._open_replicate)
 
     def serve(self, loop: LogstoreDriver) -> None:
-        """Take streams from now on."""
+        """Accept streams from now on."""
         self._loop = loop
 
     def send(self, outputs: Outputs) -> None:
-        """One turn's messages; streams to be ended are ended after theirs."""
+        """Send one turn's messages, then close the streams that are to be closed."""
         streams = self._streams
         for stream_id, exchanged in outputs.exchanges:
             streams[stream_id].send(pack_exchange_response(exchanged))

@@ -27,7 +27,7 @@ class DirectoriesLost(Exception):  # noqa: N818  (an outcome that ends the proce
 
 
 class LogstoreDriver:
-    """Everything here runs on the event loop, and nothing awaits."""
+    """Everything here runs on the event loop and does not await."""
 
     def __init__(
         self,

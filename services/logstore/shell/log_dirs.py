@@ -203,7 +203,7 @@ def _load(
     begun = 0
 
     def config_of(_topic: str) -> TopicConfig:
-        """Asked once per partition, before it is opened: the place to say how far we are."""
+        """Called once per partition, before it is opened: the place to log progress."""
         nonlocal begun, logged_ms
         if stopping.is_set():
             raise StartRefused("stopped while the logs were being loaded")

@@ -178,7 +178,7 @@ class LogstoreNode:
                 return record.cluster_id
             if not is_logged:
                 is_logged = True
-                _log.info("waiting for a controller to found the cluster", etcd=self._settings.etcd_endpoints)
+                _log.info("waiting for a controller to create the cluster", etcd=self._settings.etcd_endpoints)
             await asyncio.sleep(CLUSTER_ID_POLL_S)
 
     async def _load(self, cluster_id: str) -> LoadedDirectories:
@@ -308,7 +308,7 @@ class LogstoreNode:
             self._room_changes += 1
             self._log_dirs_changed.set()
         for command in outputs.cleaner:
-            assert self._cleaner is not None, "it is there before the loop takes a turn"
+            assert self._cleaner is not None, "it is created before the loop takes a turn"
             self._cleaner.send(command)
         for report in outputs.passes:
             log_pass(report)

@@ -27,7 +27,7 @@ _log = get_logger("purgatory.pod")
 
 
 class PurgatoryDriver:
-    """Everything of one pod runs on one event loop; nothing here awaits."""
+    """Everything of one pod runs on one event loop and does not await."""
 
     def __init__(self, pod_id: str, entries_max: int, traces: TraceExporter | None = None) -> None:
         self.pod_id = pod_id
@@ -88,7 +88,7 @@ class PurgatoryDriver:
     # --- logstores and controller ------------------------------------------------------------------------------------
 
     def metadata_updated(self, update: UpdateMetadata) -> None:
-        """What the controller publishes: where the logstores are, and which epochs have ended."""
+        """Apply what the controller publishes: the logstores' addresses, and which epochs have ended."""
         if self.image.apply(update):
             self.logstores.follow(self.image.cluster_id, self.image.brokers.values())
             self._core.metadata_applied(self.image)

@@ -24,7 +24,7 @@ class ControlledShutdowns:
         self._waiting: dict[int, tuple[ControlledShutdownRequest, int]] = {}
 
     def enqueue(self, request_id: int, request: ControlledShutdownRequest, now_ms: int) -> list[Effect]:
-        """Take it up; all partitions have to be looked at then."""
+        """Add a request; all partitions have to be looked at then."""
         if not self._is_registered(request):
             return [Respond(request_id, ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH))]
         self._liveness.stop(request.broker_id, request.broker_epoch)

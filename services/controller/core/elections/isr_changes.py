@@ -45,7 +45,7 @@ class IsrChanges:
         self._pending: dict[int, _Pending] = {}
 
     def enqueue(self, request_id: int, request: AlterPartitionRequest, now_ms: int) -> list[Effect]:
-        """Take it up, or answer at once that it was not done."""
+        """Add a request, or answer at once that it was not done."""
         if len(self._pending) >= REQUESTS_MAX:
             return [Respond(request_id, AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT))]
         self._pending[request_id] = _Pending(request_id, request, now_ms + TIMEOUT_MS)

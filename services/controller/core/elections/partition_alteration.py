@@ -49,7 +49,7 @@ def alter_partition(
 
 
 def present_state(partition: PartitionRecord) -> IsrChangeResult:
-    """The state that holds now, for the leader."""
+    """Return the state that holds now, for the leader."""
     return IsrChangeResult(
         ErrorCode.NONE,
         partition.leader,

@@ -1,15 +1,15 @@
-"""What each logstore has been told on its control stream, and what of it it has done.
+"""What the controller has sent to each logstore on its control stream, and what of it the logstore has acknowledged.
 
-A stream begins with everything: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; then come changes.
-The LeaderAndIsr carries the configs of brokers, too: a logstore that has restarted leads from that command on, and must
-not go by its static `min.insync.replicas` until the UpdateMetadata is there.
-The same comes again on an open stream when the image has been read anew: who leads has no part in that.
-Nothing is told before the node's partitions have their leader epochs for its present registration, so that a restarted
-logstore never leads under the epoch it led before.
+A stream begins with the full state: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; changes follow.
+The LeaderAndIsr carries the configs of brokers too: a logstore that has restarted leads from that command on, and must
+not use its static `min.insync.replicas` until the UpdateMetadata arrives. The full state is sent again on an open
+stream when the image was reloaded, because leadership is not affected by a reload. Nothing is sent before the node's
+partitions have their leader epochs for its present registration, so that a restarted logstore never leads under the
+epoch that it led before.
 
-What a logstore had no disk for (KAFKA_STORAGE_ERROR) it is told again now and then: a disk that was full when a
-partition was to be made may have room by then. Its answers also say what lies on a full disk, and it is asked once
-more whenever its registration says that a log directory has become full, or has got room.
+Partitions that a logstore had no disk for (KAFKA_STORAGE_ERROR) are sent again from time to time: a disk that was full
+when a partition was to be created may have space by then. The logstore's answers also say which partitions are on a
+full disk, and it is asked again whenever its registration says that a log directory has become full or has space again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from services.controller.core.state.effects import ConnectControl, DisconnectCon
 from services.controller.core.state.image import Changes, ControllerImage
 from services.controller.core.state.unknown_state import unknown_broker_configs, unknown_partitions, unknown_topics
 
-# A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
+# A logstore that leaves a command unanswered for this long gets a new stream, which begins with the full state.
 ANSWER_TIMEOUT_MS = 30_000
-# Between repetitions of what failed on a logstore's disks: twice as long every time.
+# The delay between repetitions of what failed on a logstore's disks; it doubles every time.
 REPEAT_MS_MIN = 1_000
 REPEAT_MS_MAX = 60_000
-# A logstore that takes no commands for its registration is told everything again, each time twice as much later.
+# A logstore that accepts no commands for its registration is sent the full state again; the delay doubles each time.
 TELL_MS_MIN = 50
 TELL_MS_MAX = 1_000
 
@@ -49,9 +49,10 @@ class ControlLinks:
         self.by_node: dict[int, ControlSession] = {}
         # When `min.insync.replicas` was last changed by this controller.
         self.min_isr_revision = 0
-        # By topic id and partition: who has no disk for its replica, as far as the streams of today have told.
+        # By topic id and partition: the logstores that have no disk for their replica, as far as their present streams
+        # have reported.
         self.without_disk: dict[tuple[bytes, int], frozenset[int]] = {}
-        # Likewise: who has no room for more in its replica.
+        # By topic id and partition: the logstores whose disk is too full to append to their replica.
         self.without_room: dict[tuple[bytes, int], frozenset[int]] = {}
 
     def follow_registrations(self) -> list[Effect]:
@@ -70,10 +71,10 @@ class ControlLinks:
         return effects
 
     def tell_again(self) -> None:
-        """Every stream goes on, and each logstore is told everything again on it."""
+        """Send every logstore the full state again, on its open stream."""
         for session in self.by_node.values():
             self._forget_sent(session)
-            # Revisions may have begun again, where etcd was restored.
+            # Revisions may have started over, if etcd was restored.
             session.known_revision = -1
 
     def close_all(self) -> list[Effect]:
@@ -100,7 +101,9 @@ class ControlLinks:
         self._forget_sent(session)
 
     def on_refused(self, session: ControlSession, sequence: int, now_ms: int) -> None:
-        """It takes no commands for this registration: etcd has told one of us of it, and not yet the other."""
+        """The logstore accepts no commands for this registration: only one of the two has learned of it from etcd so
+        far.
+        """
         if session.unanswered and session.unanswered[0].sequence == sequence:
             session.tell_wait_ms = min(max(2 * session.tell_wait_ms, TELL_MS_MIN), TELL_MS_MAX)
             session.tell_ms = now_ms + session.tell_wait_ms
@@ -114,9 +117,9 @@ class ControlLinks:
         session.repeat_wait_ms = 0
 
     def on_response(self, session: ControlSession, response: ControlResponse, now_ms: int) -> dict[bytes, None]:
-        """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped.
+        """Answers come in order; an answer to no outstanding command comes from a broken peer and is dropped.
 
-        Returns the topics of which replicas have lost their disk by it, or the room on it, or have it again.
+        Return the topics of which, by this answer, replicas have lost their disk or the space on it, or have it again.
         """
         if not session.unanswered or session.unanswered[0].sequence != response.sequence:
             return {}
@@ -133,7 +136,7 @@ class ControlLinks:
             session.leadership_revision = sent.leadership_revision
             assert sent.leader_and_isr is not None
             if session.partition_errors:
-                # What is answered now stands for every partition that was named.
+                # This answer replaces the earlier ones for every partition that was named.
                 for topic in sent.leader_and_isr.topics:
                     for partition in topic.partitions:
                         session.partition_errors.pop((topic.topic_id, partition.partition), None)
@@ -164,7 +167,7 @@ class ControlLinks:
         return self._set_without_room(session, others | (reported & named))
 
     def _forget_errors(self, session: ControlSession, gone: set[tuple[bytes, int]]) -> None:
-        """It has no replica of these any more, and is told nothing of them."""
+        """The logstore has no replica of these any more, and is sent nothing about them."""
         for key in gone:
             session.partition_errors.pop(key, None)
         self._set_without_disk(session, session.without_disk - gone)
@@ -179,7 +182,7 @@ class ControlLinks:
         return _note_nodes(self.without_room, session.node_id, before, full)
 
     def waiting_for_everything(self, now_ms: int) -> list[ControlSession]:
-        """Whose stream is at its beginning."""
+        """Return the links whose stream has just begun."""
         return [
             session for session in self.by_node.values() if _waits_for_everything(session) and now_ms >= session.tell_ms
         ]
@@ -187,7 +190,7 @@ class ControlLinks:
     def tell_everything(
         self, session: ControlSession, full: UpdateMetadata, controller_epoch: int, now_ms: int
     ) -> list[Effect]:
-        """The beginning of a stream. `full` is the present image."""
+        """Begin a stream with the full state. `full` is the present image."""
         image = self._image
         session.has_everything = True
         effects = [
@@ -201,7 +204,7 @@ class ControlLinks:
     def _tell_leadership(
         self, session: ControlSession, topics: list[TopicMetadata], controller_epoch: int, now_ms: int, *, full: bool
     ) -> Effect:
-        """`topics` with the partitions that it has a replica of."""
+        """Send the LeaderAndIsr. `topics` contains the partitions that the logstore has a replica of."""
         image = self._image
         session.offline_log_dirs = self._offline_log_dirs(session)
         session.room_changes = self._room_changes(session)
@@ -223,8 +226,8 @@ class ControlLinks:
         return self._image.logstores[session.node_id].record.room_changes
 
     def ask_after_disks(self, controller_epoch: int, now_ms: int) -> list[Effect]:
-        """Who tells of another directory that is offline, or that has become full or got room, is told its partitions
-        once more: the answer says which lie there.
+        """Send a logstore its partitions again when it reports another directory offline, or one that has become full
+        or has space again: its answer says which partitions are there.
         """
         return [
             self._tell_leadership(session, self._all_replicas_of(session), controller_epoch, now_ms, full=False)
@@ -245,7 +248,7 @@ class ControlLinks:
     def tell_changes(
         self, changes: Changes, update: UpdateMetadata | None, controller_epoch: int, now_ms: int
     ) -> list[Effect]:
-        """What a batch means to each logstore that has heard the beginning."""
+        """Send the changes of a batch to each logstore whose stream has begun."""
         effects: list[Effect] = []
         for session in self.by_node.values():
             session.deleted_topic_ids.intersection_update(self._image.deletions)
@@ -270,7 +273,7 @@ class ControlLinks:
         return effects
 
     def _has_no_news_for(self, session: ControlSession) -> None:
-        """What it is told of its partitions already is what there is to know of the present revision too."""
+        """What the logstore already knows of its partitions also holds at the present revision."""
         for sent in reversed(session.unanswered):
             if sent.leader_and_isr is not None:
                 sent.leadership_revision = self._image.revision
@@ -279,7 +282,7 @@ class ControlLinks:
             session.leadership_revision = self._image.revision
 
     def _removed_replicas(self, session: ControlSession, changes: Changes) -> list[StopReplicaPartition]:
-        """What a reassignment has taken from it; a stream that begins later finds them to be strays."""
+        """The replicas that a reassignment has removed from it; on a later stream it finds them to be strays."""
         removed = []
         for topic_id, number in changes.removed_replicas.get(session.node_id, ()):
             partition = self._image.partition(topic_id, number)
@@ -340,7 +343,7 @@ class ControlLinks:
         return SendControl(session.node_id, session.broker_epoch, request)
 
     def reconnect_unresponsive(self, now_ms: int) -> list[Effect]:
-        """A new stream to whoever has left a command unanswered for too long."""
+        """Open a new stream to each logstore that has left a command unanswered for too long."""
         effects: list[Effect] = []
         for session in self.by_node.values():
             if session.unanswered and now_ms >= session.unanswered[0].sent_ms + ANSWER_TIMEOUT_MS:
@@ -348,7 +351,7 @@ class ControlLinks:
         return effects
 
     def repeat_failed(self, controller_epoch: int, now_ms: int) -> list[Effect]:
-        """LeaderAndIsr once more for what a logstore had no disk for, once nothing else is unanswered."""
+        """Repeat LeaderAndIsr for what a logstore had no disk for, once no other command is outstanding."""
         effects: list[Effect] = []
         for session in self.by_node.values():
             if now_ms >= session.repeat_ms and (keys := _to_be_repeated(session)):
@@ -373,7 +376,7 @@ class ControlLinks:
         )
 
     def reconnect(self, session: ControlSession) -> list[Effect]:
-        """A new stream, and with it everything again."""
+        """Open a new stream, which begins with the full state."""
         self.on_disconnected(session)
         return [DisconnectControl(session.node_id, session.broker_epoch), _connect(session)]
 
@@ -386,12 +389,12 @@ class ControlLinks:
         return min(dues, default=None)
 
     def leaders_know(self, topic_id: bytes, revision: int) -> bool:
-        """Every partition has a leader that leads it, as of `revision` at least."""
+        """Whether every partition has a leader that leads it as of at least `revision`."""
         partitions = self._image.partitions(topic_id)
         return all(self._leads(partition.leader, (topic_id, number), revision) for number, partition in partitions)
 
     def leader_knows(self, topic_id: bytes, number: int, revision: int) -> bool:
-        """The same of one partition."""
+        """Whether the partition has a leader that leads it as of at least `revision`."""
         partition = self._image.partition(topic_id, number)
         return partition is not None and self._leads(partition.leader, (topic_id, number), revision)
 
@@ -400,8 +403,8 @@ class ControlLinks:
         return session is not None and session.leadership_revision >= revision and key not in session.partition_errors
 
     def unaware(self) -> frozenset[int]:
-        """Who may lead under another `min.insync.replicas` than the present one: it has not acknowledged that to this
-        controller, connected or not.
+        """Return the logstores that may lead under another `min.insync.replicas` than the present one, because they
+        have not acknowledged it to this controller, connected or not.
         """
         return frozenset([node_id for node_id, session in self.by_node.items() if self.is_unaware(session)])
 
@@ -409,11 +412,11 @@ class ControlLinks:
         return session.known_revision < self.min_isr_revision
 
     def logstores_know(self, revision: int) -> bool:
-        """All that are connected have been told, and have answered, what members are told of `revision`."""
+        """Whether all connected logstores have acknowledged the UpdateMetadata of `revision`."""
         return all(session.metadata_revision >= revision for session in self.by_node.values() if session.connected)
 
     def deletion_waits_for(self, topic_id: bytes) -> list[int]:
-        """The logstores that have not deleted their replicas of a topic under deletion."""
+        """Return the logstores that have not deleted their replicas of a topic under deletion."""
         nodes = {node_id for _, partition in self._image.partitions(topic_id) for node_id in partition.replicas}
         return sorted(each for each in nodes if not self._has_deleted(each, topic_id))
 
@@ -423,9 +426,10 @@ class ControlLinks:
 
 
 def _replicas_of(node_id: int, update: UpdateMetadata) -> list[TopicMetadata]:
-    """The topics of an update with the partitions that this logstore has a replica of.
+    """Return the topics of an update with the partitions that this logstore has a replica of.
 
-    They are the update's own objects: a topic of ten thousand partitions is converted once, not once for each logstore.
+    They are the update's own objects, so that a topic of ten thousand partitions is converted once and not once per
+    logstore.
     """
     topics = []
     for topic in update.topics:
@@ -441,7 +445,7 @@ def _note_nodes(
     before: set[tuple[bytes, int]],
     now: set[tuple[bytes, int]],
 ) -> dict[bytes, None]:
-    """Enter what has become of one node's partitions; the topics of those that have changed."""
+    """Record the results of one node's partitions. Return the topics whose result has changed."""
     changed = sorted(before ^ now)
     for key in changed:
         nodes = nodes_of.pop(key, frozenset()) ^ {node_id}
@@ -451,7 +455,7 @@ def _note_nodes(
 
 
 def _to_be_repeated(session: ControlSession) -> tuple[tuple[bytes, int], ...]:
-    """The partitions that the logstore had no disk for; none while it has commands to answer."""
+    """Return the partitions that the logstore had no disk for; none while it has commands to answer."""
     if session.unanswered or not session.partition_errors:
         return ()
     return tuple(key for key, error in session.partition_errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR)

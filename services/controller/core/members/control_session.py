@@ -36,7 +36,8 @@ class ControlSession:
     # Connected at least once: only then does its silence mean anything.
     known_alive: bool = False
     has_everything: bool = False
-    # When it may be told everything, and how long after it has refused commands that is: it has another registration.
+    # When the full state may be sent, and the delay before it is sent again after the logstore has refused commands
+    # because its registration is another one.
     tell_ms: int = 0
     tell_wait_ms: int = 0
     last_sequence: int = 0

@@ -47,7 +47,7 @@ class NodeDescription:
 
 
 def describe_nodes(controller: ControllerCore, counts: PartitionCounts | None = None) -> list[NodeDescription]:
-    """By role, then by id. `counts`: of all partitions, where they were counted already."""
+    """Sorted by role, then by id. `counts`: of all partitions, if they were counted already."""
     image = controller.image
     counts = counts or count_partitions(image, controller.rules)
     nodes: dict[tuple[Role, str], NodeDescription] = {}
@@ -89,7 +89,7 @@ def describe_nodes(controller: ControllerCore, counts: PartitionCounts | None = 
 
 
 def describe_problems(controller: ControllerCore, counts: PartitionCounts | None = None) -> list[str]:
-    """Empty when the cluster is healthy. `counts`: of all partitions, where they were counted already."""
+    """Empty if the cluster is healthy. `counts`: of all partitions, if they were counted already."""
     counts = counts or count_partitions(controller.image, controller.rules)
     nodes = describe_nodes(controller, counts)
     problems = [*_dead_nodes(nodes), *_missing_roles(nodes), *_disconnected_nodes(nodes)]
@@ -126,7 +126,7 @@ def _unreadable_keys(controller: ControllerCore) -> list[str]:
 
 
 def _unknown_partitions(controller: ControllerCore) -> list[str]:
-    """Beside those of the keys above: of which nothing is there."""
+    """Partitions in no chunk, beside those in unreadable chunks."""
     image = controller.image
     names = {topic_id: topic.topic for topic_id, topic in image.topics_by_id.items()}
     problems = []

@@ -47,17 +47,17 @@ EVERY_PARTITION = -1
 
 @dataclass(slots=True)
 class Waiting:
-    """A request being answered: what the answer will say, and what has to be so before it is given."""
+    """A request in progress: its future answer, and the conditions under which it is given."""
 
     request_id: int
     deadline_ms: int
     response: Response
     # By the position of the result: the partition whose leader has to lead it, or EVERY_PARTITION of a topic.
     must_be_led: list[PartitionKey | None] = field(default_factory=list)
-    # All that are up, be it for their own partitions or to describe those of others.
+    # All logstores that are up, for their own partitions or to describe those of others.
     logstores_must_know: bool = False
     gateways_must_know: bool = True
-    # The revision that makes the answer true; -1 while it is not written.
+    # The revision that makes the answer true; -1 until it is written.
     revision: int = -1
 
 

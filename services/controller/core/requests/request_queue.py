@@ -18,11 +18,11 @@ from services.controller.core.state.effects import Effect, Reject, Respond
 from services.controller.core.state.writes import Step, Write
 
 _ALLOCATE_TIMEOUT_MS = 5000
-# Unwritten and unanswered ones together: more come than etcd takes, and each that waits costs memory and a look per
-# turn. An answer at once that clients retry is better than one that is late for everybody.
+# Unwritten and unanswered ones together: a client may send more than etcd accepts, and each waiting request costs
+# memory and a check per turn. An immediate answer that clients retry is better than a late one for all.
 REQUESTS_MAX = 1000
-# Of requests that a turn decides about, some 100 µs each: the lease is renewed between turns. New partitions of one
-# request may take several turns; what else one request may name is bounded by the gateways.
+# Elements of requests that a turn decides about, about 100 µs each: the lease is renewed between turns. The new
+# partitions of one request may take several turns; the gateways bound what else one request may name.
 ELEMENTS_PER_TURN = 200
 
 
@@ -35,7 +35,7 @@ class _Job:
 
 
 class RequestQueue:
-    """One request is written at a time, in the order of arrival; REQUESTS_MAX wait, for that or for their answer."""
+    """One request is written at a time, in order of arrival; up to REQUESTS_MAX wait for that or for their answer."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RequestQueue:
         self._min_isr_changes = min_isr_changes
         self._queue: deque[tuple[int, Request, int]] = deque()
         self._deciding: tuple[int, Steps[Decision]] | None = None
-        """Id of the request that is decided over several turns; nothing else is decided meanwhile."""
+        """Id of the request that is decided over several turns; no other is decided meanwhile."""
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
         self._turn_is_full = False
@@ -65,13 +65,13 @@ class RequestQueue:
 
     @property
     def has_more(self) -> bool:
-        """There is something to decide that the last turn had no time for."""
+        """Whether the last turn ended with decisions left to make."""
         return self._job is None and self._turn_is_full
 
     def next_step(self) -> tuple[list[Write], list[Effect]]:
-        """What to write next for requests, none when there is nothing; and answers that need no writing.
+        """Return what to write next for requests, which may be empty, and the answers that need no write.
 
-        A turn decides about `ELEMENTS_PER_TURN` elements: where they are used up, `has_more` asks for another turn.
+        A turn decides about `ELEMENTS_PER_TURN` elements: if they are used up, `has_more` asks for another turn.
         """
         effects: list[Effect] = []
         elements_left = ELEMENTS_PER_TURN
@@ -99,13 +99,13 @@ class RequestQueue:
             writes = self._job.steps[0]()
             if writes:
                 return writes, effects
-            # What it was to change has become so, or is gone, since it was decided.
+            # What it was to change has already become so, or is gone, since the decision.
             self.on_step_committed()
         return [], effects
 
     def _decided(self, elements_max: int) -> tuple[int, Decision | None]:
-        """Go on with the request that is being decided. Return how many elements are left, and the decision, or None
-        where they are used up before."""
+        """Continue with the request that is being decided. Return how many elements are left, and the decision, or None
+        if they are used up before."""
         assert self._deciding is not None
         _, steps = self._deciding
         try:
@@ -118,7 +118,7 @@ class RequestQueue:
         return elements_max, None
 
     def on_step_committed(self) -> list[Effect]:
-        """Nobody is answered yet: what is written has to be known, too."""
+        """No request is answered yet: members have to know what is written, too."""
         job = self._job
         assert job is not None
         job.steps.popleft()
@@ -129,7 +129,7 @@ class RequestQueue:
         return []
 
     def answers(self, now_ms: int) -> list[Effect]:
-        """Answers to everything that has become true, or whose time is over."""
+        """Answer requests whose conditions hold, or whose deadline has passed."""
         effects: list[Effect] = []
         for waiting in list(self._waiting.values()):
             if self._fulfilled(waiting):
@@ -147,7 +147,7 @@ class RequestQueue:
         return effects
 
     def abandon(self) -> list[Effect]:
-        """Nothing is answered here any more; only what was not begun has certainly changed nothing."""
+        """Answer nothing any more; only requests that were not begun have certainly changed nothing."""
         effects: list[Effect] = [Reject(request_id, untouched=True) for request_id, _, _ in self._queue]
         effects += [Reject(request_id, untouched=False) for request_id in self._waiting]
         if self._deciding is not None:

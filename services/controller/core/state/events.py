@@ -185,8 +185,8 @@ class EventLog:
         return position
 
     def noted_before(self, position: int) -> int:
-        """Whoever has heard all events before that number, which is kept or comes next, knows all up to this revision:
-        the one before, where others of the same are still to come.
+        """Return the revision up to which a watcher knows everything that has received all events before `number`,
+        which is kept or comes next: the previous revision if more events of the same one follow.
         """
         if position == self.end:
             return self._image.revision

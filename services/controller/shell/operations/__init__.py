@@ -27,7 +27,7 @@ _WATCH: Final = "WatchEvents"
 
 
 def add_operations(server: grpc.aio.Server, driver: ControllerDriver) -> None:
-    """Serve it."""
+    """Register the service's methods."""
     questions = LogstoreQuestions(driver.core)
     kinds: list[QuestionKind] = [
         Describing(driver.core),

@@ -65,7 +65,7 @@ class QuestionKind(Protocol):
 
 
 def unary_method(driver: ControllerDriver, name: str, method: Method) -> grpc.RpcMethodHandler[Any, Any]:
-    """Answered by the active controller only."""
+    """A method that only the active controller answers."""
     descriptor = _SERVICE.methods_by_name[name]
 
     async def serve(request: Message, context: Context) -> Message:

@@ -69,7 +69,7 @@ class Configs:
                 silent.append(str(reason))
                 continue
             return _described(response.results[0], node_id, only_set=request.only_set)
-        raise unavailable(f"nobody tells of these configs: {'; '.join(silent) or 'no logstore is up'}")
+        raise unavailable(f"no logstore describes these configs: {'; '.join(silent) or 'none is up'}")
 
     async def _alter_broker_configs(
         self, request: pb.AlterBrokerConfigsRequest, call: Call

@@ -69,7 +69,7 @@ class Administration:
         self._is_stopping = False
 
     def on_call(self, call_id: int, request: AdministrationRequest) -> bool:
-        """Take a call with an id never used before; False: it is refused, and nothing has been done."""
+        """Accept a call with an id never used before. Return False if it is refused, and nothing has been done."""
         if self._is_stopping or type(request) not in self._answers or len(self._calls) >= CALLS_MAX:
             return False
         self._calls[call_id] = request
@@ -93,15 +93,15 @@ class Administration:
 
     @property
     def has_work(self) -> bool:
-        """Something can be done now."""
+        """Whether anything can be done now."""
         return bool(self._runnable) or (self._is_woken and bool(self._waiting))
 
     def wake_waiting(self) -> None:
-        """Something that a waiting call may wait for has come about: all of them look in the next step."""
+        """Something has happened that a waiting call may wait for: all of them check in the next step."""
         self._is_woken = True
 
     def step(self, now_ms: int) -> None:
-        """A bounded piece of what can be done, a piece of each call in turn."""
+        """Do a bounded part of what can be done, a piece of each call in turn."""
         if self._is_woken:
             self._is_woken = False
             self._runnable.extend(self._waiting)

@@ -6,9 +6,9 @@ command that is repeated is answered like the first time and changes nothing; th
 disk for. The answer to a LeaderAndIsr names those of its partitions whose log directory is full, which is no error:
 others may lead them.
 
-While a directory is offline from the start only partitions that have never been led before are made: any other that is
-not found may lie in that directory, and an empty log in its place would be lost records (as in Kafka, whose
-LeaderAndIsr said `isNew`).
+While a directory has been offline since the start, only partitions that have never been led before are created: any
+other that is not found may be in that directory, and an empty log instead of it would be lost records (as in Kafka,
+whose LeaderAndIsr has `isNew`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Pause(Enum):
     DISK_BUSY = "a log of the same name is being deleted (see `checkpoints`), or the log is being truncated"
 
 
-# Of a command: its errors, and the partitions of a LeaderAndIsr without room.
+# A command's errors, and the partitions of a LeaderAndIsr whose disk is full.
 Work = Generator[Pause, None, tuple[list[PartitionError], list[PartitionReference]]]
 
 
@@ -79,10 +79,12 @@ class ControlCommands:
         self._replication = replication
         self._fail_pending = fail_pending
         self._topics_deleted = topics_deleted
-        # The controller does, as of its last full command: it has looked through all that may have a replica here.
+        # Whether the controller knows it, as of its last full command: it has looked through all partitions that may
+        # have a replica here.
         self._knows_all_partitions = False
         self.now_ms = 0
-        # Not named by the last full LeaderAndIsr: stopped, and set aside unless the controller has them deleted.
+        # Replicas that the last full LeaderAndIsr did not name: stopped, and set aside unless the controller deletes
+        # them.
         self._strays: dict[PartitionKey, Partition] = {}
 
     def begin(self, request: ControlRequest) -> Work | None:

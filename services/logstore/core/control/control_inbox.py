@@ -3,10 +3,10 @@
 Fenced twice before anything else (KIP-380): a controller epoch below the highest seen is STALE_CONTROLLER_EPOCH, a
 broker epoch that is not that of our registration is STALE_BROKER_EPOCH. What the commands do: `control_commands`.
 
-Commands are carried out one after the other, all that have come before each data step. One of many partitions is spread
-over steps, so that it does not stop the records of others: making a log takes 0.2 ms, taking one away 0.1 ms, learning
-the state of a partition that is here 0.01 ms. Its answer comes after the last partition, and no command begins before
-the one in front of it is answered.
+Commands are carried out one after the other, and all that have arrived before each data step. A command with many
+partitions is spread over steps, so that it does not delay records: creating a log takes 0.2 ms, deleting one 0.1 ms,
+learning the state of an existing partition 0.01 ms. It is answered after the last partition, and no command begins
+before the previous one is answered.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ControlInbox:
 
     @property
     def has_work(self) -> bool:
-        """Something can be done now; it can't while a disk has to finish first."""
+        """Whether anything can be done now; not while a disk has to finish first."""
         return bool(self._inbox) if self._work is None else not self._is_disk_busy
 
     @property
@@ -57,11 +57,11 @@ class ControlInbox:
         return self._work is None and not self._inbox
 
     def on_io_done(self) -> None:
-        """A disk has finished something: what waits for one may go on."""
+        """A disk has finished something: a command that waits for it may continue."""
         self._is_disk_busy = False
 
     def step(self, now_ms: int) -> None:
-        """Carry out all commands that have come; or a part, when they are of many partitions."""
+        """Carry out all commands that have arrived, or a part if they have many partitions."""
         self._commands.now_ms = now_ms
         left = _STEP_COST
         while left > 0 and (self._work is not None or self._inbox):

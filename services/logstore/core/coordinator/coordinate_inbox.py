@@ -78,7 +78,7 @@ class CoordinateInbox:
             self._credits.close_stream(stream_id)
 
     def take_request(self) -> tuple[int, GroupCall | GroupCollect] | None:
-        """The next call that somebody still wants answered, with its stream's id; its credit is free from now on."""
+        """Return the next call that is still wanted, with its stream's id; its credit is free from now on."""
         while self._waiting:
             stream, request = self._waiting.popleft()
             if stream.closed:

@@ -145,7 +145,7 @@ class Appends:
         self._to_write[log] = None
 
     def begin_writes(self) -> None:
-        """Send out the writes of all logs that got something since."""
+        """Begin the writes of all logs that were appended to."""
         for log in self._to_write:
             effect = log.begin_write()
             if effect is not None:

@@ -56,10 +56,10 @@ class DataInbox:
         self._taken = 0
         """The number of requests begun so far."""
         self._timed: deque[tuple[int, TimedRequest]] = deque()
-        """Those that wait, in order: each with how many will have been begun before it."""
+        """Timed requests that wait, in order: each with how many requests will have been begun before it."""
         self._streams: dict[int, ExchangeStream | ReadStream] = {}
         self._refuses_appends = False
-        """The logstore is stopping."""
+        """Whether the logstore is stopping."""
 
     def __len__(self) -> int:
         """The number of waiting requests."""
@@ -136,7 +136,7 @@ class DataInbox:
         self._waiting.extend([(stream, query) for query in request.state_queries])
 
     def _time_exchange(self, stream: ExchangeStream, request: ExchangeRequest) -> None:
-        """Note which of the requests are timed, before they are put into the line."""
+        """Note which of the requests are timed, before they are queued."""
         request_ids = [] if self._refuses_appends else [append.request_id for append in request.appends]
         names = dict.fromkeys((each.request_id for each in request.offset_queries), LIST_OFFSETS)
         request_ids += [*names, *(query.request_id for query in request.state_queries)]

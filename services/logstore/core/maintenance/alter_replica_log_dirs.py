@@ -147,7 +147,7 @@ class AlterReplicaLogDirs:
         self._outbox.add_effect(effect, completion)
 
     def continue_moves(self) -> None:
-        """Once per turn: the next step, if it can be taken now."""
+        """Called once per turn: take the next step, if it can be taken now."""
         move = self._move
         if move is None or move.in_flight is not None:
             return
@@ -214,7 +214,7 @@ class AlterReplicaLogDirs:
         if source.no_room is not None and target.no_room is None:
             log.disk_full.accept_appends()
         if source.no_room is not None or target.no_room is not None:
-            # It says nothing new of the directories, and has the controller ask where the partition lies.
+            # The registration is unchanged, and makes the controller ask where the partition is.
             self._outbox.report_full_disk(target.path, target.no_room)
         self._release(log)
 

@@ -117,7 +117,7 @@ class Retention:
             self.check_soon(partition)
 
     def continue_retiring(self, log: PartitionLog) -> None:
-        """Rename what is left to rename, as soon as no flush is under way."""
+        """Rename what is left to rename, as soon as no flush is in progress."""
         if log in self._to_flush:
             self._flush_rolled(log)
         if log not in self._retiring:

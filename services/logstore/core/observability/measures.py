@@ -38,7 +38,7 @@ class Measures:
         self._counting = counting
 
     def scan_partitions(self) -> PartitionMetricsScan:
-        """To be stepped until it is done, then asked for its samples."""
+        """Return a scan to be stepped until it is done, and then read."""
         return PartitionMetricsScan(self._replicas, self._coordination.partitions)
 
     def samples(self) -> Iterator[Sample]:

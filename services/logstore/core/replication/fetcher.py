@@ -29,13 +29,13 @@ class FetchLimits:
 
 
 class Stage(Enum):
-    TO_TELL = "its position goes out with the next fetch"
+    TO_TELL = "its position is sent with the next fetch"
     REPORTED = "the leader knows its position"
-    WRITING = "its log is at work, and its position moves"
-    CUTTING = "its log is about to be cut, or being cut"
-    THROTTLED = "the quota of replication is used up: to be told once it is kept again"
-    BACKING_OFF = "something is wrong, here or there: to be told again in a while"
-    FAILED = "its log and the leader's do not go together: nothing more until the controller says something new"
+    WRITING = "its log is being written, and its position moves"
+    CUTTING = "its log is about to be truncated, or being truncated"
+    THROTTLED = "the replication quota is used up: to be sent once it is kept again"
+    BACKING_OFF = "an error, here or at the leader: to be sent again in a while"
+    FAILED = "its log and the leader's are inconsistent: nothing more until the controller sends a new state"
 
     # Each is a singleton; Enum's own hash is implemented in Python, and a fetch looks up dozens of stages.
     __hash__ = object.__hash__
@@ -65,7 +65,7 @@ class FollowedPartition:
     is_known: bool = False
     """Whether the leader has received the slot in this session."""
     is_in_sync: bool = False
-    """As far as we know: by the last answer, our log ends where the leader's watermark is, or after it."""
+    """Whether, by the last answer, our log ends at the leader's watermark or after it."""
     reported_in: int = 0
     """The last fetch that has named the slot: an answer to an older one is about another position."""
     retry_ms: int = 0

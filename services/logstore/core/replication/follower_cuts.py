@@ -1,7 +1,7 @@
 """Cuts of logs that follow: what the leader's log does not have is taken off ours.
 
-A cut has two parts: offsets that go back are written down first (`Checkpoints.lower`), and until that is done a new
-leader epoch makes the cut a thing of the past. Then an IO worker cuts, and commands for the partition wait.
+A truncation has two parts: lowered offsets are written to the checkpoints first (`Checkpoints.lower`), and until that
+is done a new leader epoch cancels the truncation. Then an IO worker truncates, and commands for the partition wait.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The follower's side of replication: leaders' answers are written, or say where to truncate.
 
-Truncation follows the leader's word on where epochs part (KIP-595), as many rounds as that takes, and never the high
-watermark (KIP-101). A log whose records are all deleted at the leader begins anew where the leader's begins. Records
-that do not fit end that partition's fetching until the next LeaderAndIsr.
+Truncation follows the leader's answer about where epochs diverge (KIP-595), in as many rounds as needed, and never the
+high watermark (KIP-101). A log whose records are all deleted at the leader starts over at the leader's log start.
+Records that do not fit end that partition's fetching until the next LeaderAndIsr.
 """
 
 from __future__ import annotations
@@ -230,13 +230,13 @@ class Following:
             fetcher.back_off(followed, self.now_ms)
 
     def continue_cuts(self) -> None:
-        """A checkpoint is in place: cut what waited for that."""
+        """A checkpoint is in place: truncate the logs that waited for it."""
         for fetcher in self._fetchers.values():
             for followed in fetcher.at(Stage.CUTTING):
                 self._cuts.carry_out_if_due(followed.partition.log, self._cut_ended)
 
     def _cut_ended(self, partition: Partition, is_cut: bool) -> None:
-        """The log is cut, or there was no room for that."""
+        """The log is truncated, or there was no space for that."""
         self._log_start_moved(partition)
         found = self._find(partition, Stage.CUTTING)
         if found is None:

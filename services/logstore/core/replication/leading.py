@@ -113,7 +113,7 @@ class Leading:
         follower_moved: OnPartition,
         follower_log_start_moved: Callable[[], None],
     ) -> None:
-        """`follower_moved` is told of every partition whose follower has come further: watermark and ISR may follow.
+        """`follower_moved` is called for every partition whose follower has advanced: watermark and ISR may follow.
         `follower_log_start_moved`: a follower's log begins further on than before, for which DeleteRecords may wait.
         """
         self._replicas = replicas
@@ -293,7 +293,9 @@ class Leading:
             stream.unsaid[followed.slot] = None
 
     def _has_to_delete(self, stream: ReplicaStream, followed: FollowedSlot, partition: Partition) -> bool:
-        """The log start has moved since records were told. A full disk can't take those, and has room by this."""
+        """The log start has moved since records were sent. A full disk can't store those, and gets free space by
+        this.
+        """
         if followed.is_refused or followed.sent_log_start_offset == partition.log.log_start_offset:
             return False
         return self._problem(partition, followed, stream.session.replica_id) in (None, ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -20,9 +20,9 @@ class GroupWatches:
         self._state_of = state_of
         self._streams: dict[WatchedGroup, dict[WatchStream, None]] = {}
         self._by_group: dict[str, dict[WatchedGroup, None]] = {}
-        # What everybody who watches has been told, or is about to be.
+        # What all watches have been sent, or are about to be.
         self._reported: dict[WatchedGroup, tuple[int, int]] = {}
-        # Those who have just begun to watch, and have been told nothing.
+        # Watches that have just begun, and have been sent nothing.
         self._begun: dict[WatchedGroup, dict[WatchStream, None]] = {}
 
     def __len__(self) -> int:

@@ -38,7 +38,7 @@ class Outputs:
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
     """Log directories that have gone offline."""
     full_disks: list[tuple[str, DiskError | None]] = field(default_factory=list)
-    """Log directories that have run out of room, and those (None) that have room again, or may have for a partition
+    """Log directories that have run out of space, and those (None) that have space again, or may have for a partition
     that has moved between two: the controller has to ask again.
     """
     cleaner: list[CleanerCommand] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Outbox:
         self._outputs.offline.append((path, error))
 
     def report_full_disk(self, path: str, lack: DiskError | None) -> None:
-        """A log directory has run out of room, or (None) has room again."""
+        """A log directory has run out of space, or (None) has space again."""
         self._outputs.full_disks.append((path, lack))
 
     def to_cleaner(self, command: CleanerCommand) -> None:

@@ -162,7 +162,7 @@ class GroupCalls:
         return member is not None and _awaits(member, collect)
 
     def answer_held(self) -> None:
-        """Those for whom it was worth the while, and those who have to wait after all."""
+        """Answer held calls: those that have a result now, and those that have to wait after all."""
         for held in self.delayed_responses.take_due():
             if held.until_ms > self._clock.now_ms and self._has_to_wait(held.collect):
                 self.delayed_responses.hold(held)

@@ -60,7 +60,7 @@ class GroupCoordinator:
         self._partitions: dict[int, GroupPartition] = {}
         self._answers: list[StreamAnswer] = []
         self._written: dict[CoordinatorLogWriter, None] = {}
-        """Has something to append at the end of the turn."""
+        """Partitions with something to append at the end of the turn."""
         self._delaying: dict[DelayedGroupResponses, None] = {}
         """Has calls whose responses are delayed."""
         self._loading: dict[int, GroupPartition] = {}
@@ -108,7 +108,7 @@ class GroupCoordinator:
         self._written.clear()
         for led in [each for each in self._partitions.values() if each.log_writer in written]:
             if not led.log_writer.append():
-                # It is not written, under an epoch that is still ours: the log says what is true.
+                # The write failed under an epoch that is still ours: the log decides what holds.
                 self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
 
     def next_deadline_ms(self) -> int | None:

@@ -48,7 +48,7 @@ class DelayedGroupResponses:
         self._due: list[HeldCall] = []
 
     def try_to_hold(self, stream_id: int, collect: GroupCollect) -> bool:
-        """Hold a call; False: its gateway had better be told to wait."""
+        """Hold a call. Return False if its gateway should wait in purgatory instead."""
         if not self._hold_ms:
             return False
         self.hold(HeldCall(stream_id, collect, self._clock.now_ms + self._hold_ms))
@@ -75,7 +75,7 @@ class DelayedGroupResponses:
         self._due += due
 
     def take_due(self) -> list[HeldCall]:
-        """Those whose group has taken a step, and those whose time is over."""
+        """Return the calls whose group has taken a step, and those whose time is over."""
         taken, self._due = self._due, []
         moved = [group_id for group_id, step in self._steps.items() if step != self._groups.step_of(group_id)]
         for group_id in moved:

@@ -60,7 +60,7 @@ class Steps:
         return self.count
 
     def advance_all(self) -> None:
-        """Coordinators have come or gone: whoever waits comes to look."""
+        """Coordinators have been gained or lost: all waits have to be checked."""
         self.count += 1
         self._moved = None
 

@@ -65,11 +65,13 @@ class GroupPartition:
             for member in group.members.values():
                 self._rebalancing.begin_session(group, member)
             if len(group.members) > self._group_size_max:
-                # The limit has become smaller; members may still commit what they have read.
+                # The limit may have been lowered; members may still commit what they have read.
                 self._rebalancing.prepare(group)
 
     def lose(self) -> None:
-        """The epoch is over here, or the state is: whoever waits for the log is told, and nothing happens any more."""
+        """The epoch is over here, or the state is lost: calls that wait for the log are answered, and nothing happens
+        any more.
+        """
         self.log_writer.lose()
         self.calls.lose_held()
         for group in self.groups:
@@ -84,7 +86,7 @@ class GroupPartition:
 
     @property
     def is_tidying(self) -> bool:
-        """There is more to look at, and nothing to wait for."""
+        """Whether there is more to check, and nothing to wait for."""
         return self.loader is None and self.expiry.has_work
 
     # --- calls --------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from services.logstore.core.coordinator.groups.group import Group, GroupState
 _CLASSIC: Final = "classic"
 _DEAD: Final = "Dead"
 _NAMED_CHARACTERS_MAX: Final = 249
-"""Of a name in a message, which is a string with an end of its own."""
+"""Maximum characters of a name in a message, which is a string of limited length."""
 _MISSING_IS_REPORTED_FROM: Final = 6
-"""DescribeGroups from this version on says GROUP_ID_NOT_FOUND of a group that is not there (KIP-1043)."""
+"""DescribeGroups from this version on returns GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043)."""
 
 
 def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[ListedGroup]:

@@ -157,7 +157,7 @@ class Rebalancing:
         self._deadlines.set(group.sync_deadline, self._clock.now_ms + group.rebalance_timeout_ms)
 
     def _store_if_possible(self, group: Group) -> None:
-        """An empty generation that is not stored is none that anybody could miss: an older one would time out again."""
+        """An empty generation that is not stored is not missed: an older one would time out again."""
         if not self._log_writer.check():
             self._log_writer.write_if_fits(store_record(group, self._clock.wall_ms))
 
@@ -237,7 +237,7 @@ def _check_sync(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 def client_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when something of its group can't be stored."""
+    """Return the error for a client if something of its group can't be stored."""
     match error:
         case ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.REQUEST_TIMED_OUT:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -19,10 +19,10 @@ class LogRolling:
         self._flushes = flushes
 
     def roll(self) -> Segment:
-        """Begin a segment at `next_offset`; its files are made by the first write to it.
+        """Begin a segment at `next_offset`; the first write to it creates its files.
 
-        The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and no append has
-        to wait for it.
+        The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and appends don't
+        wait for it.
         """
         state = self._state
         closing = state.segments.active

@@ -70,7 +70,7 @@ class PartitionLog(LogView):
     def __init__(self, disk: Disk, state: LogState) -> None:
         super().__init__(state)
         self.unreported: list[StorageEffect] = []
-        """Effects that were under way when it went offline, and may still do something to the files of these names."""
+        """Effects that were in progress when it went offline, and may still change the files of these names."""
         self.disk_full = DiskFullRecovery(state)
         self.retirement = LogRetirement(state)
         self.truncation = LogTruncation(state)
@@ -241,7 +241,7 @@ class PartitionLog(LogView):
         self.state.move_log_start(offset)
 
     def apply_retention(self, high_watermark: int, wall_ms: int) -> RetentionOutcome:
-        """Take old segments away: see `log_retention`. Raises DiskError."""
+        """Remove expired segments: see `log_retention`. Raises DiskError."""
         is_busy = self.swap.in_flight is not None or self.is_held or self.truncation.is_begun
         if self.error is not None or is_busy or not self.disk_full.is_log_whole:
             return RetentionOutcome.NOTHING
@@ -254,14 +254,14 @@ class PartitionLog(LogView):
         if count:
             self.retire_segments(count)
         if log_retention.is_last_over(state, high_watermark, is_over) and self._try_to_roll():
-            # The offsets of a log live on in the name of its active segment, so another one has to be there first.
+            # The offsets of a log are kept in the name of its active segment, so another one has to exist first.
             return RetentionOutcome.ROLLED
         return RetentionOutcome.RETIRED if count else RetentionOutcome.NOTHING
 
     def _try_to_roll(self) -> bool:
         """Begin a segment while nothing is appended, so that the one before it can go.
 
-        False: not now, as the disk is at work or full. Raises DiskError.
+        Return False if not possible now, because the disk is busy or full. Raises DiskError.
         """
         return self.is_idle and self.state.no_room is None and self._rolling.try_to_roll()
 
@@ -368,7 +368,7 @@ class PartitionLog(LogView):
         write, flush = self.writes.in_flight, self.flushes.in_flight
         write_effect = None if write is None else write.effect
         if write_effect is not None and write_effect.flush is flush:
-            flush = None  # A part of the write, and reported with it.
+            flush = None  # a part of the write, and reported with it
         present: list[StorageEffect | None] = [write_effect, flush, self.retirement.in_flight]
         present += [self.disk_full.in_flight, self.swap.in_flight, self.truncation.in_flight]
         self.unreported += [effect for effect in present if effect is not None]
@@ -435,12 +435,12 @@ class PartitionLog(LogView):
 
     @property
     def is_swapping(self) -> bool:
-        """A cleaned segment is on its way to its place."""
+        """Whether a cleaned segment is being swapped in."""
         return self.swap.in_flight is not None
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits for the disk."""
+        """Whether nothing waits for the disk."""
         is_renaming = self.retirement.in_flight is not None or self.swap.in_flight is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.disk_full.in_flight is not None
         has_writes = self.writes.in_flight is not None or (len(self.writes.queue) > 0 and not self.is_held)
@@ -486,5 +486,5 @@ class PartitionLog(LogView):
         for segment, following in pairwise(state.segments.all()):
             if following.base_offset > state.recovery_point:
                 self.flushes.add_closed_segment(segment, following.base_offset)
-        # Snapshots that were to be written with the next flush are forgotten, and retention counts on them.
+        # Snapshots that were to be written with the next flush are dropped, and retention depends on them.
         self._rolling.add_snapshot_again()

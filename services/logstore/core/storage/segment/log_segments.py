@@ -100,7 +100,7 @@ class LogSegments:
         return list(self._segments)
 
     def containing(self, offset: int) -> Segment:
-        """The segment in whose range `offset` falls; the first one for an offset before it."""
+        """Return the segment whose range contains `offset`; the first one for an offset before it."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
 
     def after(self, segment: Segment) -> Segment | None:

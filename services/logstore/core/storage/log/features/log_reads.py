@@ -150,7 +150,7 @@ def _read_at(plan: ReadPlan, position: int, length: int) -> ReadEffect:
 def _go_on_in_next_segment(state: LogState, plan: ReadPlan) -> memoryview | ReadEffect:
     """The rest of this segment has nothing from `plan.offset` on: compaction leaves such gaps."""
     if plan.segment.is_retired:
-        # A cleaned segment that has taken its place may reach further.
+        # A cleaned segment that has replaced it may reach further.
         following: Segment | None = state.segments.containing(plan.offset)
     else:
         following = state.segments.after(plan.segment)

@@ -21,7 +21,7 @@ class LogSwap:
         return None if self._swap is None else self._swap[0]
 
     def begin(self, cleaned: CleanedSegment) -> SwapEffect | None:
-        """Have a cleaned segment take its place; None when what it was made of is not there any more, as a whole.
+        """Swap a cleaned segment in; None if its source segments do not all exist any more.
 
         From here on the log is read with it. Raises DiskError.
         """

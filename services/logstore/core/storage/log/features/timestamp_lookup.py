@@ -62,7 +62,7 @@ def lookup_timestamp(state: LogState, timestamp_ms: int, upto_offset: int, decom
             found = yield from _first_record_in(state, segment, timestamp_ms, upto_offset, decompress)
             if found is not None:
                 return found
-        # Retired meanwhile: of the cleaned segment that has taken its place there may be more.
+        # Retired meanwhile: the cleaned segment that has replaced it may contain more.
         following = (
             state.segments.containing(segment.base_offset) if segment.is_retired else state.segments.after(segment)
         )
