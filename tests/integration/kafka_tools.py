@@ -1,4 +1,4 @@
-"""Apache Kafka's command line tools, in one JVM for all tests of a process."""
+"""Apache Kafka's command line tools, and the programs of `tests/compat/java`, in one JVM for all tests of a process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.compat.java_programs import class_path
 from tests.integration.running_cluster import ROOT
 
 LIBS = Path(os.environ.get("BARNABAS_PEER_LIBS") or ROOT / ".cache/peer/libs")
-_SOURCE = ROOT / "tests/compat/java/Tools.java"
-# Tools are short: what the second compiler and parallel collectors cost is never earned back.
-_JVM_OPTIONS = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# What the second compiler and parallel collectors cost is never earned back within a test.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def kafka_libs() -> Path:
@@ -79,10 +79,16 @@ class KafkaTools:
         assert done.status == 0, done.stdout + done.stderr
         return done.stdout
 
+    def both_outputs(self, name: str, *arguments: str) -> str:
+        """Return what a tool that succeeds writes to standard output, then what to standard error."""
+        done = self.run(name, *arguments)
+        assert done.status == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
     def _running(self) -> subprocess.Popen[str]:
         if self._jvm is None or self._jvm.poll() is not None:
             self._jvm = subprocess.Popen(
-                ["java", *_JVM_OPTIONS, "-cp", f"{kafka_libs()}/*", str(_SOURCE)],
+                ["java", "-Xmx256M", *SHORT_LIVED, "-cp", class_path(kafka_libs()), "Tools"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
