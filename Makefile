@@ -42,7 +42,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Cases of integration mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -180,9 +180,13 @@ jars:
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then scripts/peer; \
 	else echo "no JDK and Maven here: what needs Apache Kafka's jars is skipped"; fi
 
-integration: setup etcd jars ## Real etcd, real processes, real clients; TIER=deep for what make test leaves out
+integration: setup etcd jars ## Real etcd, real processes, real clients, but for minutes; TIER=deep for what make test leaves out
 	@echo "== integration and compatibility tests"
-	@$(PYTEST_BY_MODULE) $(if $(TIER),-m $(TIER)) tests/integration tests/compat
+	@$(PYTEST_BY_MODULE) -m "$(if $(TIER),$(TIER) and )not minutes" tests/integration
+
+test-minutes: setup etcd jars ## The integration tests that take minutes: faults and restarts in turn; a part of test-deep
+	@echo "== integration tests that take minutes"
+	@$(PYTEST_BY_MODULE) -m minutes tests/integration
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
