@@ -42,7 +42,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Cases of integration mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -74,8 +74,11 @@ check: setup ## While working, 90 seconds at most: style, types, import rules, t
 	@$(MAKE) -j 2 --output-sync=target style type imports
 	@$(BIN)/python -m tests.changed $(if $(BASE_BRANCH),--base $(BASE_BRANCH))
 
-test: setup etcd jars ## Lint, all unit tests, and of seeds, examples and integration a few of each kind; test-deep runs the rest
-	@$(MAKE) lint
+test: ## Lint, all unit tests, and of seeds, examples and integration a few of each kind; test-deep runs the rest
+	@$(MAKE) -j 2 etcd jars
+	@$(MAKE) -j 2 lint cases
+
+cases: setup etcd jars
 	@echo "== tests"
 	@$(PYTEST_BY_MODULE) -m "not deep" tests/integration $(UNIT)
 
@@ -87,7 +90,7 @@ durations: setup etcd jars ## Measure the cases of make test, into tests/duratio
 
 lint: setup ## ruff, mypy, import rules, generated code
 	@echo "== lint"
-	@$(MAKE) -j 2 --output-sync=target type style proto-check imports
+	@$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j 2) --output-sync=target type style proto-check imports
 
 style: setup ## ruff
 	@$(BIN)/ruff check --quiet .
@@ -249,12 +252,10 @@ pipeline-image: ## Build the image of the pipeline's Spark jobs: IMAGE=barnabas 
 	@DOCKER_BUILDKIT=1 docker build --file deploy/pipeline/Dockerfile --build-arg BASE=$(BASE) --build-arg JAVA=$(JAVA) \
 		--tag $(IMAGE)-pipeline:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) .
 
-chart: ## Lint the Helm chart, render it in every shape, hold it to Kubernetes' schemas
-	@scripts/setup chart
-	@$(PYTEST) tests/unit/deploy
+chart: setup ## Lint the Helm chart, render it in every shape, hold it to Kubernetes' schemas
+	@$(PYTEST) -n 2 tests/unit/deploy
 
-manifests: ## Render the Helm chart to deploy/k8s/manifests
-	@scripts/setup chart
+manifests: setup ## Render the Helm chart to deploy/k8s/manifests
 	@scripts/manifests
 
 k8s-e2e: setup ## Install, load, roll, break and scale on a real Kubernetes node (K8S_NODE or KUBECONFIG): STEPS=roll for some

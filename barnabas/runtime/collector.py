@@ -32,6 +32,7 @@ class Collector:
 
     def begin(self) -> None:
         """Call when the process has loaded its code: what exists now lives as long as the process."""
+        gc.enable()
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _MIDDLE_COLLECTIONS, _FULL_COLLECTIONS)
 

@@ -53,3 +53,14 @@ def test_one_that_took_long_makes_the_next_one_wait_longer(
     idle_after(4_000, collecting, monkeypatch)
     idle_after(100, collecting, monkeypatch)
     assert len(full_collections) == 0
+
+
+def test_collections_that_waited_for_the_code_begin_with_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    gc.disable()
+    try:
+        Collector().begin()
+        assert gc.isenabled()
+    finally:
+        gc.enable()
