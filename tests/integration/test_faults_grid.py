@@ -33,8 +33,8 @@ CLEAN_SECONDS_MAX = 60.0
         pytest.param(
             MORE,
             marks=pytest.mark.minutes(
-                "three faults, each until all is in sync again; test_rolling_kills, test_rolling_groups, "
-                "test_mixed_versions and test_blackout kill and stop the same processes"
+                "three faults, each until all is in sync again; test_rolling_kills and test_blackout kill the same "
+                "processes, tests/sim stops leaders and cuts links"
             ),
         ),
     ],

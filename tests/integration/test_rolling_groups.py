@@ -26,8 +26,8 @@ RECORDS_MIN = 1000
             (),
             id="stopped",
             marks=pytest.mark.minutes(
-                "five restarts, each until the group has gone on; test_mixed_versions stops one process of each kind "
-                "under the same group"
+                "five restarts, each until the group has gone on; killed, the same processes do more harm in "
+                "test_rolling_groups itself"
             ),
         ),
         pytest.param(("--kill",), id="killed"),
