@@ -51,11 +51,9 @@ class KafkaTools:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._jvm is not None:
-            self._jvm.kill()
-            self._jvm.communicate()
+        self._end()
 
-    def run(self, name: str, *arguments: str, seconds_max: float = 100) -> Done:
+    def run(self, name: str, *arguments: str, seconds_max: float = 200) -> Done:
         """Run the main class `name` to its end."""
         jvm = self._running()
         assert jvm.stdin is not None
@@ -67,6 +65,10 @@ class KafkaTools:
             jvm.stdin.write("\t".join((name, *arguments)) + "\n")
             jvm.stdin.flush()
             answer = jvm.stdout.readline()
+        except BaseException:
+            # A test that ran out of time: the answer would be taken for that of the next tool.
+            self._end()
+            raise
         finally:
             late.cancel()
         assert answer, f"{name} did not end within {seconds_max} seconds, or ended the JVM"
@@ -84,6 +86,12 @@ class KafkaTools:
         done = self.run(name, *arguments)
         assert done.status == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
+
+    def _end(self) -> None:
+        if self._jvm is not None:
+            self._jvm.kill()
+            self._jvm.communicate()
+            self._jvm = None
 
     def _running(self) -> subprocess.Popen[str]:
         if self._jvm is None or self._jvm.poll() is not None:

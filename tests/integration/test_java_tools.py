@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from tests.integration.kafka_clients import Confluent
 from tests.integration.kafka_tools import KafkaTools
 
-pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.deep]
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.deep]
 
 LOGSTORES = 2
 PARTITIONS = 2_000
