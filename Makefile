@@ -44,7 +44,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -76,8 +76,11 @@ check: setup ## For development, at most 90 seconds: style, types, import rules,
 	@$(MAKE) -j 2 --output-sync=target style type imports
 	@$(BIN)/python -m tests.changed $(if $(BASE_BRANCH),--base $(BASE_BRANCH))
 
-test: setup etcd jars ## Lint, all unit tests, and a few seeds, examples and integration tests of each kind; test-deep runs the rest
-	@$(MAKE) lint
+test: ## Lint, all unit tests, and a few seeds, examples and integration tests of each kind; test-deep runs the rest
+	@$(MAKE) -j 2 etcd jars
+	@$(MAKE) -j 2 lint cases
+
+cases: setup etcd jars
 	@echo "== tests"
 	@$(PYTEST_BY_MODULE) -m "not deep" tests/integration $(UNIT)
 
@@ -89,7 +92,7 @@ durations: setup etcd jars ## Measure the test cases of make test into tests/dur
 
 lint: setup ## ruff, mypy, import rules, generated code
 	@echo "== lint"
-	@$(MAKE) -j 2 --output-sync=target type style proto-check imports
+	@$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j 2) --output-sync=target type style proto-check imports
 
 style: setup ## ruff
 	@$(BIN)/ruff check --quiet .
@@ -182,9 +185,13 @@ jars:
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then scripts/peer; \
 	else echo "no JDK and Maven here: tests that need Apache Kafka's jars are skipped"; fi
 
-integration: setup etcd jars ## Integration tests with real etcd, processes and clients; TIER=deep for those that make test leaves out
+integration: setup etcd jars ## Integration tests with real etcd, processes and clients, without those that take minutes; TIER=deep for those that make test leaves out
 	@echo "== integration and compatibility tests"
-	@$(PYTEST_BY_MODULE) $(if $(TIER),-m $(TIER)) tests/integration tests/compat
+	@$(PYTEST_BY_MODULE) -m "$(if $(TIER),$(TIER) and )not minutes" tests/integration
+
+test-minutes: setup etcd jars ## The integration tests that take minutes: faults and restarts in turn; a part of test-deep
+	@echo "== integration tests that take minutes"
+	@$(PYTEST_BY_MODULE) -m minutes tests/integration
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
@@ -251,12 +258,10 @@ pipeline-image: ## Build the image of the pipeline's Spark jobs: IMAGE=barnabas 
 	@DOCKER_BUILDKIT=1 docker build --file deploy/pipeline/Dockerfile --build-arg BASE=$(BASE) --build-arg JAVA=$(JAVA) \
 		--tag $(IMAGE)-pipeline:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) .
 
-chart: ## Lint the Helm chart, render its variants, and validate them with Kubernetes' schemas
-	@scripts/setup chart
-	@$(PYTEST) tests/unit/deploy
+chart: setup ## Lint the Helm chart, render its variants, and validate them with Kubernetes' schemas
+	@$(PYTEST) -n 2 tests/unit/deploy
 
-manifests: ## Render the Helm chart to deploy/k8s/manifests
-	@scripts/setup chart
+manifests: setup ## Render the Helm chart to deploy/k8s/manifests
 	@scripts/manifests
 
 k8s-e2e: setup ## Install, load, upgrade, break and scale on a real Kubernetes node (K8S_NODE or KUBECONFIG): STEPS=roll for some

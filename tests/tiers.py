@@ -1,7 +1,8 @@
 """The tiers of the tests: how many examples Hypothesis tries, and which seeds run, in `make test` and `make test-deep`.
 
-`make test` leaves out what bears the mark `deep`, and uses the profile `quick`. `make test-deep` runs everything, with
-the profile `deep`: `pytest --hypothesis-profile=deep` chooses it for single tests.
+`make test` leaves out what bears the mark `deep`, and uses the profile `quick`. `.ci/run` adds the integration tests
+that are deep, but for those with the mark `minutes`. `make test-deep` runs everything, with the profile `deep`:
+`pytest --hypothesis-profile=deep` chooses it for single tests.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class Collector:
 
     def begin(self) -> None:
         """Call when the process has loaded its code: objects that exist now live as long as the process."""
+        gc.enable()
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _MIDDLE_COLLECTIONS, _FULL_COLLECTIONS)
 

@@ -13,9 +13,17 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, Final, Literal, TextIO
 
 import orjson
-import structlog
 
 from barnabas.runtime.clock import monotonic_ms
+
+if "rich" in sys.modules:
+    import structlog
+else:
+    # structlog imports rich where it is installed, seventy modules of it, for tracebacks that are not used here.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    import structlog
+
+    del sys.modules["rich"]
 
 LogFormat = Literal["json", "console"]
 LogLevel = Literal["debug", "info", "warning", "error"]

@@ -9,6 +9,7 @@ import uuid
 from base64 import urlsafe_b64encode
 from dataclasses import replace
 
+import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
 from barnabas.runtime.clock import wall_ms
 from barnabas.runtime.cluster_version import VersionRefused

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 
+import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger

@@ -7,6 +7,7 @@ import signal
 
 import msgspec
 
+import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config

@@ -8,6 +8,7 @@ import sys
 
 from google.protobuf.message import Message
 
+import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms

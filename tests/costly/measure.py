@@ -22,6 +22,8 @@ TOPIC: Final = "costly"
 PARTITIONS: Final = 50
 _ANSWER_SECONDS_MAX: Final = 60.0
 _SETTLE_SECONDS: Final = 0.3
+_PAUSE_SECONDS: Final = 0.002
+"""Between two records of the other client: it is there to wait, not to keep a core busy."""
 
 
 class Connection:
@@ -99,6 +101,7 @@ class OtherClient:
             error = response.responses[0].partition_responses[0].error_code
             if error:
                 waits.failures.append(ErrorCode(error).name)
+            time.sleep(_PAUSE_SECONDS)
         connection.close()
 
 

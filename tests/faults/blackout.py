@@ -86,7 +86,9 @@ class Blackouts:
         self._directory = directory
         self._seed = seed
         self._say = say
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        self._admin = AdminClient(
+            {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500}
+        )
         self._etcd = f"{HOST}:{cluster.local.layout.etcd_client_port}"
         self.blackouts: list[Blackout] = []
 

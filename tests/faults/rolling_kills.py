@@ -115,7 +115,9 @@ class RollingKills:
         self._seed = seed
         self._random = random.Random(seed)
         self._say = say
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        self._admin = AdminClient(
+            {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500}
+        )
         self.kills: list[Kill] = []
 
     def run(self, victims: list[Victim], times: int) -> Verdict:

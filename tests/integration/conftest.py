@@ -1,4 +1,8 @@
-"""Clusters of real processes. A module that sets LOGSTORES gets so many."""
+"""Clusters of real processes.
+
+A module that sets LOGSTORES gets so many, one otherwise. One that sets PROCESSORS gets so many in each gateway, and
+Kafka's default where it sets None.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Modules that are marked slow come first, in the order in which they were collected, as all others do."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+PROCESSORS = 1
+"""Of a gateway. Each is a process, and a process that starts takes a second of CPU."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processors_of_gateways(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For clusters of this process, and for programs that start their own."""
+    processors = getattr(request.module, "PROCESSORS", PROCESSORS)
+    with pytest.MonkeyPatch.context() as environment:
+        if processors is not None:
+            environment.setenv("BARNABAS_NUM_NETWORK_THREADS", str(processors))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.etcd_binary import find_etcd
+from barnabas.cli.services import ETCD_ELECTION_MS
 
 # `make integration` has got one before it starts.
 ETCD = find_etcd()
@@ -24,9 +25,19 @@ def free_port() -> int:
 class EtcdProcess:
     """One member; `stop` and `start` again keep the data and the address."""
 
-    def __init__(self, directory: Path, certificate: Path | None = None, key: Path | None = None) -> None:
-        """With a certificate (PEM, its own authority) clients must speak TLS, and have one of that authority too."""
+    def __init__(
+        self,
+        directory: Path,
+        certificate: Path | None = None,
+        key: Path | None = None,
+        election_ms: int = ETCD_ELECTION_MS,
+    ) -> None:
+        """With a certificate (PEM, its own authority) clients must speak TLS, and have one of that authority too.
+
+        It serves one to two election timeouts after its start, and grants no lease shorter than one and a half.
+        """
         self._directory = directory
+        self._election_ms = election_ms
         self._tls = (certificate, key) if certificate is not None else None
         self.endpoint = f"127.0.0.1:{free_port()}"
         self._peer_url = f"http://127.0.0.1:{free_port()}"
@@ -45,6 +56,8 @@ class EtcdProcess:
                     f"--listen-peer-urls={self._peer_url}",
                     f"--initial-advertise-peer-urls={self._peer_url}",
                     f"--initial-cluster=default={self._peer_url}",
+                    f"--heartbeat-interval={self._election_ms // 10}",
+                    f"--election-timeout={self._election_ms}",
                     "--log-level=warn",
                     *self._tls_options(),
                 ],

@@ -8,21 +8,17 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from barnabas.cli.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
 from services.logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
-from tests.integration.running_cluster import ROOT
+from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
 
-LIBS = Path(os.environ.get("BARNABAS_PEER_LIBS") or ROOT / ".cache/peer/libs")
-_JAVA_SOURCES = ROOT / "tests/compat/java"
 _STARTED_SECONDS_MAX = 120
 _HOST = "127.0.0.1"
 # New metadata would give ids to producers that those in an old log have.
@@ -32,28 +28,6 @@ _LOG4J = """<Configuration status="WARN">
   <Loggers><Root level="INFO"><AppenderRef ref="out"/></Root></Loggers>
 </Configuration>
 """
-
-
-def skip_without_kafka() -> None:
-    if shutil.which("java") is None or shutil.which("javac") is None:
-        pytest.skip("no JDK (java and javac) on PATH")
-    if not list(LIBS.glob("kafka-metadata-*.jar")):
-        pytest.skip(f"no Kafka jars in {LIBS} (make peer, or BARNABAS_PEER_LIBS)")
-
-
-def run_java(*arguments: str, stdin: str = "") -> str:
-    """What a Java program prints; its errors where it fails."""
-    done = subprocess.run(
-        ["java", "-Xmx256M", "-cp", f"{LIBS}/*", *arguments],
-        input=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,7 +44,13 @@ class KafkaBroker:
     """Kafka's cluster metadata is made beside the log directory, which is used as it is."""
 
     def __init__(
-        self, work: Path, log_dir: Path, identity: DirectoryIdentity, partitions: list[OldPartition], **settings: str
+        self,
+        tools: KafkaTools,
+        work: Path,
+        log_dir: Path,
+        identity: DirectoryIdentity,
+        partitions: list[OldPartition],
+        **settings: str,
     ) -> None:
         self._work = work
         self._log_dir = log_dir
@@ -88,6 +68,10 @@ class KafkaBroker:
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(log_dir),
             "metadata.log.dir": str(work / "metadata"),
+            # Not fifty of each, nor 10 MiB: of each partition a broker that is killed leaves two such indexes.
+            "log.index.size.max.bytes": str(1 << 20),
+            "offsets.topic.num.partitions": "2",
+            "transaction.state.log.num.partitions": "2",
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
@@ -96,26 +80,26 @@ class KafkaBroker:
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         # A directory that has its meta.properties already is left as it is.
         formatting = ("format", "--ignore-formatted", "-t", identity.cluster_id, "-c", str(self._properties))
-        run_java("kafka.tools.StorageTool", *formatting)
+        tools.both_outputs("kafka.tools.StorageTool", *formatting)
         directory_id = uuid_to_text(identity.directory_id)
-        topics = "".join(
+        topics = [
             f"{each.topic} {uuid_to_text(each.topic_id)} {each.partition} {identity.node_id} {directory_id} "
-            f"{each.leader_epoch}\n"
+            f"{each.leader_epoch}"
             for each in partitions
-        )
-        arguments = (str(work / "metadata"), str(next(_first_producer_ids)))
-        run_java(str(_JAVA_SOURCES / "BootstrapTopics.java"), *arguments, stdin=topics)
+        ]
+        tools.output("BootstrapTopics", str(work / "metadata"), str(next(_first_producer_ids)), *topics)
         self._identity: ProcessIdentity | None = None
 
     def start(self) -> None:
+        """Return when it leads every partition. Raises AssertionError where it ends, or does not come so far."""
         java = shutil.which("java")
         assert java is not None
-        flags = (f"-Dlog4j2.configurationFile={self._work / 'log4j2.xml'}", "-Xmx512M")
-        command = [java, "-cp", f"{LIBS}/*", *flags, "kafka.Kafka", str(self._properties)]
+        flags = (f"-Dlog4j2.configurationFile={self._work / 'log4j2.xml'}", "-Xmx512M", *SHORT_LIVED)
+        command = [java, "-cp", f"{kafka_libs()}/*", *flags, "kafka.Kafka", str(self._properties)]
         self._identity = spawn(command, self._work / "broker.log", dict(os.environ))
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0})
         deadline = time.monotonic() + _STARTED_SECONDS_MAX
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and is_alive(self._identity):
             with contextlib.suppress(KafkaException):
                 topics = admin.list_topics(timeout=1).topics
                 if all(partition.leader >= 0 for topic in topics.values() for partition in topic.partitions.values()):

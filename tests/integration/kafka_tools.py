@@ -1,4 +1,4 @@
-"""Apache Kafka's command line tools, in one JVM for all tests of a process."""
+"""Apache Kafka's command line tools, and the programs of `tests/compat/java`, in one JVM for all tests of a process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.compat.java_programs import class_path
 from tests.integration.running_cluster import ROOT
 
 LIBS = Path(os.environ.get("BARNABAS_PEER_LIBS") or ROOT / ".cache/peer/libs")
-_SOURCE = ROOT / "tests/compat/java/Tools.java"
-# Tools are short: what the second compiler and parallel collectors cost is never earned back.
-_JVM_OPTIONS = ("-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# What the second compiler and parallel collectors cost is never earned back within a test.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def kafka_libs() -> Path:
@@ -51,11 +51,9 @@ class KafkaTools:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._jvm is not None:
-            self._jvm.kill()
-            self._jvm.communicate()
+        self._end()
 
-    def run(self, name: str, *arguments: str, seconds_max: float = 100) -> Done:
+    def run(self, name: str, *arguments: str, seconds_max: float = 200) -> Done:
         """Run the main class `name` to its end."""
         jvm = self._running()
         assert jvm.stdin is not None
@@ -67,6 +65,10 @@ class KafkaTools:
             jvm.stdin.write("\t".join((name, *arguments)) + "\n")
             jvm.stdin.flush()
             answer = jvm.stdout.readline()
+        except BaseException:
+            # A test that ran out of time: the answer would be taken for that of the next tool.
+            self._end()
+            raise
         finally:
             late.cancel()
         assert answer, f"{name} did not end within {seconds_max} seconds, or ended the JVM"
@@ -79,10 +81,22 @@ class KafkaTools:
         assert done.status == 0, done.stdout + done.stderr
         return done.stdout
 
+    def both_outputs(self, name: str, *arguments: str) -> str:
+        """Return what a tool that succeeds writes to standard output, then what to standard error."""
+        done = self.run(name, *arguments)
+        assert done.status == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def _end(self) -> None:
+        if self._jvm is not None:
+            self._jvm.kill()
+            self._jvm.communicate()
+            self._jvm = None
+
     def _running(self) -> subprocess.Popen[str]:
         if self._jvm is None or self._jvm.poll() is not None:
             self._jvm = subprocess.Popen(
-                ["java", *_JVM_OPTIONS, "-cp", f"{kafka_libs()}/*", str(_SOURCE)],
+                ["java", "-Xmx256M", *SHORT_LIVED, "-cp", class_path(kafka_libs()), "Tools"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import msgspec
 
 from barnabas.cli import ports, processes
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local_cluster import LocalCluster, Started, cluster_to_start
+from barnabas.cli.local_cluster import STOP_SECONDS_MAX, LocalCluster, Started, cluster_to_start
 from barnabas.cli.status import ClusterStatus, inspect
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +41,7 @@ class RunningCluster:
         self._cleanup.enter_context(reaper_of(self.directory.path))
         layout = ClusterLayout(block, block + _INTERNAL_PORTS_AT, self._logstores)
         self.local: LocalCluster = cluster_to_start(self.directory, layout, print)
-        self._cleanup.callback(self.down)
+        self._cleanup.callback(self._kill_everything)
         try:
             self.up()
         except BaseException:
@@ -76,6 +77,12 @@ class RunningCluster:
     def down(self) -> None:
         self.local.stop()
 
+    def stop(self, service: str) -> None:
+        """SIGTERM; returns when it has ended by itself."""
+        identity = self.local.identity(self.local.service(service))
+        assert identity is not None
+        assert not processes.stop([identity], STOP_SECONDS_MAX), f"{service} had to be killed"
+
     def kill(self, service: str) -> None:
         """kill -9 of the one process that was started; returns when it is gone."""
         self.local.kill(self.local.service(service))
@@ -101,6 +108,13 @@ class RunningCluster:
 
     def status_json(self) -> Any:
         return msgspec.json.decode(self.cli("status", "--json").stdout)
+
+    def _kill_everything(self) -> None:
+        """What its tests have not stopped has nothing left to show."""
+        identities = [found for service in self.local.services if (found := self.local.identity(service)) is not None]
+        for identity in identities:
+            processes.signal_session(identity, signal.SIGKILL)
+        processes.stop(identities, STOP_SECONDS_MAX)
 
     def last_words(self) -> str:
         """The ends of all logs."""

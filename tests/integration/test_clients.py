@@ -15,6 +15,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
+PROCESSORS = None
 LOGSTORES = 2
 RECORDS = 500
 

@@ -15,6 +15,7 @@ from tests.unit.runtime.test_processes import until
 
 pytestmark = pytest.mark.integration
 
+PROCESSORS = None
 LOGSTORES = 2
 PARTITIONS = 4
 RECORDS = 200

@@ -100,3 +100,21 @@ def test_the_tool_would_have_complained(kafka_tools: KafkaTools, partition: Path
     content[3] += 1
     index.write_bytes(content)
     assert COMPLAINT.search(dump(kafka_tools, [index])) is not None
+
+
+@pytest.mark.deep
+def test_a_tool_that_is_interrupted_does_not_answer_for_the_next_one(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found beside other load: a test's time ended while it read an answer, and each later test read the one before."""
+
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    with KafkaTools() as tools:
+        tools.run("kafka.tools.StorageTool", "random-uuid")
+        assert tools._jvm is not None
+        monkeypatch.setattr(tools._jvm.stdout, "readline", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tools.run("kafka.tools.StorageTool", "random-uuid")
+        assert "isvalid: true" in dump(tools, sorted(partition.glob("*.log")))

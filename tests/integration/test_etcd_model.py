@@ -67,6 +67,8 @@ pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 
 SEEDS = range(12)
 STEPS = 250
+ELECTION_MS = 1_000
+"""The default of etcd, and so the shortest lease that the model grants."""
 
 
 class RealEtcd:
@@ -427,7 +429,7 @@ def test_a_planted_difference_is_seen(transcripts: list[Transcript], mutant: typ
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
-    process = EtcdProcess(tmp_path)
+    process = EtcdProcess(tmp_path, election_ms=ELECTION_MS)
     process.start()
     yield process
     process.kill()

@@ -27,6 +27,7 @@ from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 
+PROCESSORS = None
 TOPIC = "bad-input"
 IDLE_CONNECTIONS = 2_000
 MEBIBYTE = 1 << 20

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 import pytest
 
-from tests.integration.kafka_tools import KafkaTools, kafka_libs
-from tests.integration.running_cluster import ROOT, RunningCluster
+from tests.integration.kafka_tools import KafkaTools
+from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.java]
 
 LOGSTORES = 2
-SOURCE = ROOT / "tests/compat/java/RoundTrip.java"
 MODES = ["defaults", "acks-0", "acks-1", "acks-all", "idempotent", "gzip", "snappy", "lz4", "zstd"]
 RECORDS = 1000
 
 
 @pytest.fixture(scope="module")
-def round_trips(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def round_trips(kafka_tools: KafkaTools, bootstrap: str) -> dict[str, str]:
     """What the Java program says of each mode."""
-    libs = kafka_libs()
-    classes = tmp_path_factory.mktemp("classes")
-    subprocess.run(["javac", "-cp", f"{libs}/*", "-d", str(classes), str(SOURCE)], check=True)
-    done = subprocess.run(
-        ["java", "-Xmx256M", "-cp", f"{libs}/*:{classes}", "RoundTrip", bootstrap],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if line.startswith(tuple(MODES))]
+    said = kafka_tools.output("RoundTrip", bootstrap).splitlines()
+    lines = [line for line in said if line.startswith(tuple(MODES))]
     return {mode: said for mode, _, said in (line.partition(" ") for line in lines)}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,32 +10,19 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.integration.kafka_clients import Confluent
-from tests.integration.kafka_tools import KafkaTools, kafka_libs
-from tests.integration.running_cluster import ROOT
+from tests.integration.kafka_tools import KafkaTools
 
-pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.deep]
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.deep]
 
 LOGSTORES = 2
-SOURCE = ROOT / "tests/compat/java/ManyPartitions.java"
 PARTITIONS = 2_000
 TOPIC = "many-partitions"
 
 
 @pytest.fixture(scope="module")
-def said(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def said(kafka_tools: KafkaTools, bootstrap: str) -> list[str]:
     """What the Java program says."""
-    libs = kafka_libs()
-    classes = tmp_path_factory.mktemp("classes")
-    subprocess.run(["javac", "-cp", f"{libs}/*", "-d", str(classes), str(SOURCE)], check=True)
-    done = subprocess.run(
-        ["java", "-Xmx256M", "-cp", f"{libs}/*:{classes}", "ManyPartitions", bootstrap, str(PARTITIONS)],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+    return kafka_tools.output("ManyPartitions", bootstrap, str(PARTITIONS)).splitlines()
 
 
 def tool(tools: KafkaTools, name: str, *arguments: str) -> list[str]:

@@ -31,8 +31,10 @@ from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log.state.producer_state import parse_snapshot
 from services.logstore.core.storage.segment.scan import scan_batches
 from services.logstore.shell.posix_disk import PosixDisk
+from tests.integration import test_dump_log_segments
 from tests.integration.etcd_process import needs_etcd
-from tests.integration.kafka_broker import KafkaBroker, OldPartition, run_java, skip_without_kafka
+from tests.integration.kafka_broker import KafkaBroker, OldPartition
+from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [
@@ -69,11 +71,6 @@ class Copy:
     identity: DirectoryIdentity
     partitions: list[OldPartition]
     records: Records
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _kafka() -> None:
-    skip_without_kafka()
 
 
 def create_topic(bootstrap: str) -> None:
@@ -149,7 +146,7 @@ def assert_same(found: Records, expected: Records) -> None:
     assert (len(found), different[:3]) == (len(expected), [])
 
 
-def copy_of(cluster: RunningCluster, target: Path, records: Records) -> Copy:
+def copy_of(tools: KafkaTools, cluster: RunningCluster, target: Path, records: Records) -> Copy:
     path = shutil.copytree(cluster.directory.logstore_path(0), target)
     identity = checkpoints.parse_meta_properties((path / "meta.properties").read_bytes())
     assert identity is not None
@@ -159,36 +156,36 @@ def copy_of(cluster: RunningCluster, target: Path, records: Records) -> Copy:
         topic_id = checkpoints.parse_partition_metadata((directory / "partition.metadata").read_bytes())
         assert topic_id is not None
         # A killed process leaves an older checkpoint: the epoch is then as Kafka will find it in the batches.
-        partitions.append(OldPartition(TOPIC, topic_id, partition, latest_epoch(directory)))
+        partitions.append(OldPartition(TOPIC, topic_id, partition, latest_epoch(tools, directory)))
     return Copy(path, identity, partitions, records)
 
 
-def latest_epoch(directory: Path) -> int:
+def latest_epoch(tools: KafkaTools, directory: Path) -> int:
     """By the last batch of the log."""
-    text = run_java(
-        "org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, sorted(directory.glob("*.log"))))
-    )
+    text = test_dump_log_segments.dump(tools, sorted(directory.glob("*.log")))
     return int(re.findall(r"partitionLeaderEpoch: (\d+)", text)[-1])
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningCluster, Copy, Copy]]:
+def written(
+    kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RunningCluster, Copy, Copy]]:
     """A cluster that runs again, and two copies of its log directory: shut down cleanly, and killed."""
     root = tmp_path_factory.mktemp("directories")
     with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as cluster:
         create_topic(cluster.bootstrap)
         produce(cluster.bootstrap, 1)
-        cluster.down()
+        cluster.stop("logstore-0")
         cluster.up()
         produce(cluster.bootstrap, 2)
         records = consume(cluster.bootstrap)
-        cluster.down()
-        clean = copy_of(cluster, root / "clean", records)
+        cluster.stop("logstore-0")
+        clean = copy_of(kafka_tools, cluster, root / "clean", records)
         cluster.up()
         produce(cluster.bootstrap, 3)
         records = consume(cluster.bootstrap)
         cluster.kill("logstore-0")
-        killed = copy_of(cluster, root / "killed", records)
+        killed = copy_of(kafka_tools, cluster, root / "killed", records)
         cluster.start("logstore-0")
         yield cluster, clean, killed
 
@@ -203,29 +200,27 @@ def killed(written: tuple[RunningCluster, Copy, Copy]) -> Copy:
     return written[2]
 
 
-def test_dump_log_segments_accepts_every_file(clean: Copy) -> None:
+def test_dump_log_segments_accepts_every_file(kafka_tools: KafkaTools, clean: Copy) -> None:
     for partition in clean.partitions:
         directory = clean.path / f"{TOPIC}-{partition.partition}"
         logs = sorted(directory.glob("*.log"))
         assert len(logs) > 1
         offsets = []
         for log in logs:
-            text = dump([log], "--deep-iteration", "--skip-record-metadata")
+            text = dump(kafka_tools, [log], "--deep-iteration", "--skip-record-metadata")
             assert text.count("isvalid: true") == text.count("baseOffset: ") > 0
-            offsets += [
-                int(offset) for offset in re.findall(r"^\| offset: (\d+)", dump([log], "--deep-iteration"), re.M)
-            ]
+            text = dump(kafka_tools, [log], "--deep-iteration")
+            offsets += [int(offset) for offset in re.findall(r"^\| offset: (\d+)", text, re.M)]
         assert offsets == [record[1] for record in clean.records if record[0] == partition.partition]
-        dump([*directory.glob("*.index"), *directory.glob("*.timeindex")])
-        dump(sorted(directory.glob("*.index")), "--verify-index-only")
-        assert "passed sanity check" in dump(sorted(directory.glob("*.index")), "--index-sanity-check")
-        assert "producerId: " in dump(sorted(directory.glob("*.snapshot")))
+        dump(kafka_tools, [*directory.glob("*.index"), *directory.glob("*.timeindex")])
+        dump(kafka_tools, sorted(directory.glob("*.index")), "--verify-index-only")
+        assert "passed sanity check" in dump(kafka_tools, sorted(directory.glob("*.index")), "--index-sanity-check")
+        assert "producerId: " in dump(kafka_tools, sorted(directory.glob("*.snapshot")))
 
 
-def dump(files: list[Path], *options: str) -> str:
+def dump(tools: KafkaTools, files: list[Path], *options: str) -> str:
     """The output of DumpLogSegments, which complains in words."""
-    assert files
-    text = run_java("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options)
+    text = test_dump_log_segments.dump(tools, files, *options)
     # Of the first offset of any log that does not begin at 0 the tool says that it follows -1.
     complaint = re.search(
         r"^(Mismatches in|Found .* in|Non-consecutive.*\n(?! *-1 is)|.*not valid).*", text, re.MULTILINE
@@ -240,11 +235,13 @@ def on_storage(said: list[str]) -> list[str]:
     return [line for line in said if f"{TOPIC}-" in line and any(logger in line for logger in loggers)]
 
 
-def test_kafka_believes_a_directory_that_was_shut_down_cleanly(clean: Copy, tmp_path: Path) -> None:
+def test_kafka_believes_a_directory_that_was_shut_down_cleanly(
+    kafka_tools: KafkaTools, clean: Copy, tmp_path: Path
+) -> None:
     path = shutil.copytree(clean.path, tmp_path / "copy")
     files = {file: file.read_bytes() for file in path.glob(f"{TOPIC}-*/*.*index")}
     assert len(files) > 2 * PARTITIONS
-    broker = KafkaBroker(tmp_path / "kafka", path, clean.identity, clean.partitions, **KAFKA_SETTINGS)
+    broker = KafkaBroker(kafka_tools, tmp_path / "kafka", path, clean.identity, clean.partitions, **KAFKA_SETTINGS)
     try:
         broker.start()
         assert_same(consume(broker.bootstrap), clean.records)
@@ -261,9 +258,11 @@ def test_kafka_believes_a_directory_that_was_shut_down_cleanly(clean: Copy, tmp_
     assert {file: file.read_bytes() for file in files} == files
 
 
-def test_kafka_recovers_a_directory_whose_logstore_was_killed(killed: Copy, tmp_path: Path) -> None:
+def test_kafka_recovers_a_directory_whose_logstore_was_killed(
+    kafka_tools: KafkaTools, killed: Copy, tmp_path: Path
+) -> None:
     path = shutil.copytree(killed.path, tmp_path / "copy")
-    broker = KafkaBroker(tmp_path / "kafka", path, killed.identity, killed.partitions, **KAFKA_SETTINGS)
+    broker = KafkaBroker(kafka_tools, tmp_path / "kafka", path, killed.identity, killed.partitions, **KAFKA_SETTINGS)
     try:
         broker.start()
         assert_same(consume(broker.bootstrap), killed.records)
@@ -285,17 +284,20 @@ def ends_of(records: Records) -> dict[int, int]:
 
 @pytest.fixture(scope="module", params=["stopped", "killed"])
 def kafkas(
-    request: pytest.FixtureRequest, written: tuple[RunningCluster, Copy, Copy], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    kafka_tools: KafkaTools,
+    written: tuple[RunningCluster, Copy, Copy],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Copy:
     """A directory of Barnabas's that Kafka went on with, and left, with transactions and all codecs in it."""
     cluster, _, _ = written
     root = tmp_path_factory.mktemp("kafkas")
     cluster.up()
     before = consume(cluster.bootstrap)
-    cluster.down()
-    old = copy_of(cluster, root / "old", before)
+    cluster.stop("logstore-0")
+    old = copy_of(kafka_tools, cluster, root / "old", before)
     cluster.up()
-    broker = KafkaBroker(root / "kafka", old.path, old.identity, old.partitions, **KAFKA_SETTINGS)
+    broker = KafkaBroker(kafka_tools, root / "kafka", old.path, old.identity, old.partitions, **KAFKA_SETTINGS)
     try:
         broker.start()
         produce(broker.bootstrap, 4)
@@ -383,7 +385,7 @@ def test_barnabas_goes_on_with_a_directory_that_kafka_wrote(
     kafkas: Copy, written: tuple[RunningCluster, Copy, Copy]
 ) -> None:
     cluster, _, _ = written
-    cluster.down()
+    cluster.stop("logstore-0")
     path = cluster.directory.logstore_path(0)
     path.rename(path.with_name(f"{path.name}-{time.monotonic_ns()}"))
     shutil.copytree(kafkas.path, path)
@@ -410,10 +412,12 @@ def topic_id_line(partition: Path) -> str:
     return line
 
 
-def test_partitions_of_a_kafka_cluster_are_adopted(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_partitions_of_a_kafka_cluster_are_adopted(
+    kafka_tools: KafkaTools, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """The steps of docs/operate/kafka-directories.md: a topic of the same name, and Kafka's files under its id."""
     theirs = DirectoryIdentity("A" * 21 + "Q", 0, bytes(16))
-    broker = KafkaBroker(tmp_path / "kafka", tmp_path / "theirs", theirs, [], **KAFKA_SETTINGS)
+    broker = KafkaBroker(kafka_tools, tmp_path / "kafka", tmp_path / "theirs", theirs, [], **KAFKA_SETTINGS)
     try:
         broker.start()
         create_topic(broker.bootstrap)
@@ -424,7 +428,7 @@ def test_partitions_of_a_kafka_cluster_are_adopted(tmp_path: Path, tmp_path_fact
         broker.stop()
     with RunningCluster(tmp_path_factory.mktemp("adopting"), 1) as cluster:
         create_topic(cluster.bootstrap)
-        cluster.down()
+        cluster.stop("logstore-0")
         ours = cluster.directory.logstore_path(0)
         for partition in range(PARTITIONS):
             directory = ours / f"{TOPIC}-{partition}"
@@ -452,8 +456,8 @@ def test_a_directory_of_another_cluster_or_node_is_refused_in_one_line(clean: Co
     assert opened(path, identity.cluster_id, identity.node_id) is not None
 
 
-def test_kafka_refuses_a_directory_of_another_cluster_too(clean: Copy, tmp_path: Path) -> None:
+def test_kafka_refuses_a_directory_of_another_cluster_too(kafka_tools: KafkaTools, clean: Copy, tmp_path: Path) -> None:
     path = shutil.copytree(clean.path, tmp_path / "copy")
     other = DirectoryIdentity("A" * 22, clean.identity.node_id, clean.identity.directory_id)
     with pytest.raises(AssertionError, match="cluster"):
-        KafkaBroker(tmp_path / "kafka", path, other, clean.partitions).start()
+        KafkaBroker(kafka_tools, tmp_path / "kafka", path, other, clean.partitions).start()

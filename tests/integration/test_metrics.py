@@ -25,6 +25,7 @@ from tests.integration.running_cluster import ROOT, RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
+PROCESSORS = None
 LOGSTORES = 3
 TOPIC = "measured"
 RECORDS = 60

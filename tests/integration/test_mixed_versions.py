@@ -84,6 +84,10 @@ def test_the_last_release_reads_what_this_version_sends(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(RUN_SECONDS_MAX + 30)
+@pytest.mark.minutes(
+    "a cluster of the last release, and four restarts, each until a group has gone on; "
+    "test_the_last_release_reads_what_this_version_sends is here, and test_rolling_groups restarts the same processes"
+)
 def test_one_process_of_each_kind_is_upgraded_under_load(tmp_path: Path) -> None:
     needs_history()
     done = subprocess.run(

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.kafka_broker import skip_without_kafka
+from tests.integration.kafka_tools import kafka_libs
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.deep]
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 6
+PROCESSORS = 2
 RUN_SECONDS_MAX = 400
 MOVES_MIN = 20
 RECORDS_MIN = 1000
@@ -23,7 +24,7 @@ RECORDS_MIN = 1000
 
 @pytest.mark.timeout(RUN_SECONDS_MAX + 30)
 def test_every_record_is_where_it_was_reported_once_and_in_order(tmp_path: Path) -> None:
-    skip_without_kafka()
+    kafka_libs()
     shape = ["--seconds", str(SECONDS), "--partitions", "12", "--producers", "2"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.moving_leaders", "--client", "java", *shape, "--keep", str(tmp_path)],

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.integration.kafka_tools import kafka_libs
-from tests.integration.running_cluster import ROOT, RunningCluster
+from tests.integration.kafka_tools import KafkaTools
+from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
@@ -91,30 +90,12 @@ def test_librdkafka_reads_from_its_own_rack(racks: RunningCluster, topic: str, r
     assert brokers[-1] == nearest
 
 
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The start of a command line: the Java program, compiled."""
-    libs = kafka_libs()
-    classes = tmp_path_factory.mktemp("classes")
-    source = ROOT / "tests/compat/java/NearestReplica.java"
-    subprocess.run(["javac", "-cp", f"{libs}/*", "-d", str(classes), str(source)], check=True)
-    return ["java", "-Xmx128M", "-cp", f"{libs}/*:{classes}", "NearestReplica"]
-
-
 @pytest.mark.java
 @pytest.mark.parametrize(("rack", "nearest"), [("a", -1), ("b", 1), ("nowhere", -1)])
 def test_the_java_consumer_reads_from_its_own_rack(
-    racks: RunningCluster, topic: str, java: list[str], rack: str, nearest: int
+    racks: RunningCluster, topic: str, kafka_tools: KafkaTools, rack: str, nearest: int
 ) -> None:
-    done = subprocess.run(
-        [*java, racks.bootstrap, topic, rack, str(RECORDS)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = kafka_tools.output("NearestReplica", racks.bootstrap, topic, rack, str(RECORDS)).splitlines()
     assert f"read {RECORDS} in order" in lines
     # Kafka's consumer has no such metric before a replica was named.
     assert f"preferred {nearest}" in lines or (nearest == -1 and "preferred -2" in lines)

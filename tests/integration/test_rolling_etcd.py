@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.deep,
+    pytest.mark.minutes(
+        "three restarts, each until all is in sync again; test_rolling_groups kills one of three members, "
+        "test_rolling_kills the only one"
+    ),
+]
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS_MAX = 300

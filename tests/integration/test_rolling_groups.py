@@ -19,7 +19,20 @@ RECORDS_MIN = 1000
 
 
 @pytest.mark.timeout(RUN_SECONDS_MAX + 30)
-@pytest.mark.parametrize("how", [(), ("--kill",)], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(
+            (),
+            id="stopped",
+            marks=pytest.mark.minutes(
+                "five restarts, each until the group has gone on; killed, the same processes do more harm in "
+                "test_rolling_groups itself"
+            ),
+        ),
+        pytest.param(("--kill",), id="killed"),
+    ],
+)
 def test_no_record_is_skipped(how: tuple[str, ...], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.rolling_groups", "--short", "--times", "1", *how],

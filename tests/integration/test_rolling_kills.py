@@ -12,6 +12,7 @@ from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.slow, pytest.mark.deep]
 
+PROCESSORS = None
 LOGSTORES = LOGSTORES_OF_THE_RUN
 
 

@@ -11,7 +11,7 @@ import pytest
 from barnabas.cli import processes
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.deep]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]
 
 
 def test_up_when_all_is_up(cluster: RunningCluster) -> None:

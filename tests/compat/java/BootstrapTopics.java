@@ -1,6 +1,5 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metadata.PartitionRecord;
@@ -12,8 +11,8 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
  * Adds topics to the bootstrap.checkpoint of a formatted metadata directory, so that a new cluster begins with them
- * under ids of our choice. The second argument is the first producer id that no producer in their logs has. Standard
- * input has a line per partition, of a topic in order: "TOPIC TOPIC_ID PARTITION NODE_ID DIRECTORY_ID LEADER_EPOCH".
+ * under ids of our choice. The second argument is the first producer id that no producer in their logs has. Each further
+ * one is a partition, those of a topic in order: "TOPIC TOPIC_ID PARTITION NODE_ID DIRECTORY_ID LEADER_EPOCH".
  */
 public final class BootstrapTopics {
     private BootstrapTopics() {
@@ -25,9 +24,8 @@ public final class BootstrapTopics {
         List<ApiMessageAndVersion> records = new ArrayList<>(formatted.records());
         ProducerIdsRecord ids = new ProducerIdsRecord().setBrokerId(-1).setNextProducerId(Long.parseLong(arguments[1]));
         records.add(new ApiMessageAndVersion(ids, (short) 0));
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            String[] words = line.split(" ");
+        for (String given : Arrays.asList(arguments).subList(2, arguments.length)) {
+            String[] words = given.split(" ");
             Uuid topicId = Uuid.fromString(words[1]);
             int node = Integer.parseInt(words[3]);
             if (words[2].equals("0")) {

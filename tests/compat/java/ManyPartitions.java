@@ -44,7 +44,6 @@ public class ManyPartitions {
 
     public static void main(String[] arguments) throws Exception {
         new ManyPartitions(arguments[0], Integer.parseInt(arguments[1])).run();
-        System.exit(0);
     }
 
     private void run() throws Exception {

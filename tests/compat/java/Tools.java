@@ -11,7 +11,8 @@ import java.util.Base64;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Kafka's command line tools, one after the other in one JVM: starting a JVM costs more than most of them do.
+ * Kafka's command line tools and the programs beside this one, one after the other in one JVM: starting a JVM costs
+ * more than most of them do.
  *
  * Each line of the input is a main class and its arguments, separated by tabs. The answer is one line: the exit status,
  * and what was written to standard output and to standard error, in Base64, separated by tabs.

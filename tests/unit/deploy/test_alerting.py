@@ -12,6 +12,8 @@ import yaml
 from bench.slow_hop.expressions import parse, selectors
 from tests.unit.deploy.chart import ROOT, Object, Values, find, render
 
+pytestmark = pytest.mark.deep
+
 OBSERVABILITY = ROOT / "deploy/observability"
 RULES_AND_MONITOR: Values = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}
 

@@ -21,6 +21,8 @@ from services.logstore.shell.node import IN_SYNC
 from services.purgatory.shell.config import PurgatoryConfig
 from tests.unit.deploy.chart import CHART, EXAMPLES, Values, container, example, find, pod_templates, render
 
+pytestmark = pytest.mark.deep
+
 KUBERNETES = ("1.28", "1.34", "1.37")
 RELEASES = ("barnabas", "y", "1", "a-b", "null", "r" * 53)
 NODE_PORTS: Values = {"externalAccess": {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"}}

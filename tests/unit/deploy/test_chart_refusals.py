@@ -6,6 +6,8 @@ import pytest
 
 from tests.unit.deploy.chart import Values, refusal
 
+pytestmark = pytest.mark.deep
+
 OUTSIDE = {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"}
 
 REFUSED: dict[str, tuple[Values, str]] = {

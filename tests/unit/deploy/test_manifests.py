@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import yaml
 
 from tests.unit.deploy.chart import ROOT, find, render, render_files
 from tests.unit.deploy.manifests import differing, manifests, stale_copies
+
+pytestmark = pytest.mark.deep
 
 
 def test_the_manifests_are_the_chart_as_it_renders_by_default() -> None:

@@ -16,6 +16,8 @@ import yaml
 
 from pipeline.core.tables_job import tables_job
 
+pytestmark = pytest.mark.deep
+
 ROOT = Path(__file__).parents[3]
 PIPELINE = ROOT / "deploy/pipeline"
 KUBERNETES = ("1.28", "1.34", "1.37")

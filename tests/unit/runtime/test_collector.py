@@ -66,3 +66,14 @@ def test_none_happens_while_a_large_request_is_held(
     collecting.is_postponed = False
     idle_after(100, collecting, monkeypatch)
     assert len(full_collections) == 0
+
+
+def test_collections_that_waited_for_the_code_begin_with_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    gc.disable()
+    try:
+        Collector().begin()
+        assert gc.isenabled()
+    finally:
+        gc.enable()

@@ -40,7 +40,7 @@ from barnabas.wire.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.wire.record_batch import decode_records, parse_header
-from tests.integration.kafka_broker import LIBS
+from tests.integration.kafka_tools import LIBS
 from tests.sim.clients.producers.calls import Answer, ProducerIdAndEpoch, SentBatch, TopicPartition
 from tests.sim.clients.producers.play import (
     BETWEEN_BROKERS_MS,
