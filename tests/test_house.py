@@ -24,39 +24,39 @@ CORE_FILE_LINES_MIN = 40
 
 LARGE_FOLDERS = {
     "barnabas/wire/messages": "an index: a module for each message of Kafka's protocol",
-    "services/gateway/core/handlers": "an index: a module for each API key",
+    "services/gateway/barnabas_gateway/core/handlers": "an index: a module for each API key",
     "barnabas/cli": "a module for each command, and what they share",
     "barnabas/runtime": "each module stands for itself: streams, processes, metrics, traces",
 }
 LARGE_CONSTRUCTORS: frozenset[str] = frozenset()
 LONG_FILES: frozenset[str] = frozenset()
 SMALL_CORE_FILES = {
-    "services/controller/core/members/subscriptions.py": "a table that the controller and its requests share",
-    "services/controller/core/state/cluster_upgrade.py": "the one place that writes the format of the cluster's state",
-    "services/controller/core/state/settings.py": "configuration",
-    "services/gateway/core/backends/logstores_meter.py": "metrics of a package that has none otherwise",
-    "services/gateway/core/model/cluster_view.py": "what handlers see of the cluster",
-    "services/gateway/core/model/error_messages.py": "one rule, for all handlers",
-    "services/gateway/core/model/log_dir_paths.py": "one rule, for two handlers",
-    "services/gateway/core/model/topic_names.py": "one rule, for all handlers",
-    "services/logstore/core/administration/replica_moves.py": "an index: a module for each request",
-    "services/logstore/core/administration/work.py": "what the modules of that index share",
-    "services/logstore/core/coordinator/groups/clock.py": "the time of a turn",
-    "services/logstore/core/coordinator/groups/config.py": "configuration",
-    "services/logstore/core/coordinator/groups/meter.py": "counters",
-    "services/logstore/core/coordinator/groups/subscription.py": "a parser of one field",
-    "services/logstore/core/storage/log/features/log_start.py": "a feature of a log",
-    "services/logstore/core/streams/completion.py": "what every effect is handed out with",
-    "pipeline/core/errors.py": "errors",
-    "pipeline/core/freshness.py": "one measure",
-    "pipeline/core/settings.py": "configuration",
+    "services/controller/barnabas_controller/core/members/subscriptions.py": "a table that the controller and its requests share",
+    "services/controller/barnabas_controller/core/state/cluster_upgrade.py": "the one place that writes the format of the cluster's state",
+    "services/controller/barnabas_controller/core/state/settings.py": "configuration",
+    "services/gateway/barnabas_gateway/core/backends/logstores_meter.py": "metrics of a package that has none otherwise",
+    "services/gateway/barnabas_gateway/core/model/cluster_view.py": "what handlers see of the cluster",
+    "services/gateway/barnabas_gateway/core/model/error_messages.py": "one rule, for all handlers",
+    "services/gateway/barnabas_gateway/core/model/log_dir_paths.py": "one rule, for two handlers",
+    "services/gateway/barnabas_gateway/core/model/topic_names.py": "one rule, for all handlers",
+    "services/logstore/barnabas_logstore/core/administration/replica_moves.py": "an index: a module for each request",
+    "services/logstore/barnabas_logstore/core/administration/work.py": "what the modules of that index share",
+    "services/logstore/barnabas_logstore/core/coordinator/groups/clock.py": "the time of a turn",
+    "services/logstore/barnabas_logstore/core/coordinator/groups/config.py": "configuration",
+    "services/logstore/barnabas_logstore/core/coordinator/groups/meter.py": "counters",
+    "services/logstore/barnabas_logstore/core/coordinator/groups/subscription.py": "a parser of one field",
+    "services/logstore/barnabas_logstore/core/storage/log/features/log_start.py": "a feature of a log",
+    "services/logstore/barnabas_logstore/core/streams/completion.py": "what every effect is handed out with",
+    "pipeline/barnabas_pipeline/core/errors.py": "errors",
+    "pipeline/barnabas_pipeline/core/freshness.py": "one measure",
+    "pipeline/barnabas_pipeline/core/settings.py": "configuration",
 }
 BANNED_WORDS = frozenset({"doors", "holding", "joint", "journal", "rooms", "survey", "told"})
 """Of a dialect that the names had; docs/glossary.md has the words instead."""
 BANNED_NAME = re.compile(r"[A-Za-z]*Room$|Journal$|Slot$")
 """`FollowedSlot` and `_Slot` are places in an array, `told_by` is a field of the operators' API."""
 ALLOWED_NAMES = frozenset({"FollowedSlot", "_Slot", "told_by"})
-STILL_BANNED = {"services/gateway/core": frozenset({"told"})}
+STILL_BANNED = {"services/gateway/barnabas_gateway/core": frozenset({"told"})}
 """Folders in which a word stands still."""
 
 
@@ -119,7 +119,7 @@ def test_no_file_is_long() -> None:
 
 def test_no_module_of_a_core_is_too_small_to_be_one() -> None:
     cores = [path for path in sources(*PRODUCTION) if "/core/" in path and not path.endswith("__init__.py")]
-    handlers = "services/gateway/core/handlers/"
+    handlers = "services/gateway/barnabas_gateway/core/handlers/"
     small = {path for path in cores if lines_of(path) < CORE_FILE_LINES_MIN and not path.startswith(handlers)}
     assert small == set(SMALL_CORE_FILES)
 

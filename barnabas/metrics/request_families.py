@@ -1,6 +1,6 @@
 """Requests: counts, sizes, errors, and where their time was spent.
 
-Counters count every request. Times are measured for some (`services.gateway.core.timing.request_metrics` describes
+Counters count every request. Times are measured for some (`barnabas_gateway.core.timing.request_metrics` describes
 which), so the `_count` of a histogram of times counts only these. RequestQueueTimeMs, LocalTimeMs, RemoteTimeMs,
 ResponseQueueTimeMs and ResponseSendTimeMs of a request add up to its TotalTimeMs, as its hops do.
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from barnabas.cli.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
-from services.logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
+from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
 from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
 
 _STARTED_SECONDS_MAX = 120

@@ -20,8 +20,8 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
-from services.controller.core.members.metadata import full_update, incremental_update
-from services.controller.core.state.image import ControllerImage
+from barnabas_controller.core.members.metadata import full_update, incremental_update
+from barnabas_controller.core.state.image import ControllerImage
 from tests.tiers import Cost, examples
 
 KEYS = Keys()

@@ -9,7 +9,7 @@ fenced.
 from __future__ import annotations
 
 from barnabas.cluster.keys import PartitionRecord
-from services.controller.core.state.partition_changes import Liveness, TopicRules, reassigned, with_isr
+from barnabas_controller.core.state.partition_changes import Liveness, TopicRules, reassigned, with_isr
 
 LIVE = Liveness({1: 10, 2: 20, 3: 30})
 RULES = TopicRules()

@@ -12,15 +12,15 @@ from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import IsrChange
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.elections import elections_on_demand, isr_changes, leader_elections
-from services.controller.core.elections.isr_changes import IsrChanges
-from services.controller.core.elections.partition_alteration import alter_partition
-from services.controller.core.members import control_links, liveness
-from services.controller.core.state import partition_changes
-from services.controller.core.state.effects import SubmitTxn
-from services.controller.core.state.etcd_txn_pipeline import EtcdTxnPipeline
-from services.controller.core.state.partition_changes import Liveness, TopicRules
-from services.controller.core.state.writes import Write
+from barnabas_controller.core.elections import elections_on_demand, isr_changes, leader_elections
+from barnabas_controller.core.elections.isr_changes import IsrChanges
+from barnabas_controller.core.elections.partition_alteration import alter_partition
+from barnabas_controller.core.members import control_links, liveness
+from barnabas_controller.core.state import partition_changes
+from barnabas_controller.core.state.effects import SubmitTxn
+from barnabas_controller.core.state.etcd_txn_pipeline import EtcdTxnPipeline
+from barnabas_controller.core.state.partition_changes import Liveness, TopicRules
+from barnabas_controller.core.state.writes import Write
 from tests.sim.mutants.planting import (
     CONTROLLERS,
     DISKS,

@@ -9,17 +9,17 @@ from typing import Any
 from msgspec import structs
 
 from barnabas.cluster.keys import PartitionRecord
-from services.controller.core.elections import leader_elections, reassignments
-from services.controller.core.operations import drains, node_administration
-from services.controller.core.operations.drains import Drains
-from services.controller.core.state import partition_changes
-from services.controller.core.state.chunk_changes import PartitionKey
-from services.controller.core.state.image import ControllerImage
-from services.controller.core.state.partition_changes import Liveness, TopicRules
-from services.controller.core.state.writes import Write
-from services.controller.core.topics import placement
-from services.controller.core.topics.placement import Placement
-from services.controller.core.topics.replica_spread import ReplicaSpread
+from barnabas_controller.core.elections import leader_elections, reassignments
+from barnabas_controller.core.operations import drains, node_administration
+from barnabas_controller.core.operations.drains import Drains
+from barnabas_controller.core.state import partition_changes
+from barnabas_controller.core.state.chunk_changes import PartitionKey
+from barnabas_controller.core.state.image import ControllerImage
+from barnabas_controller.core.state.partition_changes import Liveness, TopicRules
+from barnabas_controller.core.state.writes import Write
+from barnabas_controller.core.topics import placement
+from barnabas_controller.core.topics.placement import Placement
+from barnabas_controller.core.topics.replica_spread import ReplicaSpread
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 from tests.sim.shapes import AtMost

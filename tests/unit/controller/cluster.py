@@ -44,8 +44,8 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, Get, KeyValue, Put, Snapshot, Txn, WatchBatch
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.controller import ControllerCore
-from services.controller.core.state.effects import (
+from barnabas_controller.core.controller import ControllerCore
+from barnabas_controller.core.state.effects import (
     ActiveChanged,
     ConnectControl,
     DisconnectControl,
@@ -57,9 +57,9 @@ from services.controller.core.state.effects import (
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.state.operator_requests import OperatorRequest, OperatorResponse
-from services.controller.core.state.settings import ElectionSettings
-from services.controller.core.topics.topic_creation import TopicDefaults
+from barnabas_controller.core.state.operator_requests import OperatorRequest, OperatorResponse
+from barnabas_controller.core.state.settings import ElectionSettings
+from barnabas_controller.core.topics.topic_creation import TopicDefaults
 from tests.sim.etcd_model import EtcdModel, Fate
 
 KEYS = Keys()

@@ -7,7 +7,7 @@ import pytest
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterReassignmentsRequest, NewTopic, Reassignment
 from barnabas.cluster.operation_records import TERMS_MAX, ControllerHistoryRecord, ControllerTermRecord
-from services.controller.core.state.events import (
+from barnabas_controller.core.state.events import (
     VALUE_LENGTH_MAX,
     BalanceEvent,
     ConfigEvent,
@@ -23,8 +23,8 @@ from services.controller.core.state.events import (
     TopicChange,
     TopicEvent,
 )
-from services.controller.core.state.image import Changes, Transition
-from services.controller.core.state.operator_requests import PauseBalance
+from barnabas_controller.core.state.image import Changes, Transition
+from barnabas_controller.core.state.operator_requests import PauseBalance
 from tests.unit.controller.cluster import (
     LEASE_MS,
     WALL_MS,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.keys import Keys, PartitionChunk, TopicRecord
-from services.controller.core.elections.leader_elections import LeaderElections
-from services.controller.core.state.image import ControllerImage
-from services.controller.core.state.partition_changes import TopicRules
-from services.controller.core.state.topic_rules import TopicRulesTable
+from barnabas_controller.core.elections.leader_elections import LeaderElections
+from barnabas_controller.core.state.image import ControllerImage
+from barnabas_controller.core.state.partition_changes import TopicRules
+from barnabas_controller.core.state.topic_rules import TopicRulesTable
 from tests.unit.controller.partition_states import live, partition
 
 TOPIC_ID = bytes(range(16))

@@ -30,7 +30,7 @@ from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.messages import api_key_of
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from services.gateway.core.processor import GatewayCore
+from barnabas_gateway.core.processor import GatewayCore
 from tests.unit.gateway.world import CONFIG
 from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, TOPIC, Host, batch, topic
 

@@ -1,0 +1,151 @@
+"""What each request of a member or an operator changes: its answer, and the Txns that make that true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from barnabas.cluster.keys import ProducerIdsRecord
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterReassignmentsRequest,
+    AlterReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import Steps
+from barnabas_controller.core.elections.elections_on_demand import LeadersOnDemand
+from barnabas_controller.core.elections.min_isr_changes import MinInsyncReplicasChanges
+from barnabas_controller.core.elections.reassignments import Reassignments
+from barnabas_controller.core.members.liveness import LogstoreLiveness
+from barnabas_controller.core.operations.node_administration import NodeAdministration
+from barnabas_controller.core.requests.request_answers import Request, Response, not_done
+from barnabas_controller.core.state.chunk_changes import PartitionKey
+from barnabas_controller.core.state.image import ControllerImage
+from barnabas_controller.core.state.operator_requests import DrainNode, PauseBalance, RemoveNode, ReturnNode
+from barnabas_controller.core.state.writes import Step, Write, pack, put, written
+from barnabas_controller.core.topics.config_changes import alter_configs
+from barnabas_controller.core.topics.partition_creation import create_partitions
+from barnabas_controller.core.topics.topic_creation import TopicDefaults, create_topics
+from barnabas_controller.core.topics.topic_deletion import delete_topics
+
+PRODUCER_ID_BLOCK = 1000
+EVERY_PARTITION = -1
+"""Of a topic, in the place of a partition's number."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request in progress: its future answer, and the conditions under which it is given."""
+
+    request_id: int
+    deadline_ms: int
+    response: Response
+    # By the position of the result: the partition whose leader has to lead it, or EVERY_PARTITION of a topic.
+    must_be_led: list[PartitionKey | None] = field(default_factory=list)
+    # All logstores that are up, for their own partitions or to describe those of others.
+    logstores_must_know: bool = False
+    gateways_must_know: bool = True
+    # The revision that makes the answer true; -1 until it is written.
+    revision: int = -1
+
+
+Decision: TypeAlias = tuple[Waiting, list[Step]]
+
+
+class RequestDecisions:
+    def __init__(
+        self,
+        image: ControllerImage,
+        defaults: TopicDefaults,
+        new_topic_id: Callable[[], bytes],
+        liveness: LogstoreLiveness,
+        elections: LeadersOnDemand,
+        reassignments: Reassignments,
+        nodes: NodeAdministration,
+        min_isr_changes: MinInsyncReplicasChanges,
+    ) -> None:
+        """`new_topic_id` gives 16 random bytes."""
+        self._image = image
+        self._defaults = defaults
+        self._new_topic_id = new_topic_id
+        self._liveness = liveness
+        self._elections = elections
+        self._reassignments = reassignments
+        self._nodes = nodes
+        self._min_isr_changes = min_isr_changes
+
+    def decide(self, request_id: int, request: Request, deadline_ms: int, known_revision: int) -> Steps[Decision]:
+        """Return what is answered, and the Txns that make it true.
+
+        `known_revision` is that of the answer where nothing is written: the gateway waits for it, and must not wait for
+        one that it is never sent.
+        """
+        image, live = self._image, self._liveness.current()
+        match request:
+            case CreateTopicsRequest():
+                creation = yield from create_topics(image, request, self._defaults, self._new_topic_id, live)
+                ids = [b"" if request.validate_only or each.error_code else each.topic_id for each in creation.results]
+                response = CreateTopicsResponse(creation.results, known_revision)
+                return Waiting(request_id, deadline_ms, response, _whole(ids)), _fixed(creation.writes)
+            case DeleteTopicsRequest():
+                deletion = delete_topics(image, request)
+                return (
+                    Waiting(request_id, deadline_ms, DeleteTopicsResponse(deletion.results, known_revision)),
+                    _fixed(deletion.writes),
+                )
+            case AlterConfigsRequest():
+                changes = alter_configs(image, request)
+                waiting = Waiting(
+                    request_id,
+                    deadline_ms,
+                    AlterConfigsResponse(changes.results, known_revision),
+                    logstores_must_know=True,
+                )
+                return waiting, [*self._min_isr_changes.begin(changes.min_isr_topic_ids), *changes.steps]
+            case CreatePartitionsRequest():
+                growth = yield from create_partitions(image, request, live)
+                answer = CreatePartitionsResponse(growth.results, known_revision)
+                return Waiting(request_id, deadline_ms, answer, _whole(growth.topic_ids)), growth.steps
+            case ElectLeadersRequest():
+                elections = self._elections.elect(request)
+                elected = ElectLeadersResponse(elections.results, known_revision)
+                return Waiting(request_id, deadline_ms, elected, elections.elected), elections.steps
+            case AlterReassignmentsRequest():
+                moves = self._reassignments.alter(request)
+                moved = AlterReassignmentsResponse(moves.results, known_revision)
+                return Waiting(request_id, deadline_ms, moved), moves.steps
+            case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
+                # From the beginning they would be ids that others have.
+                unreadable = f"{image.keys.producer_ids} in etcd is unreadable"
+                return Waiting(request_id, deadline_ms, not_done(request, unreadable)), []
+            case AllocateProducerIdsRequest():
+                first = image.next_producer_id
+                block = AllocateProducerIdsResponse(ErrorCode.NONE, first, PRODUCER_ID_BLOCK)
+                record = ProducerIdsRecord(first + PRODUCER_ID_BLOCK)
+                waiting = Waiting(request_id, deadline_ms, block, gateways_must_know=False)
+                return waiting, _fixed([put(image.keys.producer_ids, record)])
+            case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
+                outcome, steps = self._nodes.decide(request)
+                return Waiting(request_id, deadline_ms, outcome), steps
+            case _:
+                assert_never(request)
+
+
+def _whole(topic_ids: list[bytes]) -> list[PartitionKey | None]:
+    return [(topic_id, EVERY_PARTITION) if topic_id else None for topic_id in topic_ids]
+
+
+def _fixed(writes: list[Write]) -> list[Step]:
+    return [written(txn) for txn in pack(writes)]

@@ -1,0 +1,201 @@
+"""Responder: complete requests, and send their responses in the order of their connection's requests."""
+
+from __future__ import annotations
+
+import traceback
+from typing import assert_never
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import encode_response, encode_response_in_steps, frame_response
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import Response
+from barnabas.wire.primitives import Buffer, MalformedFrame, Steps
+from barnabas_gateway.core.backends.fetch_memory import FetchMemory
+from barnabas_gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
+from barnabas_gateway.core.connections.connections import Connections
+from barnabas_gateway.core.connections.steps import RequestSteps
+from barnabas_gateway.core.model.deadlines import Clock, Deadlines
+from barnabas_gateway.core.model.log_lines import LogLineBuffer
+from barnabas_gateway.core.model.outputs import LogLevel
+from barnabas_gateway.core.timing.hops import Hop
+from barnabas_gateway.core.timing.request_metrics import RequestMetrics
+
+_SHORT_ANSWERS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS)
+"""API keys of most requests, whose responses have no more elements than the requests: encoded at once if these are
+short.
+"""
+
+
+class Responder:
+    __slots__ = (
+        "_clock",
+        "_connections",
+        "_deadlines",
+        "_fetch_memory",
+        "_is_measured",
+        "_log_lines",
+        "_metrics",
+        "_request_memory",
+        "steps",
+    )
+
+    def __init__(
+        self,
+        connections: Connections,
+        clock: Clock,
+        deadlines: Deadlines,
+        fetch_memory: FetchMemory,
+        log_lines: LogLineBuffer,
+        metrics: RequestMetrics,
+    ) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._deadlines = deadlines
+        self._log_lines = log_lines
+        self._request_memory = connections.request_memory
+        self._fetch_memory = fetch_memory
+        self._metrics = metrics
+        self._is_measured = connections.config.metrics_enable
+        self.steps = RequestSteps(self, connections.discarded)
+
+    def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:
+        """Do this for a request, over as many turns as it takes, instead of what was still to be done for it."""
+        self.steps.begin_steps(pending, steps)
+
+    def failed(self, pending: PendingRequest, error: Exception) -> None:
+        """Close the connection of a request whose bytes turn out to be malformed, or that hits an internal error."""
+        connection, header = pending.connection, pending.header
+        if isinstance(error, MalformedFrame):
+            self.refuse(connection, header, str(error))
+            return
+        self.close_faulty(pending, "".join(traceback.format_exception(error)))
+
+    def close_faulty(self, pending: PendingRequest, fault: str) -> None:
+        """Close the connection of a request that hits an internal error: the other connections stay open.
+
+        `fault` is a traceback, for the log.
+        """
+        context = pending.connection.context
+        self._log_lines.add_line(
+            LogLevel.ERROR, "request failed", context, pending.header, {"traceback": fault}, pending.trace_id
+        )
+        self._connections.close_connection(pending.connection)
+
+    def refuse(self, connection: Connection, header: RequestHeader | None, reason: str) -> None:
+        """Close the connection of bytes that are not a Kafka request, or not a supported one."""
+        event = "connection closed: bad request"
+        self._log_lines.add_line(LogLevel.WARNING, event, connection.context, header, {"reason": reason})
+        self._connections.close_connection(connection)
+
+    def respond(self, pending: PendingRequest, response: Response, *, may_have_failed: bool = True) -> None:
+        """Answer a request; `may_have_failed`: it may contain errors, which are to be counted."""
+        header = pending.header
+        if pending.timing is not None:
+            pending.timing.enter(Hop.GATEWAY)
+        counts_errors = may_have_failed and self._is_measured
+        if pending.is_long or header.api_key not in _SHORT_ANSWERS:
+            self._deadlines.unschedule(pending)
+            self.steps.begin_steps(pending, self._answer_in_steps(pending, response, counts_errors))
+            return
+        if counts_errors:
+            self._metrics.response_failed(header.api_key, response)
+        pending.buffers = encode_response(response, header.api_version, header.correlation_id)
+        self.finish(pending, ResponseKind.SEND)
+
+    def _answer_in_steps(self, pending: PendingRequest, response: Response, counts_errors: bool) -> Steps[None]:
+        header = pending.header
+        if counts_errors:
+            yield from self._metrics.response_failed_in_steps(header.api_key, response)
+        pending.buffers = yield from encode_response_in_steps(response, header.api_version, header.correlation_id)
+        if len(pending.buffers) > 1:
+            self.steps.discarded.free_later(response)
+        self.finish(pending, ResponseKind.SEND)
+
+    def count_errors(self, pending: PendingRequest, response: Response) -> None:
+        """Count the errors of a response that is not sent."""
+        self._metrics.response_failed(pending.header.api_key, response)
+
+    def respond_encoded(self, pending: PendingRequest, body: Buffer) -> None:
+        """Answer a request with bytes that another service has encoded, in the version of the request."""
+        header = pending.header
+        if pending.timing is not None:
+            pending.timing.enter(Hop.GATEWAY)
+        if self._is_measured:
+            self._metrics.body_answered(header.api_key, header.api_version, body)
+        pending.buffers = frame_response(header.api_key, header.api_version, header.correlation_id, body)
+        self.finish(pending, ResponseKind.SEND)
+
+    def forget_frame(self, pending: PendingRequest) -> None:
+        """A request that waits holds nothing of its frame any more."""
+        self._request_memory.held_bytes -= pending.frame_bytes
+        pending.frame_bytes = 0
+
+    def finish(self, pending: PendingRequest, kind: ResponseKind) -> None:
+        """A request is complete. Its response is sent when those before it have been sent."""
+        pending.kind = kind
+        if pending.timing is not None:
+            pending.timing.enter(Hop.RESPONSE_QUEUE)
+        if pending.deadline_bucket >= 0:
+            self._deadlines.unschedule(pending)
+        if pending.is_long:
+            self._connections.discard(pending)
+        self._request_memory.held_bytes -= pending.frame_bytes
+        connection = pending.connection
+        connection.unanswered -= 1
+        requests = connection.requests
+        while requests and requests[0].kind is not None:
+            self._deliver(connection, requests.popleft())
+            if connection.is_closed:
+                return
+        if connection.queued_frames or connection.is_paused:
+            self._connections.run_later(connection)
+
+    def _deliver(self, connection: Connection, pending: PendingRequest) -> None:
+        if pending.reserved_bytes:
+            self._fetch_memory.release(pending.reserved_bytes)
+            pending.reserved_bytes = 0
+        timing = pending.timing
+        match pending.kind:
+            case ResponseKind.SEND:
+                assert pending.buffers is not None
+                self._connections.write_answer(connection, pending.buffers)
+                if timing is not None:
+                    self._metrics.leaves(timing)
+            case ResponseKind.NO_OP:
+                if timing is not None:
+                    self._metrics.finish_timing(timing)
+            case ResponseKind.CLOSE:
+                event = "connection closed: a produce with acks=0 failed"
+                self._log_lines.add_line(LogLevel.INFO, event, connection.context, pending.header, {}, pending.trace_id)
+                if timing is not None:
+                    self._metrics.finish_timing(timing)
+                self._connections.close_connection(connection)
+            case ResponseKind.START_THROTTLING | ResponseKind.END_THROTTLING | None:
+                raise AssertionError(f"{pending.kind} is no answer")
+            case unknown:
+                assert_never(unknown)
+
+    def throttle(self, connection: Connection, throttle_ms: int) -> None:
+        """Mute a connection for a while; its responses are still sent (KIP-219)."""
+        self.steer(connection, ResponseKind.START_THROTTLING)
+        self._deadlines.schedule(_Throttle(self, connection), self._clock.now_ms + throttle_ms)
+
+    def steer(self, connection: Connection, kind: ResponseKind) -> None:
+        """The two kinds of response that carry nothing and keep no order; each start has one end."""
+        assert kind in (ResponseKind.START_THROTTLING, ResponseKind.END_THROTTLING), f"{kind} has a place in the order"
+        connection.throttles += 1 if kind is ResponseKind.START_THROTTLING else -1
+        self._connections.run_later(connection)
+
+
+class _Throttle:
+    """The end of a mute: quotas set its length, KIP-219 its place, after the answer has gone out."""
+
+    __slots__ = ("_connection", "_responder", "deadline_bucket")
+
+    def __init__(self, responder: Responder, connection: Connection) -> None:
+        self._responder = responder
+        self._connection = connection
+        self.deadline_bucket = -1
+
+    def expire(self, now_ms: int) -> None:
+        self._responder.steer(self._connection, ResponseKind.END_THROTTLING)

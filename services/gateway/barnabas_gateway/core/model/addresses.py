@@ -1,0 +1,44 @@
+"""The addresses that clients get for a broker id: a policy of the gateway, per listener."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, assert_never
+
+from barnabas.cluster.messages import Broker
+from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas_gateway.core.model.config import AddressPolicy, Listener
+
+
+def broker_port(policy: AddressPolicy, bootstrap_port: int, node_id: int) -> int:
+    """Return the port of one broker id, given the port of the bootstrap address."""
+    match policy:
+        case AddressPolicy.PER_BROKER_PORT:
+            return bootstrap_port + 1 + node_id
+        case AddressPolicy.SHARED:
+            return bootstrap_port
+        case _:
+            assert_never(policy)
+
+
+def node_of_port(policy: AddressPolicy, bootstrap_port: int, port: int) -> int:
+    """Return the broker id of a port, or ANY_NODE for the bootstrap port, which all share under SHARED."""
+    match policy:
+        case AddressPolicy.PER_BROKER_PORT:
+            return ANY_NODE if port == bootstrap_port else port - bootstrap_port - 1
+        case AddressPolicy.SHARED:
+            return ANY_NODE
+        case _:
+            assert_never(policy)
+
+
+class BrokerAddress(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def broker_address(policy: AddressPolicy, listener: Listener, broker: Broker) -> BrokerAddress:
+    """Return the address of one broker for clients of this listener."""
+    port = broker_port(policy, listener.advertised_port, broker.node_id)
+    return BrokerAddress(broker.node_id, listener.advertised_host, port, broker.rack or None)

@@ -1,0 +1,333 @@
+"""The effects of a log on the disk, as data: paths, positions and bytes, nothing of the log itself.
+
+The core never waits for bytes: it returns an effect, an IO worker carries it out (`effect_execution`), and the core
+gets the result in a later step. The simulation carries out the same effects, and delays, fails or tears them. What
+follows an effect is not part of it: see `Outbox.add_effect`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.compression import Codecs, Decompress
+from barnabas.ports.disk import Buffer, DiskFile
+from barnabas.wire.record_batch import BatchHeader
+from barnabas_logstore.core.storage.checkpoints import TopicPartition
+
+
+@dataclass(slots=True, frozen=True)
+class SmallWrite:
+    """A few bytes beside the log: the new entries of an index."""
+
+    path: str
+    position: int
+    content: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class NewFile:
+    """A small file that is not read under its name before it is durable: a snapshot of the producers."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class FileReplacement:
+    path: str
+    content: bytes
+
+
+@dataclass(slots=True, eq=False)
+class FlushEffect:
+    """Make everything below `upto_offset` durable. In this order: replacements, new files, small writes, then the
+    flushes of files, then those of directories.
+
+    `directory` is that of the log. `files` are paths, new files among them.
+    """
+
+    directory: str
+    upto_offset: int
+    replacements: list[FileReplacement] = field(default_factory=list)
+    new_files: list[NewFile] = field(default_factory=list)
+    writes: list[SmallWrite] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class VolumeFlushEffect:
+    """Carry out the flushes of many logs of one directory at once, by flushing its volume (`Disk.is_one_volume`): at a
+    clean stop thousands of logs have to be made durable, with five files each.
+    """
+
+    log_directory: str
+    flushes: list[FlushEffect]
+
+
+@dataclass(slots=True, eq=False)
+class WriteEffect:
+    """Append `buffers` to one segment's file: every batch that accumulated while the last write was in progress.
+
+    `directory` is that of the log, `path` that of the segment's file. The log ends at `end_offset` then. With `flush`
+    the write counts only once that has been carried out too (flush.messages): then the topic guarantees that
+    acknowledged records are on the disk.
+    """
+
+    directory: str
+    path: str
+    position: int
+    end_offset: int
+    buffers: list[Buffer] = field(default_factory=list)
+    byte_count: int = 0
+    creates: list[str] = field(default_factory=list)
+    """The files of the segment, if this is the first write to it: they are created empty."""
+    index_writes: list[SmallWrite] = field(default_factory=list)
+    flush: FlushEffect | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ReadEffect:
+    """Read `length` bytes at `position`; the result is shorter only if the file ends."""
+
+    file: DiskFile
+    position: int
+    length: int
+
+
+@dataclass(slots=True, eq=False)
+class FindRecordEffect:
+    """Open a batch that has been read, and find its first record at or after a time. Uses no disk, but takes a worker's
+    time.
+
+    Result: an `OffsetAtTimestamp`, or None if every record from `from_offset` on is earlier.
+    """
+
+    header: BatchHeader
+    batch: bytes
+    timestamp_ms: int
+    from_offset: int
+    decompress: Decompress
+
+
+@dataclass(slots=True, eq=False)
+class ValidateBatchEffect:
+    """Validate a client's batch record by record, and recompress it with its topic's codec. Uses no disk, but takes a
+    worker's time.
+
+    Result: the batch to append, or a `Refusal`.
+    """
+
+    records: memoryview
+    topic_partition: str
+    config: TopicConfig
+    wall_ms: int
+    codecs: Codecs
+
+
+@dataclass(slots=True, eq=False)
+class ReplaceEffect:
+    """Put a checkpoint in place."""
+
+    replacement: FileReplacement
+
+
+@dataclass(slots=True, eq=False)
+class RetireEffect:
+    """Rename the files of segments that are not in the log any more, so that a start recognizes them.
+
+    `segments` are their files, oldest first, and each segment is durably gone before the next one is touched: a crash
+    may leave any number of them, but never a gap. The files are removed later (`DeleteFilesEffect`).
+    """
+
+    directory: str
+    segments: list[list[str]]
+
+    @property
+    def retired_paths(self) -> list[str]:
+        return [path + DELETED_SUFFIX for paths in self.segments for path in paths]
+
+
+@dataclass(slots=True, eq=False)
+class DeleteFilesEffect:
+    """Remove files; missing ones, perhaps with their directory, are ignored."""
+
+    log_directory: str
+    paths: list[str]
+
+
+@dataclass(slots=True, frozen=True)
+class SegmentFile:
+    """A segment to be read: the path of its file, and its valid bytes.
+
+    `index_content` is its offset index if that is in memory; None: it is in the file at `index_path`.
+    """
+
+    path: str
+    base_offset: int
+    byte_count: int
+    index_path: str
+    index_content: bytes | None
+
+
+@dataclass(slots=True, frozen=True)
+class ProducersToLoad:
+    """Load the producers as of `upto_offset`, from the snapshots in `directory` and the batches in `segments`, which
+    are in the order of their offsets.
+    """
+
+    directory: str
+    segments: list[SegmentFile]
+    upto_offset: int
+
+
+@dataclass(slots=True, eq=False)
+class TakeBackEffect:
+    """Undo what a failed write has left behind for lack of space: truncate files, durably; see `disk_full_recovery`.
+
+    Result: the producers as of the log's end (`ProducerState`) if they are requested.
+    """
+
+    directory: str
+    cuts: list[tuple[str, int]]
+    """(path, bytes to keep), of files that may not exist."""
+    producers: ProducersToLoad | None = None
+    """Set if producers had batches that are rolled back."""
+
+
+@dataclass(slots=True, eq=False)
+class CopyEffect:
+    """A step of moving a log to another log directory; see `log_copy`. In the order of the fields, as far as given.
+
+    Files that do not exist any more are skipped: they belong to a segment that was retired or compacted meanwhile,
+    which the next step notices.
+    """
+
+    log_directory: str
+    future: str
+    forgets: str = ""
+    """A file that is removed, durably."""
+    makes: tuple[str, bytes] | None = None
+    """The directory is created, with this file."""
+    pieces: list[tuple[str, str, int, int]] = field(default_factory=list)
+    """(source, target, position, length)"""
+    files: list[tuple[str, str]] = field(default_factory=list)
+    """(source, target), completely: small ones."""
+    flushes: list[str] = field(default_factory=list)
+    keeps: list[str] | None = None
+    """Every other name in the directory is removed."""
+    final: str = ""
+    """The new name of the directory, durably."""
+
+
+@dataclass(slots=True, eq=False)
+class MovedEffect:
+    """A log has been moved: make it durable that it is no longer in its old log directory, then remove `marker`, which
+    names its origin.
+    """
+
+    old_log_directory: str
+    marker: str
+
+
+@dataclass(slots=True, eq=False)
+class SpaceEffect:
+    """Measure the free space of the volume of a log directory. Result: a `VolumeSpace`."""
+
+    log_directory: str
+
+
+class VolumeSpace(NamedTuple):
+    total_bytes: int
+    usable_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class TruncateEffect:
+    """Truncate a log at `offset`, or with `begin_anew` remove all of it and start it over there: see `log_cut`.
+
+    `index_writes` are first, then `leader_epochs`, the checkpoint as it is after the truncation. Result: the `LogState`
+    that recovery finds then.
+    """
+
+    directory: str
+    topic_partition: TopicPartition
+    config: TopicConfig
+    offset: int
+    begin_anew: bool
+    recovery_point: int
+    log_start_offset: int
+    leader_epochs: FileReplacement
+    index_writes: list[SmallWrite]
+
+
+@dataclass(slots=True, eq=False)
+class ProbeEffect:
+    """Find out whether a log directory has free space again: it has if this succeeds."""
+
+    log_directory: str
+
+
+class Rename(NamedTuple):
+    """A rename of a file, by its names in the directory."""
+
+    source: str
+    target: str
+    may_be_absent: bool
+
+
+@dataclass(slots=True, eq=False)
+class SwapEffect:
+    """Replace other segments by a cleaned one. Each phase is durable before the next one begins: see
+    `compaction.swap`.
+    """
+
+    directory: str
+    phases: list[list[Rename]]
+
+    @property
+    def replaced_paths(self) -> list[str]:
+        """Where the old files finally are."""
+        renames = [rename for phase in self.phases for rename in phase]
+        return [f"{self.directory}/{rename.target}" for rename in renames if rename.target.endswith(DELETED_SUFFIX)]
+
+
+@dataclass(slots=True, eq=False)
+class DropCleanedEffect:
+    """Remove files that an aborted pass has written and that were not swapped in."""
+
+    directory: str
+
+
+@dataclass(slots=True, eq=False)
+class DeleteDirectoryEffect:
+    """Remove a directory and the files in it."""
+
+    path: str
+
+
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+
+StorageEffect = (
+    WriteEffect
+    | ReadEffect
+    | FindRecordEffect
+    | ValidateBatchEffect
+    | FlushEffect
+    | VolumeFlushEffect
+    | ReplaceEffect
+    | RetireEffect
+    | SwapEffect
+    | DropCleanedEffect
+    | TakeBackEffect
+    | TruncateEffect
+    | ProbeEffect
+    | SpaceEffect
+    | CopyEffect
+    | MovedEffect
+    | DeleteFilesEffect
+    | DeleteDirectoryEffect
+)

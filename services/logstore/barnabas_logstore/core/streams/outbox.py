@@ -1,0 +1,178 @@
+"""The core's effects and messages of a turn: effects in order, messages by stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.channel.assembly import split_read_result
+from barnabas.channel.credits import CreditPool
+from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
+from barnabas.cluster.administration import AdministrationResponse
+from barnabas.cluster.messages import ControlResponse
+from barnabas.ports.disk import DiskError
+from barnabas_logstore.core.storage.compaction.orders import CleanerCommand, PassReport
+from barnabas_logstore.core.storage.effects import StorageEffect
+from barnabas_logstore.core.streams.completion import Completion
+from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
+from barnabas_logstore.core.streams.request_times import RequestTimes, TimedRequest, TracedWork
+from barnabas_logstore.core.streams.streams import ExchangeStream, ReadStream, WatchStream
+
+# Record bytes in one ReadResponse: large answers are sent in chunks, so that heartbeats can be sent in between.
+RESPONSE_BYTES_MAX = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Outputs:
+    """Either `effects` alone or all the others: see `LogstoreCore.take_outputs`. Messages are by stream or call id."""
+
+    effects: list[StorageEffect] = field(default_factory=list)
+    """What the disks have to do, in the order of its making."""
+    exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
+    reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
+    watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
+    coordinations: list[tuple[int, CoordinateResponse]] = field(default_factory=list)
+    controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
+    administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
+    closes: list[tuple[int, str]] = field(default_factory=list)
+    """Streams to end, after their messages, and why."""
+    offline: list[tuple[str, DiskError]] = field(default_factory=list)
+    """Log directories that have gone offline."""
+    full_disks: list[tuple[str, DiskError | None]] = field(default_factory=list)
+    """Log directories that have run out of space, and those (None) that have space again, or may have for a partition
+    that has moved between two: the controller has to ask again.
+    """
+    cleaner: list[CleanerCommand] = field(default_factory=list)
+    passes: list[PassReport] = field(default_factory=list)
+    """What passes of the cleaner have come to, for the log."""
+    replication: ReplicationOutputs = field(default_factory=ReplicationOutputs)
+    traced: list[TracedWork] = field(default_factory=list)
+    """Traced requests that have been answered."""
+    coordination_problems: list[str] = field(default_factory=list)
+    """Partitions of `__consumer_offsets` that are led here and can't be read, completely or in part, and why."""
+
+
+class Outbox:
+    __slots__ = ("_credits", "_effects", "_exchanges", "_outputs", "_reads", "_watches", "completions", "times")
+
+    def __init__(self, credit_pool: CreditPool, times: RequestTimes) -> None:
+        self._credits = credit_pool
+        self.times = times
+        self._effects: list[StorageEffect] = []
+        self.completions: dict[StorageEffect, Completion] = {}
+        """The completion of each effect whose outcome has not been reported; `EffectCompletions` removes them."""
+        self._exchanges: list[ExchangeStream] = []
+        self._reads: list[ReadStream] = []
+        self._watches: list[WatchStream] = []
+        self._outputs = Outputs()
+        """Of this turn, as far as it is known before the turn ends."""
+
+    def add_effect(self, effect: StorageEffect, completion: Completion) -> None:
+        """Have `effect` carried out, and `completion` called with its outcome."""
+        self._effects.append(effect)
+        self.completions[effect] = completion
+
+    def expect_outcome(self, effect: StorageEffect, completion: Completion) -> None:
+        """Have `completion` called with the outcome of an effect that the host gets in another way."""
+        self.completions[effect] = completion
+
+    def exchange_response(self, stream: ExchangeStream) -> ExchangeResponse:
+        """Return this turn's message for a stream, to be filled."""
+        response = stream.response
+        if response is None:
+            response = stream.response = ExchangeResponse()
+            self._exchanges.append(stream)
+        return response
+
+    def read_response(self, stream: ReadStream) -> ReadResponse:
+        """Return this turn's first message for a stream; its pieces are made of `stream.results`."""
+        response = stream.response
+        if response is None:
+            response = stream.response = ReadResponse()
+            self._reads.append(stream)
+        return response
+
+    def watch_response(self, stream: WatchStream) -> WatchResponse:
+        response = stream.response
+        if response is None:
+            response = stream.response = WatchResponse()
+            self._watches.append(stream)
+        return response
+
+    def answer_control(self, session_id: int, response: ControlResponse) -> None:
+        self._outputs.controls.append((session_id, response))
+
+    def answer_administration(self, call_id: int, response: AdministrationResponse) -> None:
+        self._outputs.administration.append((call_id, response))
+
+    def close(self, stream_id: int, reason: str) -> None:
+        self._outputs.closes.append((stream_id, reason))
+
+    def report_offline(self, path: str, error: DiskError) -> None:
+        self._outputs.offline.append((path, error))
+
+    def report_full_disk(self, path: str, lack: DiskError | None) -> None:
+        """A log directory has run out of space, or (None) has space again."""
+        self._outputs.full_disks.append((path, lack))
+
+    def to_cleaner(self, command: CleanerCommand) -> None:
+        self._outputs.cleaner.append(command)
+
+    def report_pass(self, report: PassReport) -> None:
+        self._outputs.passes.append(report)
+
+    def drain_effects(self) -> list[StorageEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def drain_messages(self) -> Outputs:
+        """Return everything to be said now, with the credit that has come free."""
+        outputs, self._outputs = self._outputs, Outputs()
+        for stream in self._exchanges:
+            response, stream.response = stream.response, None
+            if stream.closed or response is None:
+                continue
+            self._credits.handled(stream.stream_id, stream.requests_handled, stream.bytes_handled)
+            stream.requests_handled = stream.bytes_handled = 0
+            if response.credit is None:
+                response.credit = self._credits.grants_due(stream.stream_id)
+            if stream.timed:
+                self._add_times(stream.timed, response)
+            outputs.exchanges.append((stream.stream_id, response))
+        for reader in self._reads:
+            reply, reader.response = reader.response, None
+            if not reader.closed and reply is not None:
+                self._split_reads(reader, reply, outputs)
+        for watcher in self._watches:
+            states, watcher.response = watcher.response, None
+            if not watcher.closed and states is not None:
+                outputs.watches.append((watcher.stream_id, states))
+        self._exchanges, self._reads, self._watches = [], [], []
+        return outputs
+
+    def _add_times(self, timed: dict[int, TimedRequest], response: ExchangeResponse) -> None:
+        for answers in (response.append_results, response.offset_answers, response.state_answers):
+            response.times += self.times.answered(timed, [answer.request_id for answer in answers])
+
+    def _split_reads(self, stream: ReadStream, response: ReadResponse, outputs: Outputs) -> None:
+        results, stream.results = stream.results, []
+        self._credits.handled(stream.stream_id, stream.requests_handled, 0)
+        stream.requests_handled = 0
+        if response.credit is None:
+            response.credit = self._credits.grants_due(stream.stream_id)
+        byte_count = 0
+        for result in results:
+            times = self.times.answered(stream.timed, (result.request_id,)) if stream.timed else []
+            for piece in split_read_result(result):
+                piece_bytes = _bytes_of(piece)
+                if byte_count and byte_count + piece_bytes > RESPONSE_BYTES_MAX:
+                    outputs.reads.append((stream.stream_id, response))
+                    response, byte_count = ReadResponse(), 0
+                response.pieces.append(piece)
+                response.times += times
+                times = []
+                byte_count += piece_bytes
+        outputs.reads.append((stream.stream_id, response))
+
+
+def _bytes_of(piece: ReadPiece) -> int:
+    return sum(len(partition.records) for partition in piece.partitions)

@@ -1,0 +1,160 @@
+"""LogstoreDriver: one turn of the core per turn of the event loop, with everything that has arrived until then.
+
+Input is passed to the core as it arrives and requests a turn. A turn steps the core, carries out the effects that are
+faster done than handed over, and sends one message per stream.
+
+Commands of the controller are checked for by each turn itself, not only when the event loop gets to their socket: under
+load there are megabytes of data to be received before that, several milliseconds' worth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from barnabas.runtime.clock import monotonic_ms, wall_ms
+from barnabas.runtime.logs import get_logger
+from barnabas_logstore.core.logstore import TICK_MS, LogstoreCore
+from barnabas_logstore.core.storage.effects import StorageEffect
+from barnabas_logstore.core.streams.outbox import Outputs
+from barnabas_logstore.shell.io_workers import Completion, IoWorkers
+
+_log = get_logger("logstore")
+
+
+class DirectoriesLost(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
+    """No log directory can be used any more (as in Kafka, the process ends)."""
+
+
+class LogstoreDriver:
+    """Everything here runs on the event loop and does not await."""
+
+    def __init__(
+        self,
+        core: LogstoreCore,
+        workers: IoWorkers,
+        send: Callable[[Outputs], None],
+        take_commands: Callable[[], None],
+    ) -> None:
+        """`take_commands` passes the commands that have arrived by now to the core."""
+        self.core = core
+        self._take_commands = take_commands
+        self._workers = workers
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._is_turn_due = False
+        self._is_tick_due = False
+        self._completions: list[Completion] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_ms: int | None = None
+        self._idle: asyncio.Future[None] | None = None
+        self.failed: asyncio.Future[None] = self._loop.create_future()
+        """Fails if there can be no more turns: every directory is offline, or an invariant is violated."""
+
+    def start(self) -> None:
+        self._workers.start(self._on_io_done)
+        self._tick()
+
+    def stop(self) -> None:
+        """No more turns by the clock; no input may arrive any more."""
+        for timer in (self._timer, self._deadline):
+            if timer is not None:
+                timer.cancel()
+
+    def wake(self) -> None:
+        """Input has arrived: take a turn after the present one."""
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """A turn that fails is the last one: the core's state can't be trusted any more."""
+        self._is_turn_due = False
+        if self.failed.done():
+            return
+        try:
+            self._take_turn()
+        except Exception as error:
+            self.failed.set_exception(error)
+
+    def _take_turn(self) -> None:
+        core = self.core
+        self._take_commands()
+        completions, self._completions = self._completions, []
+        for effect, outcome in completions:
+            core.on_io_done(effect, outcome)
+        now_ms = monotonic_ms()
+        if self._is_tick_due:
+            self._is_tick_due = False
+            core.tick(now_ms)
+        core.step(now_ms, wall_ms())
+        self._workers.begin_turn()
+        while (outputs := core.take_outputs()).effects:
+            self._carry_out(outputs.effects)
+        self._send(outputs)
+        for path, error in outputs.offline:
+            _log.error("log directory offline", directory=path, error=str(error))
+            if core.all_directories_offline and not self.failed.done():
+                self.failed.set_exception(DirectoriesLost("every log directory is offline"))
+        for path, lack in outputs.full_disks:
+            if lack is None:
+                _log.info("log directory has free space again: it accepts appends", directory=path)
+            else:
+                _log.error(
+                    "log directory is full: appends are refused until space is free", directory=path, error=str(lack)
+                )
+        deadline_ms = core.next_deadline_ms()
+        if deadline_ms != self._deadline_ms:
+            self._wait_for_deadline(deadline_ms, now_ms)
+        if core.has_work:
+            self.wake()
+        elif self._idle is not None and core.is_idle and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _wait_for_deadline(self, deadline_ms: int | None, now_ms: int) -> None:
+        """It is met to a millisecond or two, whenever the next tick is."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._deadline_ms = deadline_ms
+        if deadline_ms is not None:
+            self._deadline = self._loop.call_later((max(0, deadline_ms - now_ms) + 1) / 1000, self.wake)
+
+    def _carry_out(self, effects: Sequence[StorageEffect]) -> None:
+        for effect in effects:
+            outcome = self._workers.run_in_place(effect)
+            if outcome is None:
+                self._workers.submit(effect)
+            else:
+                self.core.on_io_done(effect, outcome)
+
+    def _on_io_done(self, completions: Sequence[Completion]) -> None:
+        """Workers have finished something; it counts at the beginning of the next turn."""
+        self._completions += completions
+        self.wake()
+
+    def _tick(self) -> None:
+        self._is_tick_due = True
+        self.wake()
+        self._timer = self._loop.call_later(TICK_MS / 1000, self._tick)
+
+    async def idle(self) -> None:
+        """Return once nothing waits to be done and nothing is in progress; the core is stopping, so this happens.
+
+        Raises the exception of `failed`.
+        """
+        self._idle = self._loop.create_future()
+        self.wake()
+        await asyncio.wait((self._idle, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        if self.failed.done():
+            self.failed.result()
+
+    async def run_closing_flushes(self) -> None:
+        """Finish what is in progress, then carry out the last effects of a clean stop; `stop` has been called
+        before.
+        """
+        await self.idle()
+        for effect in self.core.stopping.take_closing_flushes():
+            self._workers.submit(effect)
+        await self.idle()
