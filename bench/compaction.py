@@ -32,17 +32,17 @@ from barnabas.cli.kafka_client import KafkaClient, KafkaError
 from barnabas.cli.layout import HOST
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.compression import CODECS
-from bench.accounting import cpu_seconds
-from bench.apache_kafka import VERSION, ApacheKafka
-from services.logstore.core.storage.compaction.cleaner import Cleaner
-from services.logstore.core.storage.compaction.orders import (
+from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
+from barnabas_logstore.core.storage.compaction.orders import (
     CleanedSegment,
     CleanOrder,
     PassEnded,
     PassOutcome,
     SourceSegment,
 )
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.posix_disk import PosixDisk
+from bench.accounting import cpu_seconds
+from bench.apache_kafka import VERSION, ApacheKafka
 
 RESULTS = Path(__file__).parent / "results"
 PORT = 28_300

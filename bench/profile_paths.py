@@ -199,7 +199,7 @@ def _function_table(title: str, counts: Counter[str]) -> str:
 
 
 def _short(name: str) -> str:
-    """`services/gateway/…:function`, `asyncio/events.py:function`."""
+    """`services/gateway/barnabas_gateway/…:function`, `asyncio/events.py:function`."""
     path, _, function = name.rpartition(":")
     if path.startswith(str(ROOT)) and "site-packages" not in path:
         return f"{Path(path).relative_to(ROOT)}:{function}"

@@ -28,7 +28,7 @@ from barnabas.channel.messages import (
     PartitionState,
     ProduceCondition,
 )
-from services.purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 
 TIMEOUT_MS = 200
 MEDIAN_MS = 20.0

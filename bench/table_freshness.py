@@ -80,7 +80,15 @@ def main(rate: int, seconds: int, warm_up_seconds: int, save: bool) -> None:
             topics.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
             arguments = ["--bootstrap-servers", cluster.bootstrap, "--topics", TOPIC, "--to", str(lake)]
             job = subprocess.Popen(
-                [sys.executable, "-m", "pipeline.cli", "tables", *arguments, "--spark", "spark.master=local[2]"],
+                [
+                    sys.executable,
+                    "-m",
+                    "barnabas_pipeline.cli",
+                    "tables",
+                    *arguments,
+                    "--spark",
+                    "spark.master=local[2]",
+                ],
                 cwd=ROOT,
                 start_new_session=True,
             )

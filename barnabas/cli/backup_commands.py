@@ -39,7 +39,7 @@ def inspect(log_dirs: tuple[Path, ...]) -> None:
     For `restore` and `rebuild` of a cluster on several hosts, which take it by --from.
     """
     from barnabas.cluster.inspection import InspectionRefused, encode_inspection
-    from services.logstore.inspection import inspect_log_dirs
+    from barnabas_logstore.inspection import inspect_log_dirs
 
     with clear_errors(InspectionRefused):
         found = inspect_log_dirs([str(each.absolute()) for each in log_dirs])

@@ -23,7 +23,7 @@ from barnabas.cli.layout import HOST, ClusterDirectory
 from barnabas.cli.operating import plain
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.redaction import redacted_properties
-from protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 ENTRY_BYTES_MAX: Final = 4 << 20
 BUNDLE_BYTES_MAX: Final = 64 << 20

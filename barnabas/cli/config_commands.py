@@ -9,7 +9,7 @@ import click
 from barnabas.cli.operating import ListingGroup, json_option, operating, plain, print_json, show
 from barnabas.cli.operations import OperationsClient
 from barnabas.cli.terminal import key_and_value
-from protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 _SOURCES = {
     pb.TOPIC_CONFIG: "topic",

@@ -12,7 +12,7 @@ import grpc
 
 from barnabas.cli.operating import json_option, listed, moment, operating, plain, show
 from barnabas.cli.operations import OperationsClient, OperationsError
-from protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 _AGAIN_SECONDS = 0.5
 # A controller that takes over needs some seconds.

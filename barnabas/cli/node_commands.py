@@ -8,7 +8,7 @@ import click
 
 from barnabas.cli.operating import ListingGroup, json_option, moment, operating, plain, print_json, show
 from barnabas.cli.operations import OperationsClient, OperationsError
-from protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 NODE_HEADER = ("NODE", "STATE", "LEADERS", "REPLICAS", "RACK", "ADDRESSES")
 _POLL_SECONDS = 0.5

@@ -9,8 +9,8 @@ from typing import Final, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from protos.controller.v1 import operations_pb2 as pb
-from protos.controller.v1.operations_pb2_grpc import OperationsStub
+from barnabas_protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1.operations_pb2_grpc import OperationsStub
 
 _ACTIVE_IS_AT: Final = "barnabas-controller"
 _REFUSED: Final = "barnabas-refused"

@@ -21,7 +21,7 @@ from barnabas.cli.operating import (
     warn,
 )
 from barnabas.cli.operations import OperationsClient, OperationsError
-from protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 _PAGE = 5_000
 _SHORT = {

@@ -88,7 +88,7 @@ def _inspections(directory: ClusterDirectory, etcd: EtcdOptions, choices: Choice
     if etcd.endpoints:
         return []
     # What reads logs is where logstores are, and not in every image.
-    from services.logstore.inspection import inspect_log_dirs
+    from barnabas_logstore.inspection import inspect_log_dirs
 
     layout = directory.require_layout()
     paths = [directory.logstore_path(each) for each in layout.logstore_ids if each not in choices.absent]

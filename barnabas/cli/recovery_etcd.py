@@ -34,7 +34,7 @@ from barnabas.ports.etcd import (
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
 from barnabas.runtime.etcd.connection import TlsFiles
-from services.controller.core.writes import Write, pack
+from barnabas_controller.core.writes import Write, pack
 
 Result = TypeVar("Result")
 

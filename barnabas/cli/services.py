@@ -108,7 +108,7 @@ def _python_service(
         "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
         "log.format": "console",
     }
-    argv = [sys.executable, "-m", f"services.{role}", "--config", str(directory.config_path(name))]
+    argv = [sys.executable, "-m", f"barnabas_{role}", "--config", str(directory.config_path(name))]
     return Service(name, role, argv, ports, properties)
 
 

@@ -15,7 +15,7 @@ from barnabas.cli.local_cluster import LocalCluster
 from barnabas.cli.services import Role, Service
 
 if TYPE_CHECKING:
-    from protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
+    from barnabas_protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
 
 ANSWER_SECONDS_MAX = 3.0
 START_AGAIN = "start it again with `make up` or `barnabas up`"

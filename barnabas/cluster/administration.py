@@ -1,6 +1,6 @@
 """What gateways ask of one logstore for Kafka's administrative APIs, as plain values for the cores.
 
-Each class mirrors the message of the same name in `protos/logstore/v1/administration.proto`, field by field (a test
+Each class mirrors the message of the same name in `protos/barnabas_protos/logstore/v1/administration.proto`, field by field (a test
 holds it). The meaning of every field is documented there, once.
 """
 

@@ -1,7 +1,7 @@
 """What the controller and the members of the cluster say to each other, as plain values for the cores.
 
-Each class mirrors the message of the same name in `protos/controller/v1/{cluster,membership}.proto` and
-`protos/logstore/v1/control.proto`, field by field (a test holds it); `barnabas.runtime.protobuf` converts both ways.
+Each class mirrors the message of the same name in `protos/barnabas_protos/controller/v1/{cluster,membership}.proto` and
+`protos/barnabas_protos/logstore/v1/control.proto`, field by field (a test holds it); `barnabas.runtime.protobuf` converts both ways.
 The meaning of every field is documented there, once.
 """
 

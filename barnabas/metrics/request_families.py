@@ -1,6 +1,6 @@
 """Requests: how many, how large, how they failed, and where their time went.
 
-Counters count every request. Times are taken of some (`services.gateway.core.timing.request_metrics` says which), so
+Counters count every request. Times are taken of some (`barnabas_gateway.core.timing.request_metrics` says which), so
 the `_count` of a histogram of times is of these. RequestQueueTimeMs, LocalTimeMs, RemoteTimeMs, ResponseQueueTimeMs and
 ResponseSendTimeMs of a request add up to its TotalTimeMs, as its hops do.
 

@@ -1,6 +1,6 @@
 """The disk, as the cores see it: named files, positions, and an explicit line between written and durable.
 
-`services.logstore.shell.posix_disk` is the real one; the simulation's loses what was not flushed. Paths are absolute
+`barnabas_logstore.shell.posix_disk` is the real one; the simulation's loses what was not flushed. Paths are absolute
 strings with `/` between their parts. Every operation may raise `DiskError`, and nothing else that a caller needs to
 know of.
 """

@@ -54,11 +54,11 @@ from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import StreamLink
 from barnabas.runtime.trace_parent import TraceParent
 from barnabas.wire.errors import ErrorCode
-from protos.controller.v1 import membership_pb2 as pb
-from protos.controller.v1 import membership_pb2_grpc as rpc
+from barnabas_protos.controller.v1 import membership_pb2 as pb
+from barnabas_protos.controller.v1 import membership_pb2_grpc as rpc
 
 if TYPE_CHECKING:
-    from protos.controller.v1.membership_pb2_grpc import MembershipAsyncStub
+    from barnabas_protos.controller.v1.membership_pb2_grpc import MembershipAsyncStub
 
 Answer = TypeVar("Answer")
 OnUpdate = Callable[[UpdateMetadata, Message], None]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from barnabas_logstore.shell.log_dirs import allow_open_files
 from bench.ending import end_in_order
 from bench.log_core.logs import GIGABYTE, room_for
 from bench.log_core.lookups import measure_lookups
@@ -17,7 +18,6 @@ from bench.log_core.opening import measure_clean_start, measure_recovery
 from bench.log_core.report import Run, save, section
 from bench.log_core.throughput import measure_throughput
 from bench.report import ROOT, commit, describe_machine, utc_now
-from services.logstore.shell.log_dirs import allow_open_files
 
 _SHARED_MEMORY = Path("/dev/shm")
 _QUIET_LOAD_MAX = 0.5

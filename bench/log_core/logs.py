@@ -14,11 +14,11 @@ from typing import Final, Self
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Buffer, DiskFile
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
+from barnabas_logstore.shell.posix_disk import PosixDisk
 
 GIGABYTE: Final = 1_000_000_000
 BATCH_BYTES: Final = 1_000_000

@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from services.logstore.core.storage.segment.offset_index import OffsetIndex
-from services.logstore.core.storage.segment.time_index import TimeIndex
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
+from barnabas_logstore.core.storage.segment.time_index import TimeIndex
+from barnabas_logstore.shell.posix_disk import PosixDisk
 
 _LOOKUPS: Final = 20_000
 _ROUNDS: Final = 5

@@ -10,6 +10,9 @@ from typing import Final
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import Record, build_batch
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from bench.log_core.logs import (
     BATCH_BYTES,
     GIGABYTE,
@@ -22,9 +25,6 @@ from bench.log_core.logs import (
     open_bench_log,
     open_directory,
 )
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.shell.posix_disk import PosixDisk
 
 _READ_BYTES: Final = 1 << 20
 _BATCHES_PER_PARTITION: Final = 3
@@ -125,7 +125,7 @@ def measure_clean_start(path: Path, partitions: int, rounds: int) -> list[CleanS
 
 
 def _shut_down(disk: PosixDisk, directory: object) -> None:
-    from services.logstore.core.storage.directories.log_directory import LogDirectory
+    from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 
     assert isinstance(directory, LogDirectory)
     for closing in directory.closing_flushes():

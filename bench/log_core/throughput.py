@@ -6,6 +6,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from bench.log_core.logs import (
     BATCH_BYTES,
     GIGABYTE,
@@ -16,10 +20,6 @@ from bench.log_core.logs import (
     batches,
     open_bench_log,
 )
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.features.log_reads import ReadPlan
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.shell.posix_disk import PosixDisk
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     if name == "barnabas":
-        from pipeline.source import BarnabasDataSource
+        from barnabas_pipeline.source import BarnabasDataSource
 
         BarnabasDataSource.register(spark)
     print(json.dumps({"spark": spark.version}), flush=True)

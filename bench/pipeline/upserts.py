@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.partitioning import parse_partitioning
-from pipeline.core.positions import TopicPositions
-from pipeline.tables.contract import Change
-from pipeline.tables.delta import DeltaLakeTable
-from pipeline.tables.record_columns import HEADERS, TIMESTAMP, TOMBSTONE, record_schema
-from pipeline.tables.running import wall_ms
-from pipeline.tables.upserts import upsert_by_copying
-from pipeline.tables.writing import FilesWriter
+from barnabas_pipeline.core.partitioning import parse_partitioning
+from barnabas_pipeline.core.positions import TopicPositions
+from barnabas_pipeline.tables.contract import Change
+from barnabas_pipeline.tables.delta import DeltaLakeTable
+from barnabas_pipeline.tables.record_columns import HEADERS, TIMESTAMP, TOMBSTONE, record_schema
+from barnabas_pipeline.tables.running import wall_ms
+from barnabas_pipeline.tables.upserts import upsert_by_copying
+from barnabas_pipeline.tables.writing import FilesWriter
 
 SCHEMA = record_schema("", with_value=True)
 FILE_ROWS = 100_000

@@ -1,5 +1,5 @@
 """`barnabas-pipeline` for spark-submit, which takes a program for Python by its .py and for a jar without."""
 
-from pipeline.cli.__main__ import main
+from barnabas_pipeline.cli.__main__ import main
 
 main()

@@ -20,7 +20,7 @@ from barnabas.cluster.messages import PARTITIONS_PER_REQUEST_MAX
 from barnabas.metrics.process_families import LOOP_LONGEST_TURN, LOOP_LONGEST_TURN_CPU
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.primitives import ELEMENTS_MAX
-from services.gateway.core.handlers import HANDLERS
+from barnabas_gateway.core.handlers import HANDLERS
 from tests.costly.large_topic import measure_large_topic
 from tests.costly.measure import OtherClient, Outcome, create_topic, measure
 from tests.faults.rows import this_run

@@ -14,7 +14,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages import MESSAGES
 from barnabas.wire.primitives import ZERO_UUID
 from barnabas.wire.schema import Field, Kind, fields_of
-from services.gateway.core.handlers import HANDLERS
+from barnabas_gateway.core.handlers import HANDLERS
 
 GROUP: Final = "costly-group"
 _TOPIC_FIELDS: Final = ("name", "topic", "topic_name", "resource_name", "topic_names")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 
-from services.logstore.core.storage.directories.log_directory import OpenedPartition
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.storage.directories.log_directory import OpenedPartition
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.segment.segment import Segment
 from tests.crash import naive
 from tests.crash.batches import check_batch, check_compaction
 from tests.crash.life import Life

@@ -39,14 +39,14 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.storage.compaction.cleaner import Cleaner
-from services.logstore.core.storage.compaction.orders import CleanOrder, PassReport
-from services.logstore.core.storage.directories.log_copy import finish_moves
-from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import (
+from barnabas_logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
+from barnabas_logstore.core.storage.compaction.orders import CleanOrder, PassReport
+from barnabas_logstore.core.storage.directories.log_copy import finish_moves
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
     FlushEffect,
@@ -58,7 +58,7 @@ from services.logstore.core.storage.effects import (
     VolumeFlushEffect,
     WriteEffect,
 )
-from services.logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel, MachineStopped
 
 NODE_ID = 1

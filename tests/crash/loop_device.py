@@ -29,7 +29,7 @@ from pathlib import Path
 from random import Random
 
 from barnabas.wire.record_batch import patch_offsets
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.crash import naive
 from tests.crash.batches import records_of
 from tests.crash.loop_writer import KEYS, TOPICS, batch_at, open_life

@@ -18,7 +18,7 @@ from barnabas.channel.messages import AppendResult
 from barnabas.cluster.messages import Broker, LeaderAndIsr, PartitionMetadata, TopicMetadata, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life
 
 SEGMENT = {"segment.index.bytes": "600", "index.interval.bytes": "300", "retention.ms": "-1"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from services.logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.storage.segment.segment import Segment
 from tests.crash.programs import program_of
 from tests.crash.run import run_program, run_seed
 from tests.crash.shrink import shrink

@@ -20,7 +20,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import StorageEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import StorageEffect, WriteEffect
 from tests.crash.appends import Appends
 from tests.crash.clients import Producer, Sent
 from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life

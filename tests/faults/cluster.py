@@ -23,7 +23,7 @@ from barnabas.cli.etcd_binary import pick_etcd
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.processes import ProcessIdentity
 from barnabas.cli.services import Role, service_environment
-from protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
+from barnabas_protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
 from tests.faults.machines import (
     CLIENTS,
     CONTROLLER_PORT,

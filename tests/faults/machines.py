@@ -88,7 +88,7 @@ def command_of(layout: Layout, service: str, config_path: Path) -> list[str]:
     """What runs on the machine of this name; Python services read their properties from the path."""
     if role_of(service) is Role.ETCD:
         return _etcd_command(layout, service)
-    return [sys.executable, "-m", f"services.{role_of(service)}", "--config", str(config_path)]
+    return [sys.executable, "-m", f"barnabas_{role_of(service)}", "--config", str(config_path)]
 
 
 def properties_of(layout: Layout, service: str) -> dict[str, str]:

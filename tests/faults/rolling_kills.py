@@ -89,12 +89,12 @@ def victims_of(cluster: RunningCluster) -> list[Victim]:
         match service.role:
             case Role.LOGSTORE:
                 found.append(Victim("logstore", service.name))
-                found.append(Victim("control process", service.name, "services.logstore.control"))
+                found.append(Victim("control process", service.name, "barnabas_logstore.control"))
             case Role.GATEWAY:
                 found.append(Victim("gateway acceptor", service.name))
-                processors = len(_children(cluster, Victim("processor", service.name, "services.gateway.processor")))
+                processors = len(_children(cluster, Victim("processor", service.name, "barnabas_gateway.processor")))
                 found += [
-                    Victim("processor", service.name, "services.gateway.processor", number)
+                    Victim("processor", service.name, "barnabas_gateway.processor", number)
                     for number in range(processors)
                 ]
             case Role.ETCD | Role.CONTROLLER | Role.PURGATORY:

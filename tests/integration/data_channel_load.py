@@ -20,7 +20,7 @@ from barnabas.channel.packing import pack_exchange_request
 from barnabas.runtime.rpc import DATA_OPTIONS
 from barnabas.runtime.streams import StreamLink
 from barnabas.wire.record_batch import Record, build_batch
-from protos.logstore.v1 import data_pb2
+from barnabas_protos.logstore.v1 import data_pb2
 
 METHOD = "/barnabas.logstore.v1.DataChannel/Exchange"
 STREAMS = 16

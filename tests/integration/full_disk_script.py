@@ -11,11 +11,11 @@ from pathlib import Path
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import FlushEffect, WriteEffect
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
+from barnabas_logstore.shell.posix_disk import PosixDisk
 
 CONFIG = TopicConfig(segment_bytes=2 * 1024 * 1024)
 BALLAST_BYTES = 8 * 1024 * 1024

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from barnabas.cli.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
-from services.logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
+from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
 from tests.integration.running_cluster import ROOT
 
 LIBS = Path(os.environ.get("BARNABAS_PEER_LIBS") or ROOT / ".cache/peer/libs")

@@ -316,7 +316,7 @@ def test_a_service_does_not_start_on_a_newer_cluster(tmp_path: Path, etcd: EtcdP
         "purgatory": ["--set", "pod.id=p", "--set", "listeners=127.0.0.1:0"],
     }
     for service, arguments in own.items():
-        command = [sys.executable, "-m", f"services.{service}", *arguments, "--set", f"etcd.endpoints={etcd.endpoint}"]
+        command = [sys.executable, "-m", f"barnabas_{service}", *arguments, "--set", f"etcd.endpoints={etcd.endpoint}"]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
         assert done.returncode == 1
         assert done.stderr.splitlines()[-1].startswith(

@@ -180,6 +180,6 @@ def cleaners(cluster: RunningCluster) -> list[int]:
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if b"services.logstore.cleaner" in command and parent == cluster.pids["logstore-0"]:
+        if b"barnabas_logstore.cleaner" in command and parent == cluster.pids["logstore-0"]:
             found.append(int(path.name))
     return found

@@ -37,9 +37,9 @@ from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import create_channel, create_server
 from barnabas.runtime.streams import ServerStream, register_stream
 from barnabas.wire.errors import ErrorCode
-from protos.controller.v1 import operations_pb2
-from protos.controller.v1.operations_pb2_grpc import OperationsStub
-from protos.logstore.v1 import control_pb2
+from barnabas_protos.controller.v1 import operations_pb2
+from barnabas_protos.controller.v1.operations_pb2_grpc import OperationsStub
+from barnabas_protos.logstore.v1 import control_pb2
 from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
 
 pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
@@ -66,7 +66,7 @@ async def client(etcd: EtcdProcess) -> AsyncIterator[EtcdClient]:
 class ControllerProcess:
     def __init__(self, controller_id: str, etcd: EtcdProcess, log: Path) -> None:
         self.address = f"127.0.0.1:{free_port()}"
-        argv = [sys.executable, "-m", "services.controller"]
+        argv = [sys.executable, "-m", "barnabas_controller"]
         for key, value in {
             "controller.id": controller_id,
             "listeners": self.address,

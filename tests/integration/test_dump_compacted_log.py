@@ -12,9 +12,9 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from barnabas.wire.record_batch import Compression, Record, build_batch
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.test_dump_log_segments import COMPLAINT, dump
 from tests.unit.logstore.compaction.support import batches_of, clean, compress

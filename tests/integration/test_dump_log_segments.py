@@ -10,9 +10,9 @@ import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.integration.kafka_tools import KafkaTools
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, flush_all, settle
 

@@ -32,8 +32,8 @@ from barnabas.ports.etcd import (
 )
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, values
-from protos.etcd.v1 import rpc_pb2 as pb
-from protos.etcd.v1 import rpc_pb2_grpc as rpc
+from barnabas_protos.etcd.v1 import rpc_pb2 as pb
+from barnabas_protos.etcd.v1 import rpc_pb2_grpc as rpc
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 from tests.integration.etcd_programs import (
     NO_SUCH_LEASE,
@@ -61,7 +61,7 @@ from tests.sim.etcd_model import EtcdModel, ModelWatch
 
 if TYPE_CHECKING:
     # The generated asynchronous flavours exist in the stubs only.
-    from protos.etcd.v1.rpc_pb2_grpc import LeaseAsyncStub, WatchAsyncStub
+    from barnabas_protos.etcd.v1.rpc_pb2_grpc import LeaseAsyncStub, WatchAsyncStub
 
 pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 

@@ -11,10 +11,10 @@ import pytest
 
 from barnabas.runtime.config import ConfigError, build_config
 from barnabas.runtime.etcd import EtcdConfig, EtcdUnavailable
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.logstore.shell.config import LogstoreSettings
-from services.purgatory.shell.config import PurgatoryConfig
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_purgatory.shell.config import PurgatoryConfig
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
 pytestmark = pytest.mark.deep

@@ -22,15 +22,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage import checkpoints
-from services.logstore.core.storage.checkpoints import DirectoryIdentity
-from services.logstore.core.storage.directories.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
-from services.logstore.core.storage.log.state.producer_state import parse_snapshot
-from services.logstore.core.storage.segment.scan import scan_batches
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage import checkpoints
+from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity
+from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from barnabas_logstore.core.storage.log.state.producer_state import parse_snapshot
+from barnabas_logstore.core.storage.segment.scan import scan_batches
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.kafka_broker import KafkaBroker, OldPartition, run_java, skip_without_kafka
 from tests.integration.running_cluster import RunningCluster

@@ -56,7 +56,7 @@ from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import StreamLink
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, decode_records, iterate_headers
-from protos.logstore.v1 import control_pb2, control_pb2_grpc
+from barnabas_protos.logstore.v1 import control_pb2, control_pb2_grpc
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
 pytestmark = [pytest.mark.integration, needs_etcd]
@@ -124,7 +124,7 @@ class Logstore:
         }
         arguments = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "services.logstore", *arguments, stderr=asyncio.subprocess.PIPE
+            sys.executable, "-m", "barnabas_logstore", *arguments, stderr=asyncio.subprocess.PIPE
         )
 
     async def start(self, **settings: str) -> None:

@@ -217,7 +217,7 @@ def test_a_metrics_port_that_is_taken_is_one_line(role: str, tmp_path: Path) -> 
             settings |= {"node.id": "9", "log.dirs": str(tmp_path)}
         given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
         ended = subprocess.run(
-            [sys.executable, "-m", f"services.{role}", *given],
+            [sys.executable, "-m", f"barnabas_{role}", *given],
             env=service_environment(),
             cwd=ROOT,
             capture_output=True,

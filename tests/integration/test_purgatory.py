@@ -38,7 +38,7 @@ from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.rpc import create_server, stop_server
 from barnabas.runtime.streams import ServerStream, StreamLink, register_stream
 from barnabas.wire.errors import ErrorCode
-from services.purgatory.shell.pod import PurgatoryPod
+from barnabas_purgatory.shell.pod import PurgatoryPod
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]
@@ -193,7 +193,7 @@ async def etcd_endpoint(tmp_path: Path) -> AsyncIterator[str]:
 @needs_etcd
 async def test_the_process_registers_serves_and_leaves(etcd_endpoint: str) -> None:
     arguments = ["pod.id=purgatory-9", "listeners=127.0.0.1:0", f"etcd.endpoints={etcd_endpoint}"]
-    command = [sys.executable, "-m", "services.purgatory"]
+    command = [sys.executable, "-m", "barnabas_purgatory"]
     process = await asyncio.create_subprocess_exec(*command, *(word for each in arguments for word in ("--set", each)))
     etcd = EtcdClient([etcd_endpoint], monotonic_ms)
     key = Keys().registration(Role.PURGATORY, "purgatory-9")

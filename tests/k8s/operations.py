@@ -7,8 +7,8 @@ import sys
 import grpc
 from google.protobuf.json_format import MessageToJson, Parse
 
-from protos.controller.v1 import operations_pb2 as pb
-from protos.controller.v1.operations_pb2_grpc import OperationsStub
+from barnabas_protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1.operations_pb2_grpc import OperationsStub
 
 # Another controller is the active one, or this one is gone.
 ASK_ANOTHER = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNAVAILABLE)

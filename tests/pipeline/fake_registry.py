@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.schemas.decoders import decoder_of
+from barnabas_pipeline.schemas.decoders import decoder_of
 
 
 @dataclass
@@ -66,7 +66,7 @@ def fake_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    monkeypatch.setattr("pipeline.schemas.registry.time.sleep", lambda _: None)
+    monkeypatch.setattr("barnabas_pipeline.schemas.registry.time.sleep", lambda _: None)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -16,12 +16,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-from pipeline.tables.parquet import committed_files
+from barnabas_pipeline.tables.parquet import committed_files
 from tests.integration.running_cluster import ROOT
 
 SECONDS_MAX = 240.0
 """No process of a test has more: what is asserted never depends on how fast it was."""
-COMMAND = (sys.executable, "-m", "pipeline.cli")
+COMMAND = (sys.executable, "-m", "barnabas_pipeline.cli")
 LOCAL = ("--spark", "spark.master=local[2]")
 
 

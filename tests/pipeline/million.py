@@ -30,7 +30,7 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-from pipeline.tables.parquet import committed_files
+from barnabas_pipeline.tables.parquet import committed_files
 from tests.integration.running_cluster import ROOT, RunningCluster
 
 TOPIC = "events"
@@ -108,7 +108,7 @@ class Job:
             "spark.master=local[2]",
         ]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pipeline.cli", "tables", *arguments],
+            [sys.executable, "-m", "barnabas_pipeline.cli", "tables", *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
-from pipeline.source import BarnabasDataSource
+from barnabas_pipeline.source import BarnabasDataSource
 
 _SECONDS_MAX = 60.0
 

@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import pipeline.cli.__main__
+import barnabas_pipeline.cli.__main__
 from tests.pipeline.job_process import SECONDS_MAX
 
 BIN = Path(sys.executable).parent
@@ -59,7 +59,7 @@ class StandaloneSpark:
             f"spark.pyspark.python={sys.executable}",
         )
         named = [part for setting in settings for part in ("--conf", setting)]
-        return (str(BIN / "spark-submit"), "--master", self.master, *named, pipeline.cli.__main__.__file__)
+        return (str(BIN / "spark-submit"), "--master", self.master, *named, barnabas_pipeline.cli.__main__.__file__)
 
     def executors(self) -> list[int]:
         """The processes of executors' JVMs."""

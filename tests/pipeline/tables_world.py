@@ -20,14 +20,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.core.cluster import TopicExtent
-from pipeline.core.freshness import BatchFigures
-from pipeline.core.positions import Positions, TopicPartition, TopicPositions, each_offset, to_dict
-from pipeline.core.tables_job import TablesJob, tables_job
-from pipeline.tables.contract import Table
-from pipeline.tables.parquet import committed_files
-from pipeline.tables.stream import TablesRun
-from pipeline.tables.warehouse import TableFormat, Warehouse
+from barnabas_pipeline.core.cluster import TopicExtent
+from barnabas_pipeline.core.freshness import BatchFigures
+from barnabas_pipeline.core.positions import Positions, TopicPartition, TopicPositions, each_offset, to_dict
+from barnabas_pipeline.core.tables_job import TablesJob, tables_job
+from barnabas_pipeline.tables.contract import Table
+from barnabas_pipeline.tables.parquet import committed_files
+from barnabas_pipeline.tables.stream import TablesRun
+from barnabas_pipeline.tables.warehouse import TableFormat, Warehouse
 
 SOURCE_SCHEMA = pa.schema(
     [

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
 
-from pipeline.tables.checkpoint import newest_checkpoint
-from pipeline.tables.contract import TableError
+from barnabas_pipeline.tables.checkpoint import newest_checkpoint
+from barnabas_pipeline.tables.contract import TableError
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from barnabas.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pipeline.core.errors import ClusterUnreachable
-from pipeline.core.settings import ClientSettings
-from pipeline.kafka import client as client_module
-from pipeline.kafka.client import KafkaClient, Retry
+from barnabas_pipeline.core.errors import ClusterUnreachable
+from barnabas_pipeline.core.settings import ClientSettings
+from barnabas_pipeline.kafka import client as client_module
+from barnabas_pipeline.kafka.client import KafkaClient, Retry
 
 SETTINGS = ClientSettings(
     (("stale", 1), ("gone", 2), ("good", 3)), api_timeout_ms=60_000, retry_backoff_ms=1, retry_backoff_max_ms=1

@@ -28,12 +28,12 @@ from barnabas.wire.record_batch import (
     patch_log_append_time,
     rebuild_batch,
 )
-from pipeline.core.errors import CorruptBatch
-from pipeline.core.positions import TopicPartition
-from pipeline.kafka import columns as columns_module
-from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
-from pipeline.kafka.columns import ROWS_MAX, SCHEMA, SCHEMA_WITH_HEADERS, to_record_batches
-from pipeline.kafka.varints import read_varints
+from barnabas_pipeline.core.errors import CorruptBatch
+from barnabas_pipeline.core.positions import TopicPartition
+from barnabas_pipeline.kafka import columns as columns_module
+from barnabas_pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
+from barnabas_pipeline.kafka.columns import ROWS_MAX, SCHEMA, SCHEMA_WITH_HEADERS, to_record_batches
+from barnabas_pipeline.kafka.varints import read_varints
 from tests.tiers import Cost, examples
 
 PARTITION = TopicPartition("orders", 3)

@@ -22,11 +22,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 
-from pipeline.cli.__main__ import main
-from pipeline.cli.job_file import spark_settings
-from pipeline.tables.contract import CommitConflictError
-from pipeline.tables.delta import DeltaLakeTable
-from pipeline.tables.running import as_pipeline_error
+from barnabas_pipeline.cli.__main__ import main
+from barnabas_pipeline.cli.job_file import spark_settings
+from barnabas_pipeline.tables.contract import CommitConflictError
+from barnabas_pipeline.tables.delta import DeltaLakeTable
+from barnabas_pipeline.tables.running import as_pipeline_error
 from tests.integration.running_cluster import ROOT, RunningCluster
 
 _TIMEOUT = "kafka.default.api.timeout.ms"
@@ -191,7 +191,16 @@ def job(cluster: RunningCluster, lake: Path, *arguments: str) -> subprocess.Comp
     """The command as a process, with a local Spark, until all that is there is in the table."""
     fixed = ["--bootstrap-servers", cluster.bootstrap, "--to", str(lake), "--until", "now"]
     return subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", "tables", *fixed, "--spark", "spark.master=local[2]", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "barnabas_pipeline.cli",
+            "tables",
+            *fixed,
+            "--spark",
+            "spark.master=local[2]",
+            *arguments,
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

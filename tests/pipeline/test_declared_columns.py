@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.core.columns import RESERVED, Kind
-from pipeline.tables.arrow_types import from_arrow_schema
-from pipeline.tables.contract import CommitConflictError, TableError
-from pipeline.tables.record_columns import RECORD_FIELDS, TOMBSTONE
+from barnabas_pipeline.core.columns import RESERVED, Kind
+from barnabas_pipeline.tables.arrow_types import from_arrow_schema
+from barnabas_pipeline.tables.contract import CommitConflictError, TableError
+from barnabas_pipeline.tables.record_columns import RECORD_FIELDS, TOMBSTONE
 from tests.pipeline.tables_world import FakeCluster, World
 
 FORMATS = ["iceberg", "delta", "parquet"]
@@ -111,7 +111,7 @@ def test_a_declared_column_is_added_onto_a_head_that_moved(
 def test_a_table_that_is_full_has_no_room_for_a_declared_column(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.tables.destination.COLUMNS_MAX", 2)
+    monkeypatch.setattr("barnabas_pipeline.tables.destination.COLUMNS_MAX", 2)
     world = world_of(tmp_path, "parquet", b'{"id": 1, "price": 0.5}')
     world.options["columns"] = {"id": "long"}
     world.run()

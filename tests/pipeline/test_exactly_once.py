@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.core.bookkeeping import GapError
-from pipeline.core.positions import TopicPartition
-from pipeline.tables.contract import Change, SupersededError, Table, TableError
-from pipeline.tables.warehouse import Warehouse
+from barnabas_pipeline.core.bookkeeping import GapError
+from barnabas_pipeline.core.positions import TopicPartition
+from barnabas_pipeline.tables.contract import Change, SupersededError, Table, TableError
+from barnabas_pipeline.tables.warehouse import Warehouse
 from tests.pipeline.tables_world import FakeCluster, KilledError, World, run_that_may_die
 
 FORMATS = ["iceberg", "delta", "parquet"]

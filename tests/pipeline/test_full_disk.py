@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.tables.running import as_pipeline_error
+from barnabas_pipeline.tables.running import as_pipeline_error
 from tests.pipeline.tables_world import World
 from tests.pipeline.test_exactly_once import FORMATS, filled
 

@@ -19,10 +19,10 @@ pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make 
 import fastavro
 from google.protobuf import message_factory
 
-from pipeline.core.columns import Kind, ListOf
-from pipeline.core.rows import MisfitError, RowMaker
-from pipeline.schemas.avro import AvroSchema, AvroSchemaError
-from pipeline.schemas.protobuf import ProtobufFileDecoder, ProtobufSchema, ProtobufSchemaError
+from barnabas_pipeline.core.columns import Kind, ListOf
+from barnabas_pipeline.core.rows import MisfitError, RowMaker
+from barnabas_pipeline.schemas.avro import AvroSchema, AvroSchemaError
+from barnabas_pipeline.schemas.protobuf import ProtobufFileDecoder, ProtobufSchema, ProtobufSchemaError
 from tests.pipeline.tables_world import FakeCluster, World
 
 NODE = {

@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.core.options import ReadOptions, Use, read_options
-from pipeline.core.settings import Isolation
-from pipeline.core.tables_job import tables_job
-from pipeline.tables.running import source_options
+from barnabas_pipeline.core.options import ReadOptions, Use, read_options
+from barnabas_pipeline.core.settings import Isolation
+from barnabas_pipeline.core.tables_job import tables_job
+from barnabas_pipeline.tables.running import source_options
 
 
 def options_of(**options: str) -> ReadOptions:

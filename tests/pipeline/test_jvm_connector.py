@@ -14,8 +14,8 @@ pytest.importorskip("pyspark", reason="no pyspark here (make pipeline-test)")
 
 from confluent_kafka import Consumer, TopicPartition
 
-from pipeline.core.options import Use, read_options
-from pipeline.source.batch import BatchReader
+from barnabas_pipeline.core.options import Use, read_options
+from barnabas_pipeline.source.batch import BatchReader
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import ROOT, RunningCluster
 from tests.pipeline.spark_world import Topics

@@ -13,9 +13,9 @@ pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make 
 
 from click.testing import CliRunner
 
-from pipeline.cli.__main__ import main
-from pipeline.core.freshness import BatchFigures
-from pipeline.tables.running import MetricsFile
+from barnabas_pipeline.cli.__main__ import main
+from barnabas_pipeline.core.freshness import BatchFigures
+from barnabas_pipeline.tables.running import MetricsFile
 
 FIGURES = BatchFigures(7, 12_000, 3, 1500, 40, 2345)
 

@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.core.cluster import TopicExtent
-from pipeline.core.errors import WrongOption
-from pipeline.core.options import Use, read_options
-from pipeline.core.positions import Positions, TopicPositions
-from pipeline.core.tables_job import tables_job
-from pipeline.kafka.places import positions_at
-from pipeline.tables.running import source_options
+from barnabas_pipeline.core.cluster import TopicExtent
+from barnabas_pipeline.core.errors import WrongOption
+from barnabas_pipeline.core.options import Use, read_options
+from barnabas_pipeline.core.positions import Positions, TopicPositions
+from barnabas_pipeline.core.tables_job import tables_job
+from barnabas_pipeline.kafka.places import positions_at
+from barnabas_pipeline.tables.running import source_options
 
 SEEN = {"a": TopicPositions("id-a", {0: 5, 1: 6}), "b": TopicPositions("id-b", {0: 7})}
 EXTENTS = {

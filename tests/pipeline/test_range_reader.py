@@ -14,14 +14,14 @@ pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.wire.record_batch import Record, build_batch
-from pipeline.core.cluster import Topic
-from pipeline.core.errors import CorruptBatch, TopicMissing
-from pipeline.core.losses import Loss, LossReason
-from pipeline.core.ranges import OffsetRange
-from pipeline.core.settings import ClientSettings
-from pipeline.kafka import reading
-from pipeline.kafka.client import KafkaClient, Retry
-from pipeline.kafka.reading import read_range
+from barnabas_pipeline.core.cluster import Topic
+from barnabas_pipeline.core.errors import CorruptBatch, TopicMissing
+from barnabas_pipeline.core.losses import Loss, LossReason
+from barnabas_pipeline.core.ranges import OffsetRange
+from barnabas_pipeline.core.settings import ClientSettings
+from barnabas_pipeline.kafka import reading
+from barnabas_pipeline.kafka.client import KafkaClient, Retry
+from barnabas_pipeline.kafka.reading import read_range
 
 ID = "JmEXb4Q3S0yLrxLOBtXlYw"
 SETTINGS = ClientSettings((("x", 1),), api_timeout_ms=60_000, retry_backoff_ms=1, retry_backoff_max_ms=1)

@@ -12,16 +12,16 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
 
-from pipeline.core.errors import ClusterUnreachable, DataLost, RequestRefused
-from pipeline.core.losses import Loss, LossReason
-from pipeline.core.options import parse_bootstrap
-from pipeline.core.positions import TopicPartition, TopicPositions
-from pipeline.core.ranges import OffsetRange
-from pipeline.core.settings import ClientSettings
-from pipeline.kafka.client import KafkaClient
-from pipeline.kafka.progress import commit_progress, committed_progress
-from pipeline.kafka.reading import OnLoss, read_range
-from pipeline.kafka.sampling import sample
+from barnabas_pipeline.core.errors import ClusterUnreachable, DataLost, RequestRefused
+from barnabas_pipeline.core.losses import Loss, LossReason
+from barnabas_pipeline.core.options import parse_bootstrap
+from barnabas_pipeline.core.positions import TopicPartition, TopicPositions
+from barnabas_pipeline.core.ranges import OffsetRange
+from barnabas_pipeline.core.settings import ClientSettings
+from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.progress import commit_progress, committed_progress
+from barnabas_pipeline.kafka.reading import OnLoss, read_range
+from barnabas_pipeline.kafka.sampling import sample
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_compaction import COMPACTED, CompactingCluster

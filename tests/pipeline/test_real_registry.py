@@ -32,11 +32,11 @@ from deltalake import DeltaTable
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
-from pipeline.core.rows import MisfitError
-from pipeline.schemas import registry as registry_module
-from pipeline.schemas.decoders import decoder_of
-from pipeline.schemas.decoding import Decoding, ValueFormat
-from pipeline.schemas.registry import RegistryError
+from barnabas_pipeline.core.rows import MisfitError
+from barnabas_pipeline.schemas import registry as registry_module
+from barnabas_pipeline.schemas.decoders import decoder_of
+from barnabas_pipeline.schemas.decoding import Decoding, ValueFormat
+from barnabas_pipeline.schemas.registry import RegistryError
 from tests.integration.running_cluster import ROOT, RunningCluster
 from tests.pipeline.registry_process import RegistryProcess, guarded
 
@@ -70,7 +70,18 @@ class Surroundings:
         by = ("--topics", ",".join(topics), "--name", "-".join(topics)[:60], "--registry", self.registry.url)
         return subprocess.run(
             [
-                *(sys.executable, "-m", "pipeline.cli", "tables", *fixed, *by, "--value", value, "--until", "now"),
+                *(
+                    sys.executable,
+                    "-m",
+                    "barnabas_pipeline.cli",
+                    "tables",
+                    *fixed,
+                    *by,
+                    "--value",
+                    value,
+                    "--until",
+                    "now",
+                ),
                 *("--spark", "spark.master=local[2]"),
             ],
             cwd=ROOT,

@@ -21,21 +21,21 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from msgspec.structs import replace
 
-from pipeline.core.errors import PipelineError
-from pipeline.core.options import parse_bootstrap
-from pipeline.core.positions import Positions, TopicPositions, to_dict
-from pipeline.core.ranges import ranges_between
-from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
-from pipeline.core.settings import ClientSettings
-from pipeline.core.tables_job import tables_job
-from pipeline.kafka.client import KafkaClient
-from pipeline.kafka.reading import read_range
-from pipeline.replay import running, target
-from pipeline.replay.running import run_replay
-from pipeline.replay.target import Writer
-from pipeline.tables.cluster import JobCluster
-from pipeline.tables.running import wall_ms, warehouse_of
-from pipeline.tables.stream import TablesRun
+from barnabas_pipeline.core.errors import PipelineError
+from barnabas_pipeline.core.options import parse_bootstrap
+from barnabas_pipeline.core.positions import Positions, TopicPositions, to_dict
+from barnabas_pipeline.core.ranges import ranges_between
+from barnabas_pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
+from barnabas_pipeline.core.settings import ClientSettings
+from barnabas_pipeline.core.tables_job import tables_job
+from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.reading import read_range
+from barnabas_pipeline.replay import running, target
+from barnabas_pipeline.replay.running import run_replay
+from barnabas_pipeline.replay.target import Writer
+from barnabas_pipeline.tables.cluster import JobCluster
+from barnabas_pipeline.tables.running import wall_ms, warehouse_of
+from barnabas_pipeline.tables.stream import TablesRun
 from tests.integration.running_cluster import RunningCluster
 from tests.pipeline.tables_world import KilledError, LocalFrame
 

@@ -11,9 +11,9 @@ pytest.importorskip("deltalake", reason="needs the pipeline's environment (make 
 
 from click.testing import CliRunner
 
-from pipeline.cli.__main__ import main
-from pipeline.core.replay import ReplayJob
-from pipeline.replay import running
+from barnabas_pipeline.cli.__main__ import main
+from barnabas_pipeline.core.replay import ReplayJob
+from barnabas_pipeline.replay import running
 
 TEN_MS = 1_795_341_600_000  # 2026-11-22T10:00 in UTC
 DAY_MS = 86_400_000

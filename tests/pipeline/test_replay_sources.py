@@ -16,15 +16,15 @@ pytest.importorskip("deltalake", reason="needs the pipeline's environment (make 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.core.positions import TopicPartition
-from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, replay_job
-from pipeline.core.settings import Isolation
-from pipeline.kafka.client import KafkaClient
-from pipeline.replay import sources, windows
-from pipeline.replay.running import run_replay
-from pipeline.replay.sources import TableSource, TopicSource
-from pipeline.replay.windows import Window
-from pipeline.tables.maintaining import maintain_table
+from barnabas_pipeline.core.positions import TopicPartition
+from barnabas_pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, replay_job
+from barnabas_pipeline.core.settings import Isolation
+from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.replay import sources, windows
+from barnabas_pipeline.replay.running import run_replay
+from barnabas_pipeline.replay.sources import TableSource, TopicSource
+from barnabas_pipeline.replay.windows import Window
+from barnabas_pipeline.tables.maintaining import maintain_table
 from tests.pipeline.tables_world import FakeCluster, World, timestamp_of
 
 SCHEMA = pa.schema(

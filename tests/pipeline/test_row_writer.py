@@ -20,14 +20,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.core.errors import RequestRefused, WrongOption
-from pipeline.core.losses import Loss, LossReason
-from pipeline.core.options import WriteOptions, write_options
-from pipeline.core.settings import ClientSettings
-from pipeline.kafka.columns import HEADERS_TYPE
-from pipeline.kafka.loss_topic import write_losses
-from pipeline.source import writing
-from pipeline.source.writing import BatchWriter
+from barnabas_pipeline.core.errors import RequestRefused, WrongOption
+from barnabas_pipeline.core.losses import Loss, LossReason
+from barnabas_pipeline.core.options import WriteOptions, write_options
+from barnabas_pipeline.core.settings import ClientSettings
+from barnabas_pipeline.kafka.columns import HEADERS_TYPE
+from barnabas_pipeline.kafka.loss_topic import write_losses
+from barnabas_pipeline.source import writing
+from barnabas_pipeline.source.writing import BatchWriter
 
 HEADER = StructType([StructField("key", StringType(), False), StructField("value", BinaryType())])
 

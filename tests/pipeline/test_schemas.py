@@ -18,15 +18,15 @@ pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make 
 import fastavro
 from google.protobuf import message_factory
 
-from pipeline.core.columns import Column, DecimalOf, Kind, ListOf, MapOf, Struct
-from pipeline.core.rows import MisfitError
-from pipeline.schemas import protobuf as protobuf_module
-from pipeline.schemas import registry as registry_module
-from pipeline.schemas.avro import AvroDecoder, AvroFileDecoder, AvroSchema, AvroSchemaError
-from pipeline.schemas.decoders import decoder_of
-from pipeline.schemas.decoding import Decoding, ValueFormat
-from pipeline.schemas.json_schema import JsonSchema, JsonSchemaError
-from pipeline.schemas.protobuf import (
+from barnabas_pipeline.core.columns import Column, DecimalOf, Kind, ListOf, MapOf, Struct
+from barnabas_pipeline.core.rows import MisfitError
+from barnabas_pipeline.schemas import protobuf as protobuf_module
+from barnabas_pipeline.schemas import registry as registry_module
+from barnabas_pipeline.schemas.avro import AvroDecoder, AvroFileDecoder, AvroSchema, AvroSchemaError
+from barnabas_pipeline.schemas.decoders import decoder_of
+from barnabas_pipeline.schemas.decoding import Decoding, ValueFormat
+from barnabas_pipeline.schemas.json_schema import JsonSchema, JsonSchemaError
+from barnabas_pipeline.schemas.protobuf import (
     ProtobufDecoder,
     ProtobufFileDecoder,
     ProtobufSchema,
@@ -34,7 +34,7 @@ from pipeline.schemas.protobuf import (
     compile_schema,
     read_message_indexes,
 )
-from pipeline.schemas.registry import Registry, RegistryError
+from barnabas_pipeline.schemas.registry import Registry, RegistryError
 from tests.pipeline.fake_registry import FakeRegistry, fake_registry
 from tests.pipeline.tables_world import FakeCluster, World
 

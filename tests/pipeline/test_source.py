@@ -15,7 +15,7 @@ from confluent_kafka.admin import OffsetSpec
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline.core.replay import murmur2
+from barnabas_pipeline.core.replay import murmur2
 from tests.integration.etcd_process import needs_etcd
 from tests.pipeline.spark_world import Topics, batches, spark_session, stream
 

@@ -11,12 +11,12 @@ pytest.importorskip("pyspark", reason="no pyspark here (make pipeline-test)")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from pipeline.core.cluster import OffsetAtTime, Topic, TopicExtent
-from pipeline.core.losses import Loss, LossReason
-from pipeline.core.options import Use, read_options
-from pipeline.core.positions import TopicPartition
-from pipeline.source import stream
-from pipeline.source.stream import StreamReader
+from barnabas_pipeline.core.cluster import OffsetAtTime, Topic, TopicExtent
+from barnabas_pipeline.core.losses import Loss, LossReason
+from barnabas_pipeline.core.options import Use, read_options
+from barnabas_pipeline.core.positions import TopicPartition
+from barnabas_pipeline.source import stream
+from barnabas_pipeline.source.stream import StreamReader
 
 
 class FakeClient:

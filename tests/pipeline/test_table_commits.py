@@ -17,18 +17,18 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyiceberg.exceptions import CommitFailedException
 
-from pipeline.core.bookkeeping import advanced
-from pipeline.core.partitioning import Partitioning
-from pipeline.core.positions import Positions, TopicPositions
-from pipeline.tables import parquet
-from pipeline.tables.contract import Change, SupersededError, Table
-from pipeline.tables.delta import DeltaLakeTable
-from pipeline.tables.destination import Destination
-from pipeline.tables.iceberg import IcebergTable
-from pipeline.tables.maintaining import maintain_table
-from pipeline.tables.parquet import committed_files
-from pipeline.tables.record_columns import record_schema
-from pipeline.tables.warehouse import TableFormat, Warehouse
+from barnabas_pipeline.core.bookkeeping import advanced
+from barnabas_pipeline.core.partitioning import Partitioning
+from barnabas_pipeline.core.positions import Positions, TopicPositions
+from barnabas_pipeline.tables import parquet
+from barnabas_pipeline.tables.contract import Change, SupersededError, Table
+from barnabas_pipeline.tables.delta import DeltaLakeTable
+from barnabas_pipeline.tables.destination import Destination
+from barnabas_pipeline.tables.iceberg import IcebergTable
+from barnabas_pipeline.tables.maintaining import maintain_table
+from barnabas_pipeline.tables.parquet import committed_files
+from barnabas_pipeline.tables.record_columns import record_schema
+from barnabas_pipeline.tables.warehouse import TableFormat, Warehouse
 from tests.pipeline.tables_world import FakeCluster, LocalRun, World
 
 FORMATS = ["iceberg", "delta", "parquet"]

@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from pipeline.tables import delta, maintaining, orphans, parquet
-from pipeline.tables.contract import CommitConflictError, Table, TableError
-from pipeline.tables.delta import DeltaLakeTable
-from pipeline.tables.maintaining import maintain_table
-from pipeline.tables.parquet import committed_files
+from barnabas_pipeline.tables import delta, maintaining, orphans, parquet
+from barnabas_pipeline.tables.contract import CommitConflictError, Table, TableError
+from barnabas_pipeline.tables.delta import DeltaLakeTable
+from barnabas_pipeline.tables.maintaining import maintain_table
+from barnabas_pipeline.tables.parquet import committed_files
 from tests.pipeline.tables_world import FakeCluster, KilledError, World
 
 FORMATS = ["iceberg", "delta", "parquet"]

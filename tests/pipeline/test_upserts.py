@@ -17,12 +17,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.positions import TopicPositions
-from pipeline.tables.contract import CommitConflictError
-from pipeline.tables.locations import local_path
-from pipeline.tables.record_columns import TOMBSTONE, record_schema
-from pipeline.tables.upserts import newest_by_key
-from pipeline.tables.writing import partition_values
+from barnabas_pipeline.core.positions import TopicPositions
+from barnabas_pipeline.tables.contract import CommitConflictError
+from barnabas_pipeline.tables.locations import local_path
+from barnabas_pipeline.tables.record_columns import TOMBSTONE, record_schema
+from barnabas_pipeline.tables.upserts import newest_by_key
+from barnabas_pipeline.tables.writing import partition_values
 from tests.pipeline.tables_world import FakeCluster, World, run_that_may_die, timestamp_of
 
 FORMATS = ["iceberg", "delta", "parquet"]

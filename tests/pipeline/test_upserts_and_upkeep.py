@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.core.positions import TopicPartition
-from pipeline.tables.maintaining import maintain_table
+from barnabas_pipeline.core.positions import TopicPartition
+from barnabas_pipeline.tables.maintaining import maintain_table
 from tests.pipeline.tables_world import FakeCluster, KilledError, World
 
 FORMATS = ["iceberg", "delta", "parquet"]

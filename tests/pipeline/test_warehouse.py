@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="no pyspark here (make pipeline-test)")
 from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables
 from sqlalchemy import event
 
-from pipeline.tables.warehouse import TableFormat, Warehouse
+from barnabas_pipeline.tables.warehouse import TableFormat, Warehouse
 
 
 def warehouse(root: Path) -> Warehouse:

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.core.positions import TopicPartition
-from pipeline.tables.contract import TableError
+from barnabas_pipeline.core.positions import TopicPartition
+from barnabas_pipeline.tables.contract import TableError
 from tests.pipeline.tables_world import FakeCluster, KilledError, World
 from tests.pipeline.test_exactly_once import FORMATS, filled, json_records
 

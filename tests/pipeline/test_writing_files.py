@@ -13,10 +13,10 @@ pytest.importorskip("mmh3", reason="needs the pipeline's environment (make pipel
 
 import pyarrow as pa
 
-from pipeline.core.partitioning import PartitionBy, Partitioning
-from pipeline.tables import writing
-from pipeline.tables.contract import WriteTarget
-from pipeline.tables.writing import FilesWriter
+from barnabas_pipeline.core.partitioning import PartitionBy, Partitioning
+from barnabas_pipeline.tables import writing
+from barnabas_pipeline.tables.contract import WriteTarget
+from barnabas_pipeline.tables.writing import FilesWriter
 
 _SCHEMA = pa.schema([("partition", pa.int32()), ("value", pa.binary())])
 

@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 from hypothesis import strategies as st
 
 from barnabas.channel import messages, packing
-from protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
-from protos.purgatory.v1 import purgatory_pb2
+from barnabas_protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
+from barnabas_protos.purgatory.v1 import purgatory_pb2
 
 
 class Codec(NamedTuple):

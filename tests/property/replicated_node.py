@@ -21,15 +21,15 @@ from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers
-from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.replication.fetcher import FetchLimits
-from services.logstore.core.replication.replication import ReplicationConfig
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import StorageEffect
-from services.logstore.core.streams.outbox import Outgoing
-from services.logstore.core.streams.replication_outbox import LeaderLink
+from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replication.fetcher import FetchLimits
+from barnabas_logstore.core.replication.replication import ReplicationConfig
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import StorageEffect
+from barnabas_logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.core.streams.replication_outbox import LeaderLink
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.service.support import WALL_MS
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
+from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
 
 BEGIN = OffsetAndEpoch(10, 2)
 

@@ -20,8 +20,8 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
-from services.controller.core.image import ControllerImage
-from services.controller.core.metadata import full_update, incremental_update
+from barnabas_controller.core.image import ControllerImage
+from barnabas_controller.core.metadata import full_update, incremental_update
 from tests.tiers import Cost, examples
 
 KEYS = Keys()

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from barnabas.wire.record_batch import Compression, Record, build_batch
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.recovery.log_recovery import open_log
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.recovery.log_recovery import open_log
 from tests.sim.disk_model import DiskModel, MachineStopped
 from tests.unit.logstore.compaction.support import (
     LogWriter,

@@ -21,9 +21,9 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from services.gateway.core.backends.partition_appends import HELD_BACK_MS, IN_FLIGHT_MAX, LOSSES
-from services.gateway.core.model.authorization import ANY_NODE
-from services.gateway.core.model.outputs import LogLevel
+from barnabas_gateway.core.backends.partition_appends import HELD_BACK_MS, IN_FLIGHT_MAX, LOSSES
+from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas_gateway.core.model.outputs import LogLevel
 from tests.tiers import Cost, examples
 from tests.unit.gateway.world import Client, World, topic
 

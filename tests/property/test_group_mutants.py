@@ -13,15 +13,15 @@ from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from services.logstore.core.coordinator.groups import calls, coordinator
-from services.logstore.core.coordinator.groups.calls import GroupCalls
-from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
-from services.logstore.core.coordinator.groups.group import Group, Steps
-from services.logstore.core.coordinator.groups.group_partition import GroupPartition
-from services.logstore.core.coordinator.groups.loading import Loader
-from services.logstore.core.coordinator.groups.member import Member
-from services.logstore.core.coordinator.groups.offsets import check_commit
-from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
+from barnabas_logstore.core.coordinator.groups import calls, coordinator
+from barnabas_logstore.core.coordinator.groups.calls import GroupCalls
+from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.groups.group import Group, Steps
+from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
+from barnabas_logstore.core.coordinator.groups.loading import Loader
+from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.groups.offsets import check_commit
+from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from tests.property.test_groups import CONSUMERS, Groups
 from tests.tiers import MUTANT_EXAMPLES
 

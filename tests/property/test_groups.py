@@ -27,8 +27,8 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas.wire.record_batch import decode_records, parse_header
-from services.logstore.core.coordinator.groups.group import Group, GroupState
-from services.logstore.core.coordinator.groups.records import (
+from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
+from barnabas_logstore.core.coordinator.groups.records import (
     Entry,
     GroupMetadataKey,
     GroupMetadataValue,

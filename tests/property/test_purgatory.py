@@ -18,7 +18,7 @@ from barnabas.channel.messages import (
     PartitionState,
     ProduceCondition,
 )
-from services.purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 from tests.tiers import Cost, examples
 
 NODES = (1, 2)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.purgatory.core.timing_wheel import TimerTask, TimingWheel
+from barnabas_purgatory.core.timing_wheel import TimerTask, TimingWheel
 from tests.tiers import Cost, examples
 
 STEPS = st.lists(

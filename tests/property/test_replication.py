@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from barnabas.channel.messages import ReplicaData
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.replica.in_sync_replicas import InSyncReplicas
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.replication.fetcher import Fetcher, FollowedPartition
-from services.logstore.core.replication.following import Following
-from services.logstore.core.replication.leading import FollowedSlot, Leading
+from barnabas_logstore.core.replica.in_sync_replicas import InSyncReplicas
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replication.fetcher import Fetcher, FollowedPartition
+from barnabas_logstore.core.replication.following import Following
+from barnabas_logstore.core.replication.leading import FollowedSlot, Leading
 from tests.property.replicated_trio import run
 from tests.tiers import Cost, examples
 

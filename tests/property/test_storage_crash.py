@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import BatchHeader, iterate_headers, parse_header
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import FlushEffect, RetireEffect, WriteEffect
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log.state.producer_state import ProducerState
-from services.logstore.core.storage.recovery.log_recovery import open_log
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import FlushEffect, RetireEffect, WriteEffect
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
+from barnabas_logstore.core.storage.recovery.log_recovery import open_log
 from tests.sim.disk_model import DiskModel
 from tests.tiers import Cost, examples
 from tests.unit.logstore.storage.support import WALL_MS, batch, flush_all, read
@@ -247,7 +247,7 @@ def end_of(batches: bytes) -> int:
 
 
 def entries_of(index: object) -> list[tuple[int, int]]:
-    from services.logstore.core.storage.segment.time_index import TimeIndex
+    from barnabas_logstore.core.storage.segment.time_index import TimeIndex
 
     assert isinstance(index, TimeIndex)
     return [index.entry(position) for position in range(len(index))]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.ports.disk import DiskError
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import FlushEffect, RetireEffect, TakeBackEffect, WriteEffect
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import FlushEffect, RetireEffect, TakeBackEffect, WriteEffect
 from tests.property.test_storage_crash import Run, check_byte_count, header_of, headers_of
 from tests.tiers import Cost, examples
 

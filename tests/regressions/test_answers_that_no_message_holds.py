@@ -15,7 +15,7 @@ from barnabas.channel.packing import pack_coordinate_response, scan_coordinate_r
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from services.logstore.core.coordinator import coordinate_inbox
+from barnabas_logstore.core.coordinator import coordinate_inbox
 from tests.unit.logstore.service.group_host import GROUP, GroupHost, coordinated, offsets_topic
 
 METADATA_BYTES = 900

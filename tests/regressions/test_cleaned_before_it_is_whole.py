@@ -7,8 +7,8 @@ first, the flush did not find its files, and took the directory offline.
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.maintenance.cleanable import cleanable
-from services.logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.maintenance.cleanable import cleanable
+from barnabas_logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, close, new_log, reopen, settle
 

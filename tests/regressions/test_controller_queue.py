@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.cluster.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse, NewTopic
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.requests import REQUESTS_MAX
+from barnabas_controller.core.requests import REQUESTS_MAX
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import Cluster, create, created, delete, error_codes
 

@@ -14,8 +14,8 @@ from barnabas.cluster.messages import PartitionError
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
-from services.logstore.shell.log_dirs import DirectoryLocks
+from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
+from barnabas_logstore.shell.log_dirs import DirectoryLocks
 from tests.unit.logstore.service.support import BROKER_EPOCH, CLUSTER_ID, EXCHANGE, NODE_ID, TOPIC_ID, Host, topic
 
 OTHER_ID = bytes(15) + b"\1"

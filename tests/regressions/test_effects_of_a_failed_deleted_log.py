@@ -7,7 +7,7 @@ way. That write made a segment of the old log in the directory of the new one.
 from __future__ import annotations
 
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica
-from services.logstore.core.storage.effects import FlushEffect, ReplaceEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import FlushEffect, ReplaceEffect, WriteEffect
 from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, WALL_MS, Host, batch, topic
 
 CONFIGS = {"segment.ms": "500", "flush.ms": "0"}

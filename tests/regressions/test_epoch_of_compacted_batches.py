@@ -6,7 +6,7 @@ checkpoint that batches contradict gives way to them.
 
 from __future__ import annotations
 
-from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
+from barnabas_logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import DIRECTORY, append, batch, new_log, reopen, settle
 

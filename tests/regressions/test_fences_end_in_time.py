@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from barnabas.channel.messages import Outcome
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.backends.partition_appends import HELD_BACK_MS
+from barnabas_gateway.core.backends.partition_appends import HELD_BACK_MS
 from tests.regressions.test_sent_behind_a_lost_batch import batch, codes, sent
 from tests.unit.gateway.world import World, topic
 

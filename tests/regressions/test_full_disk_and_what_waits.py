@@ -8,7 +8,7 @@ could not be written, and every other command behind it.
 from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import ValidateBatchEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import ValidateBatchEffect, WriteEffect
 from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, Host, append_results, batch, topic
 
 

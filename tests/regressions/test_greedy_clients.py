@@ -6,7 +6,7 @@ import struct
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.metadata import MetadataRequest
-from services.gateway.core.backends.fetch_memory import READ_BYTES_MIN
+from barnabas_gateway.core.backends.fetch_memory import READ_BYTES_MIN
 from tests.unit.gateway.world import Client, World, topic
 
 MEBIBYTE = 1 << 20

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.logstore.core.storage.effects import FlushEffect
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.effects import FlushEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.unit.logstore.service.support import EXCHANGE, Host, topic
 
 PARTITIONS = 50

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.maintenance.directories import Directories
-from services.logstore.core.replica.replicas import Replicas
-from services.logstore.shell.known_directories import KNOWN_LOG_DIRS
-from services.logstore.shell.log_dirs import LoadedDirectories, load_directories
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.maintenance.directories import Directories
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.shell.known_directories import KNOWN_LOG_DIRS
+from barnabas_logstore.shell.log_dirs import LoadedDirectories, load_directories
+from barnabas_logstore.shell.posix_disk import PosixDisk
 
 
 @pytest.fixture

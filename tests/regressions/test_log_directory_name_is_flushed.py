@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from services.logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from tests.sim.disk_model import DiskModel, Fault
 
 PATH = "/var/lib/data"

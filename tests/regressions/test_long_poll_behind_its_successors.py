@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.channel.messages import Outcome
-from services.gateway.core.backends.fetch_memory import READ_BYTES_MIN
+from barnabas_gateway.core.backends.fetch_memory import READ_BYTES_MIN
 from tests.unit.gateway.world import World
 
 

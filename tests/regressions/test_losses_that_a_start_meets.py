@@ -18,11 +18,11 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.maintenance.directories import Directories
-from services.logstore.core.replica.replicas import Replicas
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.maintenance.directories import Directories
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import flush_all
 

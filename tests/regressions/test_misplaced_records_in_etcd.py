@@ -19,7 +19,7 @@ from barnabas.cluster.keys import (
     encode_registration,
 )
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
-from services.controller.core.image import ControllerImage
+from barnabas_controller.core.image import ControllerImage
 
 KEYS = Keys()
 TOPIC_ID, OTHER_ID = bytes(16), bytes(range(16))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import CopyEffect
+from barnabas_logstore.core.storage.effects import CopyEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import Host
 from tests.unit.logstore.service.test_moves import ask, new_host, tick

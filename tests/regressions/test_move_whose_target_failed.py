@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.logstore.core.storage.directories.log_copy import MOVED_FROM, Origin, finish_moves
+from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin, finish_moves
 from tests.sim.disk_model import DiskModel
 
 NAME = ("orders", 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import CopyEffect, SwapEffect
+from barnabas_logstore.core.storage.effects import CopyEffect, SwapEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import WALL_MS, Host, batch
 from tests.unit.logstore.service.test_moves import ask, directory_of, new_host, tick

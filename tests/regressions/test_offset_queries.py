@@ -5,8 +5,8 @@ from __future__ import annotations
 from barnabas.channel.messages import ExchangeRequest, OffsetQuery, StateQuery
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.data.queries import SEARCHES_MAX
-from services.logstore.core.storage.effects import FindRecordEffect
+from barnabas_logstore.core.data.queries import SEARCHES_MAX
+from barnabas_logstore.core.storage.effects import FindRecordEffect
 from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, WALL_MS, Host, batch, exchange, led_by_other, topic
 
 

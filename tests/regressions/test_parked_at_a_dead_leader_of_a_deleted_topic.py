@@ -10,7 +10,7 @@ from barnabas.channel.messages import Completion, Outcome, ParkProduce, ProduceC
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata, TopicMetadata, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
-from services.purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 
 GATEWAY, LEADER, EPOCH = 7, 1, 4
 DELETED, UNKNOWN = b"d" * 16, b"u" * 16

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from barnabas.cluster.messages import ControlResponse, LeaderAndIsr, NewTopic, PartitionError
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.control_links import REPEAT_MS_MAX, REPEAT_MS_MIN
-from services.controller.core.description import describe_problems
+from barnabas_controller.core.control_links import REPEAT_MS_MAX, REPEAT_MS_MIN
+from barnabas_controller.core.description import describe_problems
 from tests.unit.controller.cluster import Cluster, ControllerNode, FakeLogstore, create, created
 
 FAILED = "partition events-1 failed on logstore 1: KAFKA_STORAGE_ERROR"

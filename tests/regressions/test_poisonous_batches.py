@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.batches.batch_validation import check_client_batch
+from barnabas_logstore.core.storage.batches.batch_validation import check_client_batch
 from tests.unit.logstore.storage.support import WALL_MS, batch
 
 ATTRIBUTES_AT, LAST_OFFSET_DELTA_AT, RECORDS_COUNT_AT = 21, 23, 57

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import append, batch, new_log, reopen, settle
 

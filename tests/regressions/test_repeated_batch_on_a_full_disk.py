@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import EXCHANGE, Host, append_results, topic
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, new_log, reopen, settle

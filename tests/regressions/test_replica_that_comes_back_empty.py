@@ -8,7 +8,7 @@ gone. Since a replica that goes ends the leader epoch, as in KRaft, what it has 
 from __future__ import annotations
 
 from barnabas.cluster.keys import PartitionRecord
-from services.controller.core.partition_changes import Liveness, TopicRules, reassigned, with_isr
+from barnabas_controller.core.partition_changes import Liveness, TopicRules, reassigned, with_isr
 
 LIVE = Liveness({1: 10, 2: 20, 3: 30})
 RULES = TopicRules()

@@ -6,7 +6,7 @@ The log had forgotten the effect when it went offline, and the logstore ended wi
 from __future__ import annotations
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.test_log_start import DAY_MS, WALL_MS, filled
 

@@ -18,10 +18,10 @@ import pytest
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.replica.partition import LeadershipChange, Partition
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.replica.partition import LeadershipChange, Partition
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import flush_all
 

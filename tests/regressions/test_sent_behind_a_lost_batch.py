@@ -15,7 +15,7 @@ import pytest
 
 from barnabas.channel.messages import Outcome
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.backends.partition_appends import HELD_BACK_MS
+from barnabas_gateway.core.backends.partition_appends import HELD_BACK_MS
 from tests.unit.gateway.world import Client, World, topic
 
 NOT_LEADER, TIMED_OUT = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT

@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.channel.messages import Outcome
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.backends.partition_appends import HELD_BACK_MS
+from barnabas_gateway.core.backends.partition_appends import HELD_BACK_MS
 from tests.regressions.test_sent_behind_a_lost_batch import batch, codes, sent
 from tests.unit.gateway.world import Client, World, topic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.runtime.config import ConfigError, build_config
-from services.logstore.shell.config import LogstoreSettings
+from barnabas_logstore.shell.config import LogstoreSettings
 
 
 def settings(**values: str) -> LogstoreSettings:

@@ -7,7 +7,7 @@ the snapshot was believed: it told of a batch that was never acknowledged, and n
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import append, batch, new_log, reopen, settle
 from tests.unit.logstore.storage.test_full_disk import no_room, run_full, take_back

@@ -6,7 +6,7 @@ retry.
 
 from __future__ import annotations
 
-from services.logstore.core.storage.recovery.log_recovery import open_log
+from barnabas_logstore.core.storage.recovery.log_recovery import open_log
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import DIRECTORY, append, batch, close, new_log
 

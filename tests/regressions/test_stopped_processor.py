@@ -15,10 +15,10 @@ from barnabas.cluster.messages import CreateTopicsRequest, UpdateMetadata
 from barnabas.runtime import processes
 from barnabas.runtime.config import build_config
 from barnabas.runtime.pod_metrics import PodMetrics
-from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
-from services.gateway.shell import joint, processors
-from services.gateway.shell.config import GatewayProperties
-from services.gateway.shell.processors import Processors
+from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
+from barnabas_gateway.shell import joint, processors
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_gateway.shell.processors import Processors
 from tests.unit.runtime.test_processes import until
 
 LOOPBACK = "127.0.0.1"

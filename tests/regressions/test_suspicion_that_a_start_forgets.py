@@ -12,8 +12,8 @@ import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel
 
 

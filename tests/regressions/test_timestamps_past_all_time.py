@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.wire.primitives import varint
 from barnabas.wire.record_batch import assemble_batch, build_batch, parse_header
-from services.logstore.core.storage.compaction.orders import UncleanableLog
+from barnabas_logstore.core.storage.compaction.orders import UncleanableLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.compaction.support import LogWriter, clean, compacted_topic, keyed
 from tests.unit.logstore.storage.support import WALL_MS

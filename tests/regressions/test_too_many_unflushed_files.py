@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.posix_disk import PosixDisk
 
 FILES = 300
 

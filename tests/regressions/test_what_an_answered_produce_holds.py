@@ -11,8 +11,8 @@ from __future__ import annotations
 import gc
 
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.backends.partition_appends import IN_FLIGHT_MAX, PendingAppend
-from services.gateway.core.requests.produce import PendingProduce
+from barnabas_gateway.core.backends.partition_appends import IN_FLIGHT_MAX, PendingAppend
+from barnabas_gateway.core.requests.produce import PendingProduce
 from tests.regressions.test_sent_behind_a_lost_batch import batch, codes
 from tests.unit.gateway.world import World, topic
 

@@ -5,7 +5,7 @@ The append behind it was answered when the next one came, or never; a clean stop
 
 from __future__ import annotations
 
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import FlushEffect, WriteEffect
 from tests.unit.logstore.service.support import EXCHANGE, Host, append_results, topic
 
 

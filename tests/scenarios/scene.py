@@ -7,7 +7,7 @@ from collections.abc import Callable
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import ProduceResponse
-from services.logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.partition import Partition
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Batch, Behaviour, Producer
 from tests.sim.cluster import Cluster

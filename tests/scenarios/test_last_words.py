@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.partition import Partition
 from tests.scenarios.scene import Scene
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.process import CrashPoint

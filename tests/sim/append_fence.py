@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from barnabas.channel.messages import Append, AppendResult
-from services.logstore.core.logstore import LogstoreCore
-from services.logstore.core.replica.partition import Partition
+from barnabas_logstore.core.logstore import LogstoreCore
+from barnabas_logstore.core.replica.partition import Partition
 from tests.sim.history import name
 from tests.sim.scheduler import InvariantViolation
 

@@ -18,9 +18,9 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Get, Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.image import ControllerImage
-from services.logstore.core.logstore import LogstoreCore
-from services.logstore.core.replica.partition import Partition
+from barnabas_controller.core.image import ControllerImage
+from barnabas_logstore.core.logstore import LogstoreCore
+from barnabas_logstore.core.replica.partition import Partition
 from tests.sim.elections import Elections
 from tests.sim.etcd_model import EtcdModel
 from tests.sim.history import name

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from barnabas.channel.messages import GroupState, Outcome, ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
-from services.logstore.core.replica.in_sync_replicas import PendingIsr
-from services.logstore.core.replica.partition import Partition
-from services.purgatory.core.purgatory import Outputs
-from services.purgatory.core.waiting import DelayedFetch, ProduceWait
+from barnabas_logstore.core.replica.in_sync_replicas import PendingIsr
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_purgatory.core.purgatory import Outputs
+from barnabas_purgatory.core.waiting import DelayedFetch, ProduceWait
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
 from tests.sim.nodes.gateway import GatewayNode

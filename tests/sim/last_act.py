@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.cluster.keys import Keys, PartitionRecord, decode_record
 from barnabas.cluster.operation_records import DrainRecord
 from barnabas.ports.etcd import Get
-from services.logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.partition import Partition
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Behaviour, Producer
 from tests.sim.groups.last_act import LastActOfGroups

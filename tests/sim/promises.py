@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.ports.disk import Buffer
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.elections import Elections
 from tests.sim.history import History, name
 from tests.sim.history import Partition as PartitionKey

@@ -38,8 +38,8 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
-from protos.controller.v1 import cluster_pb2, membership_pb2
-from protos.logstore.v1 import administration_pb2, control_pb2
+from barnabas_protos.controller.v1 import cluster_pb2, membership_pb2
+from barnabas_protos.logstore.v1 import administration_pb2, control_pb2
 from tests.sim.network import StreamKind
 
 # --- messages that gRPC makes of calls, here sent over a connection

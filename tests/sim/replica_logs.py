@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from barnabas.ports.disk import Buffer
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, decode_payload, iterate_headers
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from random import Random
 
-from services.gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core.model.config import AddressPolicy
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.clients.producers.calls import ProducerConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.coordinator.groups.records import (
+from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

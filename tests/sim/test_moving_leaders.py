@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core.model.config import AddressPolicy
 from tests.sim.clients.producers.calls import ProducerConfig
 from tests.sim.clients.producers.process import Habits, Kind
 from tests.sim.cluster import Cluster

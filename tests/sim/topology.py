@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from services.gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core.model.config import AddressPolicy
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.clients.producers.process import Habits

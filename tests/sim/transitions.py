@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from services.logstore.core.replica.partition import Partition, PartitionKey
+from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 
 if TYPE_CHECKING:
     from tests.sim.nodes.logstore import LogstoreNode

@@ -15,7 +15,7 @@ from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints, Etc
 from barnabas.runtime.etcd.lease import Lease, renewals
 from barnabas.runtime.etcd.meter import EtcdMeter
 from barnabas.runtime.etcd.watch import follow
-from protos.etcd.v1 import rpc_pb2 as pb
+from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 Answer = TypeVar("Answer")
 

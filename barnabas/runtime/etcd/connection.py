@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import grpc
 import grpc.aio
 
-from protos.etcd.v1 import rpc_pb2_grpc as rpc
+from barnabas_protos.etcd.v1 import rpc_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     # The generated asynchronous flavours exist in the stubs only.
-    from protos.etcd.v1.rpc_pb2_grpc import KVAsyncStub, LeaseAsyncStub, MaintenanceAsyncStub, WatchAsyncStub
+    from barnabas_protos.etcd.v1.rpc_pb2_grpc import KVAsyncStub, LeaseAsyncStub, MaintenanceAsyncStub, WatchAsyncStub
 
 _BACKOFF_MS_MIN = 50
 _BACKOFF_MS_MAX = 1000

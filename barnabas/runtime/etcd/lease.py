@@ -9,7 +9,7 @@ from contextlib import aclosing
 import grpc.aio
 
 from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints
-from protos.etcd.v1 import rpc_pb2 as pb
+from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 
 class Lease:

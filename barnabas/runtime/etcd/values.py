@@ -17,7 +17,7 @@ from barnabas.ports.etcd import (
     TxnResult,
     WatchEvent,
 )
-from protos.etcd.v1 import rpc_pb2 as pb
+from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 
 def txn_request(txn: Txn) -> pb.TxnRequest:

@@ -12,7 +12,7 @@ from barnabas.ports.etcd import Snapshot, WatchBatch, prefix_end
 from barnabas.runtime.etcd import values
 from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints
 from barnabas.runtime.etcd.meter import EtcdMeter
-from protos.etcd.v1 import rpc_pb2 as pb
+from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 # A member without a leader ends the watch instead of staying silent.
 _REQUIRE_LEADER = (("hasleader", "true"),)

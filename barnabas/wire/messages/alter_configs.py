@@ -5,7 +5,7 @@ told to use IncrementalAlterConfigs instead since Kafka 2.3 (KIP-339).
 
 - v1: throttled after the answer (KIP-219).
 
-State: served by `services/gateway/core/handlers/api_33_alter_configs.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_33_alter_configs.py`.
 
 Source: Kafka's AlterConfigsRequest.json and AlterConfigsResponse.json.
 """

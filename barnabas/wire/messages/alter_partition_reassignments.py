@@ -5,7 +5,7 @@ Moves partitions to other replicas, or takes back a move under way (KIP-455).
 - v1: `allow_replication_factor_change`, which says whether the number of replicas may change by it (KIP-860).
 - Null replicas cancel; NO_REASSIGNMENT_IN_PROGRESS where nothing was to be cancelled.
 
-State: served by `services/gateway/core/handlers/api_45_alter_partition_reassignments.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_45_alter_partition_reassignments.py`.
 
 Source: Kafka's AlterPartitionReassignmentsRequest.json and AlterPartitionReassignmentsResponse.json.
 """

@@ -6,7 +6,7 @@ Moves replicas of one broker between its log directories (KIP-113); asked of eac
 - A partition that the broker does not have yet is created in that directory when it comes, and answered with
   REPLICA_NOT_AVAILABLE.
 
-State: served by `services/gateway/core/handlers/api_34_alter_replica_log_dirs.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_34_alter_replica_log_dirs.py`.
 
 Source: Kafka's AlterReplicaLogDirsRequest.json and AlterReplicaLogDirsResponse.json.
 """

@@ -7,7 +7,7 @@ What a broker serves: the first thing that a client asks.
 - v1: throttle time. v3: client software name and version, and the tagged features (KIP-584). v4: a feature's minimum
   may be 0; up to v3 such features are left out (KAFKA-17011).
 
-State: served by `services/gateway/core/handlers/api_18_api_versions.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_18_api_versions.py`.
 
 Source: Kafka's ApiVersionsRequest.json and ApiVersionsResponse.json.
 """

@@ -5,7 +5,7 @@ Creates ACLs, each with a result of its own.
 - v0 is gone from Kafka 4. v1: resource pattern type (KIP-290). v3: resources of type USER (KIP-373).
 - An ACL that exists already is created again without an error.
 
-State: served by `services/gateway/core/handlers/api_30_create_acls.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_30_create_acls.py`.
 
 Source: Kafka's CreateAclsRequest.json and CreateAclsResponse.json.
 """

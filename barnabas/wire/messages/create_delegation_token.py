@@ -5,7 +5,7 @@ Creates a delegation token (KIP-48).
 - v0 is gone from Kafka 4. v3: a superuser may create it for another owner, and the requester is told (KIP-373).
 - Not for connections that authenticated by such a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
 
-State: served by `services/gateway/core/handlers/api_38_create_delegation_token.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_38_create_delegation_token.py`.
 
 Source: Kafka's CreateDelegationTokenRequest.json and CreateDelegationTokenResponse.json.
 """

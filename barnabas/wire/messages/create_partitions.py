@@ -5,7 +5,7 @@ Adds partitions to topics (KIP-195).
 - v1: throttled after the answer (KIP-219). v3: may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 - `count` is the new total, not what is added. `assignments` has one entry per added partition, or is null.
 
-State: served by `services/gateway/core/handlers/api_37_create_partitions.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_37_create_partitions.py`.
 
 Source: Kafka's CreatePartitionsRequest.json and CreatePartitionsResponse.json.
 """

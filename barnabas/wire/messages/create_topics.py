@@ -7,7 +7,7 @@ Creates topics, each with a result of its own.
   THROTTLING_QUOTA_EXCEEDED (KIP-599). v7: the topic's id.
 - A manual assignment wants -1 for both `num_partitions` and `replication_factor`.
 
-State: served by `services/gateway/core/handlers/api_19_create_topics.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_19_create_topics.py`.
 
 Source: Kafka's CreateTopicsRequest.json and CreateTopicsResponse.json.
 """

@@ -5,7 +5,7 @@ Deletes the ACLs that match each filter, and tells them.
 - v0 is gone from Kafka 4. v1: resource pattern type (KIP-290). v3: resources of type USER (KIP-373).
 - Filters match as in DescribeAcls.
 
-State: served by `services/gateway/core/handlers/api_31_delete_acls.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_31_delete_acls.py`.
 
 Source: Kafka's DeleteAclsRequest.json and DeleteAclsResponse.json.
 """

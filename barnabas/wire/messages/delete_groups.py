@@ -5,7 +5,7 @@ Deletes groups that have no members, with their offsets (KIP-229).
 - v1: throttled after the answer (KIP-219).
 - A group with members is NON_EMPTY_GROUP, an unknown one GROUP_ID_NOT_FOUND.
 
-State: served by `services/gateway/core/handlers/api_42_delete_groups.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_42_delete_groups.py`.
 
 Source: Kafka's DeleteGroupsRequest.json and DeleteGroupsResponse.json.
 """

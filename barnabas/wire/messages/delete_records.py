@@ -7,7 +7,7 @@ Deletes the records of a partition before an offset: its log start offset moves,
 - An offset of -1 stands for the high watermark; an offset past it is OFFSET_OUT_OF_RANGE.
 - The answer comes when all live replicas have the new log start offset, or after `timeout_ms` as REQUEST_TIMED_OUT.
 
-State: served by `services/gateway/core/handlers/api_21_delete_records.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_21_delete_records.py`.
 
 Source: Kafka's DeleteRecordsRequest.json and DeleteRecordsResponse.json.
 """

@@ -5,7 +5,7 @@ Deletes topics, each with a result of its own.
 - Up to v5 topics are named in `topic_names`; from v6 on `topics` names each by its name or its id, never both.
 - v5: error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599). v6: topic ids (KIP-516), UNKNOWN_TOPIC_ID.
 
-State: served by `services/gateway/core/handlers/api_20_delete_topics.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_20_delete_topics.py`.
 
 Source: Kafka's DeleteTopicsRequest.json and DeleteTopicsResponse.json.
 """

@@ -5,7 +5,7 @@ The ACLs that match a filter.
 - v0 is gone from Kafka 4. v1: resource pattern type (KIP-290). v3: resources of type USER (KIP-373).
 - Null in a filter, and ANY (1) of a type, match everything; pattern type MATCH (2) finds all that applies to a name.
 
-State: served by `services/gateway/core/handlers/api_29_describe_acls.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_29_describe_acls.py`.
 
 Source: Kafka's DescribeAclsRequest.json and DescribeAclsResponse.json.
 """

@@ -5,7 +5,7 @@ Client quotas by user, client id and IP (KIP-546, KIP-612).
 - v0 and v1 differ only in being flexible.
 - `strict` leaves out entities that have components which were not asked for.
 
-State: served by `services/gateway/core/handlers/api_48_describe_client_quotas.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_48_describe_client_quotas.py`.
 
 Source: Kafka's DescribeClientQuotasRequest.json and DescribeClientQuotasResponse.json.
 """

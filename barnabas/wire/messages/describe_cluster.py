@@ -5,7 +5,7 @@ The brokers or controllers of the cluster, and what the asker may do with it (KI
 - v1: endpoint type, with MISMATCHED_ENDPOINT_TYPE and UNSUPPORTED_ENDPOINT_TYPE (KIP-919). v2: fenced brokers
   (KIP-1073).
 
-State: served by `services/gateway/core/handlers/api_60_describe_cluster.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_60_describe_cluster.py`.
 
 Source: Kafka's DescribeClusterRequest.json and DescribeClusterResponse.json.
 """

@@ -6,7 +6,7 @@ The configuration of topics, brokers, groups and client metrics, each value with
   (KIP-226). v2: throttled after the answer (KIP-219). v3: types and documentation (KIP-569).
 - A resource has null for all of its keys; a sensitive value is told as null.
 
-State: served by `services/gateway/core/handlers/api_32_describe_configs.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_32_describe_configs.py`.
 
 Source: Kafka's DescribeConfigsRequest.json and DescribeConfigsResponse.json.
 """

@@ -5,7 +5,7 @@ Delegation tokens with their HMACs (KIP-48).
 - v0 is gone from Kafka 4. v3: who requested the token (KIP-373).
 - Null owners ask for all that the principal may see, an empty list for none.
 
-State: served by `services/gateway/core/handlers/api_41_describe_delegation_token.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_41_describe_delegation_token.py`.
 
 Source: Kafka's DescribeDelegationTokenRequest.json and DescribeDelegationTokenResponse.json.
 """

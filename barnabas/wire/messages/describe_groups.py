@@ -7,7 +7,7 @@ Classic groups with their members, each asked of its own coordinator.
   without an error (KIP-1043).
 - Protocol, metadata and assignments are told while the group is Stable, and are empty otherwise.
 
-State: served by `services/gateway/core/handlers/api_15_describe_groups.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_15_describe_groups.py`.
 
 Source: Kafka's DescribeGroupsRequest.json and DescribeGroupsResponse.json.
 """

@@ -6,7 +6,7 @@ The log directories of one broker: the size and lag of each replica in them (KIP
   the directory is cordoned (KIP-1066).
 - Null topics ask for all; an offline directory is answered with KAFKA_STORAGE_ERROR and no topics.
 
-State: served by `services/gateway/core/handlers/api_35_describe_log_dirs.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_35_describe_log_dirs.py`.
 
 Source: Kafka's DescribeLogDirsRequest.json and DescribeLogDirsResponse.json.
 """

@@ -3,7 +3,7 @@
 The active producers of a partition, from its leader's producer state: what is looked at to find a hanging transaction
 (KIP-664).
 
-State: served by `services/gateway/core/handlers/api_61_describe_producers.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_61_describe_producers.py`.
 
 Source: Kafka's DescribeProducersRequest.json and DescribeProducersResponse.json.
 """

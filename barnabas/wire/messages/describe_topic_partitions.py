@@ -6,7 +6,7 @@ Topics with their partitions in pages, for topics that are too large for Metadat
 - At most `response_partition_limit` partitions, and no more than the broker's own limit; `next_cursor` is where the
   next page starts, null on the last.
 
-State: served by `services/gateway/core/handlers/api_75_describe_topic_partitions.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_75_describe_topic_partitions.py`.
 
 Source: Kafka's DescribeTopicPartitionsRequest.json and DescribeTopicPartitionsResponse.json.
 """

@@ -4,7 +4,7 @@ SCRAM mechanisms and iterations of users, without any secret (KIP-554).
 
 - Null or no users ask for all.
 
-State: served by `services/gateway/core/handlers/api_50_describe_user_scram_credentials.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_50_describe_user_scram_credentials.py`.
 
 Source: Kafka's DescribeUserScramCredentialsRequest.json and DescribeUserScramCredentialsResponse.json.
 """

@@ -5,7 +5,7 @@ Elects leaders: the preferred replica, or an unclean one where none is in sync.
 - v0 elects preferred replicas alone (KIP-183). v1: the election type and a top-level error code (KIP-460).
 - Null partitions ask for all. ELECTION_NOT_NEEDED where the leader is the right one already.
 
-State: served by `services/gateway/core/handlers/api_43_elect_leaders.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_43_elect_leaders.py`.
 
 Source: Kafka's ElectLeadersRequest.json and ElectLeadersResponse.json.
 """

@@ -4,7 +4,7 @@ Sets a delegation token to expire, or with a negative period at once (KIP-48).
 
 - v0 is gone from Kafka 4; v1 and v2 differ only in being flexible.
 
-State: served by `services/gateway/core/handlers/api_40_expire_delegation_token.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_40_expire_delegation_token.py`.
 
 Source: Kafka's ExpireDelegationTokenRequest.json and ExpireDelegationTokenResponse.json.
 """

@@ -13,7 +13,7 @@ Reads records of partitions from an offset on, and waits for more where there ar
 - Partitions are served in the order of the request, `max_bytes` is spent in that order, and the first batch is returned
   even when it is larger (KIP-74).
 
-State: served by `services/gateway/core/handlers/api_01_fetch.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_01_fetch.py`.
 
 Source: Kafka's FetchRequest.json and FetchResponse.json.
 """

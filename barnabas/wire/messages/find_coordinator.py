@@ -6,7 +6,7 @@ The broker that coordinates a group, a transaction or a share group.
   and `coordinators` answers (KIP-699).
 - v1: key type. v5: TRANSACTION_ABORTABLE (KIP-890). v6: share groups, keyed `group:topic id:partition` (KIP-932).
 
-State: served by `services/gateway/core/handlers/api_10_find_coordinator.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_10_find_coordinator.py`.
 
 Source: Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.json.
 """

@@ -4,7 +4,7 @@ A member of a classic group is alive, and learns of rebalances by REBALANCE_IN_P
 
 - v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: static members (KIP-345).
 
-State: served by `services/gateway/core/handlers/api_12_heartbeat.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_12_heartbeat.py`.
 
 Source: Kafka's HeartbeatRequest.json and HeartbeatResponse.json.
 """

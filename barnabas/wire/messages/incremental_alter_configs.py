@@ -5,7 +5,7 @@ Sets, deletes, appends to or subtracts from single configuration values (KIP-339
 - All changes of one resource succeed or fail together; each resource stands alone.
 - Null deletes a value; APPEND and SUBTRACT are for values that are lists.
 
-State: served by `services/gateway/core/handlers/api_44_incremental_alter_configs.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_44_incremental_alter_configs.py`.
 
 Source: Kafka's IncrementalAlterConfigsRequest.json and IncrementalAlterConfigsResponse.json.
 """

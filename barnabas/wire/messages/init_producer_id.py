@@ -6,7 +6,7 @@ Id and epoch for an idempotent or transactional producer.
 - v3: a producer may present its id and epoch to resume (KIP-360). v4: PRODUCER_FENCED. v5: TRANSACTION_ABORTABLE
   (KIP-890). v6, two-phase commit (KIP-939), is unstable in Kafka 4.3, which does not offer it either.
 
-State: served by `services/gateway/core/handlers/api_22_init_producer_id.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_22_init_producer_id.py`.
 
 Source: Kafka's InitProducerIdRequest.json and InitProducerIdResponse.json.
 """

@@ -9,7 +9,7 @@ Joins a group of the classic protocol, and waits until all of its members have.
   anew (KIP-814).
 - The leader alone gets all members with their metadata.
 
-State: served by `services/gateway/core/handlers/api_11_join_group.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_11_join_group.py`.
 
 Source: Kafka's JoinGroupRequest.json and JoinGroupResponse.json.
 """

@@ -5,7 +5,7 @@ Members leave their group, at once rather than by session timeout.
 - v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: several members, by member id or by group
   instance id, with an error each (KIP-345). v5: the reason of leaving (KIP-800).
 
-State: served by `services/gateway/core/handlers/api_13_leave_group.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_13_leave_group.py`.
 
 Source: Kafka's LeaveGroupRequest.json and LeaveGroupResponse.json.
 """

@@ -5,7 +5,7 @@ The names of resources that have a configuration.
 - v0, ListClientMetricsResources in older Kafka, lists client metrics resources alone (KIP-714 and KIP-1000). v1: any
   type of resource (KIP-1142); no types asks for all that may be listed.
 
-State: served by `services/gateway/core/handlers/api_74_list_config_resources.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_74_list_config_resources.py`.
 
 Source: Kafka's ListConfigResourcesRequest.json and ListConfigResourcesResponse.json.
 """

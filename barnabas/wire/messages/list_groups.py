@@ -6,7 +6,7 @@ The groups that the broker asked coordinates: clients ask every broker, and put 
   `classic` or `consumer` for instance (KIP-848).
 - An empty filter asks for all.
 
-State: served by `services/gateway/core/handlers/api_16_list_groups.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_16_list_groups.py`.
 
 Source: Kafka's ListGroupsRequest.json and ListGroupsResponse.json.
 """

@@ -7,7 +7,7 @@ The offset of a timestamp, or of the ends of a partition.
   reads of remote storage (KIP-1075). v11: earliest pending upload offset (KIP-1023).
 - A timestamp that is not negative asks for the first record at or after it; negative ones are the constants below.
 
-State: served by `services/gateway/core/handlers/api_02_list_offsets.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_02_list_offsets.py`.
 
 Source: Kafka's ListOffsetsRequest.json, ListOffsetsResponse.json and ListOffsetsRequest.java.
 """

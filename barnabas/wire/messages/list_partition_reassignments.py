@@ -4,7 +4,7 @@ The moves of partitions that are under way (KIP-455).
 
 - Null topics ask for all.
 
-State: served by `services/gateway/core/handlers/api_46_list_partition_reassignments.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_46_list_partition_reassignments.py`.
 
 Source: Kafka's ListPartitionReassignmentsRequest.json and ListPartitionReassignmentsResponse.json.
 """

@@ -6,7 +6,7 @@ The transactions that the broker asked coordinates (KIP-664): clients ask every 
   INVALID_REGULAR_EXPRESSION where it is none (KIP-1152).
 - State names that nobody knows are told in the answer, and match nothing.
 
-State: served by `services/gateway/core/handlers/api_66_list_transactions.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_66_list_transactions.py`.
 
 Source: Kafka's ListTransactionsRequest.json and ListTransactionsResponse.json.
 """

@@ -7,7 +7,7 @@ Brokers, topics, partitions and their leaders; may create a topic that is asked 
   offline replicas. v7: leader epochs. v8: authorized operations. v10: topic ids, which a request may use from v12 on.
   v11: the cluster's authorized operations moved to DescribeCluster (KIP-700). v13: a top-level error code (KIP-1102).
 
-State: served by `services/gateway/core/handlers/api_03_metadata.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_03_metadata.py`.
 
 Source: Kafka's MetadataRequest.json and MetadataResponse.json.
 """

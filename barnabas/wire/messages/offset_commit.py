@@ -9,7 +9,7 @@ Commits offsets of a group, and of consumers without one.
 - A generation of -1 and an empty member id commit from outside the group, which has to be empty.
 - Each partition has an error of its own; an error of the group is told in each of them.
 
-State: served by `services/gateway/core/handlers/api_08_offset_commit.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_08_offset_commit.py`.
 
 Source: Kafka's OffsetCommitRequest.json and OffsetCommitResponse.json.
 """

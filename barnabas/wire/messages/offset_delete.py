@@ -4,7 +4,7 @@ Deletes committed offsets of single partitions (KIP-496).
 
 - GROUP_SUBSCRIBED_TO_TOPIC where the group still consumes the topic. Never flexible.
 
-State: served by `services/gateway/core/handlers/api_47_offset_delete.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_47_offset_delete.py`.
 
 Source: Kafka's OffsetDeleteRequest.json and OffsetDeleteResponse.json.
 """

@@ -9,7 +9,7 @@ Committed offsets of groups.
   protocol (KIP-848). v10: topic ids instead of names (KIP-848).
 - A partition without a committed offset is answered with offset -1 and no error.
 
-State: served by `services/gateway/core/handlers/api_09_offset_fetch.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_09_offset_fetch.py`.
 
 Source: Kafka's OffsetFetchRequest.json and OffsetFetchResponse.json.
 """

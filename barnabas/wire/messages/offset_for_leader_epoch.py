@@ -7,7 +7,7 @@ the log was truncated (KIP-320).
 - The answer is the largest epoch of the log that is not above the asked one, and the offset after its last record; -1
   for both when there is none.
 
-State: served by `services/gateway/core/handlers/api_23_offset_for_leader_epoch.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_23_offset_for_leader_epoch.py`.
 
 Source: Kafka's OffsetForLeaderEpochRequest.json and OffsetForLeaderEpochResponse.json.
 """

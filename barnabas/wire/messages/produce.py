@@ -9,7 +9,7 @@ Appends records to partitions, each answered for itself.
   (KIP-890). v13: topic ids instead of names (KIP-516).
 - `acks` 0 has no response; -1 waits for the in-sync replicas.
 
-State: served by `services/gateway/core/handlers/api_00_produce.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_00_produce.py`.
 
 Source: Kafka's ProduceRequest.json and ProduceResponse.json.
 """

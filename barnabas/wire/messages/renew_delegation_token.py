@@ -4,7 +4,7 @@ Renews a delegation token up to its maximal lifetime (KIP-48).
 
 - v0 is gone from Kafka 4; v1 and v2 differ only in being flexible.
 
-State: served by `services/gateway/core/handlers/api_39_renew_delegation_token.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_39_renew_delegation_token.py`.
 
 Source: Kafka's RenewDelegationTokenRequest.json and RenewDelegationTokenResponse.json.
 """

@@ -5,7 +5,7 @@ The leader of a classic group hands in the assignments, and every member waits h
 - v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: static members (KIP-345). v5: protocol type
   and name, which have to be the group's or INCONSISTENT_GROUP_PROTOCOL is answered (KIP-559).
 
-State: served by `services/gateway/core/handlers/api_14_sync_group.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_14_sync_group.py`.
 
 Source: Kafka's SyncGroupRequest.json and SyncGroupResponse.json.
 """

@@ -6,7 +6,7 @@ Raises and lowers finalized features of the cluster, `group.version` for instanc
   (KIP-778). v2: no results per feature, since the request succeeds or fails as a whole (KIP-1022).
 - `max_version_level` below 1 deletes the feature.
 
-State: served by `services/gateway/core/handlers/api_57_update_features.py`.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_57_update_features.py`.
 
 Source: Kafka's UpdateFeaturesRequest.json and UpdateFeaturesResponse.json.
 """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.logstore.core.maintenance import cleanable, cleaning
-from services.logstore.core.storage import effect_execution
-from services.logstore.core.storage.compaction.batch_filter import BatchFilter
-from services.logstore.core.storage.compaction.cleaned_segment import CleanedSegmentWriter
-from services.logstore.core.storage.compaction.offset_map import OffsetMap
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.recovery import log_recovery as recovery
+from barnabas_logstore.core.maintenance import cleanable, cleaning
+from barnabas_logstore.core.storage import effect_execution
+from barnabas_logstore.core.storage.compaction.batch_filter import BatchFilter
+from barnabas_logstore.core.storage.compaction.cleaned_segment import CleanedSegmentWriter
+from barnabas_logstore.core.storage.compaction.offset_map import OffsetMap
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.recovery import log_recovery as recovery
 from tests.crash.mutants.planting import Plant, replace
 
 

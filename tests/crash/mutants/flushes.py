@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.logstore import LogstoreCore
-from services.logstore.core.storage import effect_execution, flushing
-from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
-from services.logstore.core.storage.log.features.log_flushes import LogFlushes
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.logstore import LogstoreCore
+from barnabas_logstore.core.storage import effect_execution, flushing
+from barnabas_logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
+from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.segment.segment import Segment
 from tests.crash import life
 from tests.crash.mutants.planting import Plant, replace
 from tests.sim.disk_model import DiskModel

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.ports.disk import DiskError
-from services.logstore.core.storage import effect_execution
-from services.logstore.core.storage.log.features import log_retention
-from services.logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
-from services.logstore.core.storage.log.features.log_flushes import LogFlushes
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.recovery import log_recovery as recovery
+from barnabas_logstore.core.storage import effect_execution
+from barnabas_logstore.core.storage.log.features import log_retention
+from barnabas_logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
+from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.recovery import log_recovery as recovery
 from tests.crash.mutants.planting import Plant, replace
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.logstore.core.storage.directories import log_directory
-from services.logstore.core.storage.directories.log_directory import ClosingFlush, LogDirectory
-from services.logstore.core.storage.effects import FlushEffect
-from services.logstore.core.storage.log.features.log_flushes import LogFlushes
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.directories import log_directory
+from barnabas_logstore.core.storage.directories.log_directory import ClosingFlush, LogDirectory
+from barnabas_logstore.core.storage.effects import FlushEffect
+from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.crash.mutants.planting import Plant, replace
 from tests.sim.disk_model import DiskModel
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effects import FlushEffect
-from services.logstore.core.storage.log.features.log_flushes import LogFlushes
-from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
-from services.logstore.core.storage.log.state.producer_state import ProducerState
-from services.logstore.core.storage.recovery import log_recovery as recovery
-from services.logstore.core.storage.recovery import producer_recovery
-from services.logstore.core.storage.segment.batch_order import OffsetAndEpoch
-from services.logstore.core.storage.segment.offset_index import OffsetIndex
-from services.logstore.core.storage.segment.scan import scan_batches
-from services.logstore.core.storage.segment.segment import Segment
-from services.logstore.core.storage.segment.time_index import TimeIndex
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effects import FlushEffect
+from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
+from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
+from barnabas_logstore.core.storage.recovery import log_recovery as recovery
+from barnabas_logstore.core.storage.recovery import producer_recovery
+from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch
+from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
+from barnabas_logstore.core.storage.segment.scan import scan_batches
+from barnabas_logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.storage.segment.time_index import TimeIndex
 from tests.crash.mutants.planting import Plant, replace
 
 

@@ -15,8 +15,8 @@ DOWN_SECONDS = 4.0
 STOP_SECONDS_MAX = 30.0
 """A service that was told to stop may take so long."""
 
-_PROCESSOR_MODULE = b"services.gateway.processor"
-_CONTROL_MODULE = b"services.logstore.control"
+_PROCESSOR_MODULE = b"barnabas_gateway.processor"
+_CONTROL_MODULE = b"barnabas_logstore.control"
 
 Choice = Callable[[Stage], list[str]]
 """Who is hit."""

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from barnabas.wire.record_batch import iterate_headers
-from services.logstore.core.storage.checkpoints import KERNEL_BOOT_ID, RECOVERY_POINT_CHECKPOINT, parse_offsets
+from barnabas_logstore.core.storage.checkpoints import KERNEL_BOOT_ID, RECOVERY_POINT_CHECKPOINT, parse_offsets
 from tests.faults.cluster import UnhealthyError
 from tests.faults.injections.crashes import Choice
 from tests.faults.machines import LOGSTORES, broker_id

@@ -10,7 +10,7 @@ from random import Random
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.log.partition_log import AppendOutcome
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 from tests.fuzz.targets.records import random_batch, repaired

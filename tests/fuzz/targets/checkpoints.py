@@ -10,10 +10,10 @@ from random import Random
 
 from crc32c import crc32c
 
-from services.logstore.core.storage import checkpoints
-from services.logstore.core.storage.checkpoints import DirectoryIdentity
-from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
-from services.logstore.core.storage.log.state.producer_state import ProducerState, parse_snapshot
+from barnabas_logstore.core.storage import checkpoints
+from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity
+from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from barnabas_logstore.core.storage.log.state.producer_state import ProducerState, parse_snapshot
 from tests.fuzz.target import Target
 
 _KINDS = 5

@@ -39,7 +39,7 @@ from barnabas.cluster.operation_records import (
     DrainRecord,
 )
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
-from services.controller.core.image import ControllerImage
+from barnabas_controller.core.image import ControllerImage
 from tests.fuzz.target import Target
 
 _TOPIC_ID: Final = b"0123456789abcdef"

@@ -23,11 +23,11 @@ from barnabas.wire.record_batch import (
     iterate_headers,
     parse_header,
 )
-from services.logstore.core.maintenance.cleanable import cleanable
-from services.logstore.core.storage.compaction.cleaning_pass import CleaningPass
-from services.logstore.core.storage.compaction.orders import CleanedSegment, UncleanableLog
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.maintenance.cleanable import cleanable
+from barnabas_logstore.core.storage.compaction.cleaning_pass import CleaningPass
+from barnabas_logstore.core.storage.compaction.orders import CleanedSegment, UncleanableLog
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 from tests.fuzz.targets.records import random_batch, repaired

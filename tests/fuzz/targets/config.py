@@ -12,10 +12,10 @@ import msgspec
 
 from barnabas.runtime.config import ConfigError, build_config
 from barnabas.runtime.properties import parse_properties
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.logstore.shell.config import LogstoreSettings
-from services.purgatory.shell.config import PurgatoryConfig
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_purgatory.shell.config import PurgatoryConfig
 from tests.fuzz.target import Target
 
 _STRUCTS: Final[tuple[type[msgspec.Struct], ...]] = (

@@ -15,7 +15,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_request
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.primitives import MalformedFrame
-from services.gateway.core.handlers import HANDLERS
+from barnabas_gateway.core.handlers import HANDLERS
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.structure import TOPIC, TOPIC_ID, random_request
 from tests.fuzz.target import Target

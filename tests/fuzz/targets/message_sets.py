@@ -16,8 +16,8 @@ from barnabas.wire.message_set import encode_message, iterate_messages
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import HEADER_BYTES, crc_is_valid, iterate_headers, parse_header
 from barnabas.wire.records import outline_records
-from services.gateway.core.backends.down_conversion import DownConverted, down_convert
-from services.gateway.core.backends.up_conversion import UpConverted, up_convert
+from barnabas_gateway.core.backends.down_conversion import DownConverted, down_convert
+from barnabas_gateway.core.backends.up_conversion import UpConverted, up_convert
 from tests.fuzz.target import Target
 from tests.fuzz.targets.records import random_batch, repaired
 

@@ -16,10 +16,10 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import crc_is_valid, iterate_headers
-from services.logstore.core.storage.directories.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 from tests.fuzz.targets.checkpoints import with_snapshot_crc

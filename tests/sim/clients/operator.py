@@ -35,7 +35,7 @@ from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from services.controller.core.operator_requests import (
+from barnabas_controller.core.operator_requests import (
     DrainNode,
     OperatorRequest,
     OperatorResponse,

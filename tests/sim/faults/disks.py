@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import HEADER_BYTES, iterate_headers, parse_header
-from services.logstore.core.storage.checkpoints import CLEAN_SHUTDOWN_MARKER
+from barnabas_logstore.core.storage.checkpoints import CLEAN_SHUTDOWN_MARKER
 from tests.sim.disk_model import DiskModel
 from tests.sim.disk_model import Fault as DiskFault
 from tests.sim.faults.kinds import Fault

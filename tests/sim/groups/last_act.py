@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from services.logstore.core.coordinator.groups.group import GroupState
+from barnabas_logstore.core.coordinator.groups.group import GroupState
 from tests.sim.groups.shape import GroupShape
 from tests.sim.scheduler import MS, SECOND, InvariantViolation
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from barnabas.wire.record_batch import decode_payload
-from services.logstore.core.coordinator.groups.records import (
+from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,

@@ -8,8 +8,8 @@ from typing import Any
 from barnabas.cluster.messages import ControlRequest, PartitionMetadata, TopicMetadata
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.control.control import Control
-from services.logstore.core.replica.partition import LeadershipChange, Partition
+from barnabas_logstore.core.control.control import Control
+from barnabas_logstore.core.replica.partition import LeadershipChange, Partition
 from tests.sim.mutants.planting import LATE_LEADERS, LATE_WORDS, LEADERS, Mutants, replace_in
 
 CONTROL = Mutants("control")

@@ -12,7 +12,7 @@ from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import IsrChange
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import (
+from barnabas_controller.core import (
     control_links,
     elections_on_demand,
     isr_changes,
@@ -20,12 +20,12 @@ from services.controller.core import (
     liveness,
     partition_changes,
 )
-from services.controller.core.effects import SubmitTxn
-from services.controller.core.isr_changes import IsrChanges
-from services.controller.core.journal import Journal
-from services.controller.core.partition_alteration import alter_partition
-from services.controller.core.partition_changes import Liveness, TopicRules
-from services.controller.core.writes import Write
+from barnabas_controller.core.effects import SubmitTxn
+from barnabas_controller.core.isr_changes import IsrChanges
+from barnabas_controller.core.journal import Journal
+from barnabas_controller.core.partition_alteration import alter_partition
+from barnabas_controller.core.partition_changes import Liveness, TopicRules
+from barnabas_controller.core.writes import Write
 from tests.sim.mutants.planting import (
     CONTROLLERS,
     DISKS,

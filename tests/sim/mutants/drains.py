@@ -9,14 +9,14 @@ from typing import Any
 from msgspec import structs
 
 from barnabas.cluster.keys import PartitionRecord
-from services.controller.core import drains, leader_elections, operators, partition_changes, placement, reassignments
-from services.controller.core.chunk_changes import PartitionKey
-from services.controller.core.drains import Drains
-from services.controller.core.image import ControllerImage
-from services.controller.core.partition_changes import Liveness, TopicRules
-from services.controller.core.placement import Placement
-from services.controller.core.replica_spread import ReplicaSpread
-from services.controller.core.writes import Write
+from barnabas_controller.core import drains, leader_elections, operators, partition_changes, placement, reassignments
+from barnabas_controller.core.chunk_changes import PartitionKey
+from barnabas_controller.core.drains import Drains
+from barnabas_controller.core.image import ControllerImage
+from barnabas_controller.core.partition_changes import Liveness, TopicRules
+from barnabas_controller.core.placement import Placement
+from barnabas_controller.core.replica_spread import ReplicaSpread
+from barnabas_controller.core.writes import Write
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 from tests.sim.shapes import AtMost

@@ -7,14 +7,14 @@ from typing import Any
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.backends.append_router import AppendRouter
-from services.gateway.core.backends.partition_appends import PendingAppend
-from services.gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
-from services.gateway.core.connections.dispatcher import RequestDispatcher, unsupported_version
-from services.gateway.core.connections.responder import Responder
-from services.gateway.core.processor import GatewayCore
-from services.gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
-from services.gateway.core.requests.produce import PendingProduce
+from barnabas_gateway.core.backends.append_router import AppendRouter
+from barnabas_gateway.core.backends.partition_appends import PendingAppend
+from barnabas_gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
+from barnabas_gateway.core.connections.dispatcher import RequestDispatcher, unsupported_version
+from barnabas_gateway.core.connections.responder import Responder
+from barnabas_gateway.core.processor import GatewayCore
+from barnabas_gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
+from barnabas_gateway.core.requests.produce import PendingProduce
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import AlterPartitionResponse, IsrChange
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import isr_changes
-from services.controller.core.partition_alteration import alter_partition
-from services.controller.core.partition_changes import Liveness, TopicRules
-from services.logstore.core.data.appends import Appends
-from services.logstore.core.replica.follower_progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
-from services.logstore.core.replica.in_sync_replicas import InSyncReplicas, PendingIsr
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.replication.isr_changes import IsrChanges
-from services.logstore.core.replication.replication import Replication
+from barnabas_controller.core import isr_changes
+from barnabas_controller.core.partition_alteration import alter_partition
+from barnabas_controller.core.partition_changes import Liveness, TopicRules
+from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.replica.follower_progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
+from barnabas_logstore.core.replica.in_sync_replicas import InSyncReplicas, PendingIsr
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replication.isr_changes import IsrChanges
+from barnabas_logstore.core.replication.replication import Replication
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import FOLLOWERS, LEADERS, Mutants, replace_in
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from barnabas.channel.messages import AppendResult, StateAnswer
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.backends.append_router import AppendRouter
-from services.gateway.core.backends.logstores import Logstore
-from services.gateway.core.backends.partition_appends import PartitionAppends, PendingAppend
-from services.gateway.core.requests.produce import PendingProduce
+from barnabas_gateway.core.backends.append_router import AppendRouter
+from barnabas_gateway.core.backends.logstores import Logstore
+from barnabas_gateway.core.backends.partition_appends import PartitionAppends, PendingAppend
+from barnabas_gateway.core.requests.produce import PendingProduce
 from tests.sim.mutants.planting import Mutants, replace_in
 
 MOVING = Mutants("leaders that move")

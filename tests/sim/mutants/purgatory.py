@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.channel.messages import ParkProduce
-from services.gateway.core.requests.produce import PendingProduce
-from services.purgatory.core.purgatory import PurgatoryCore
-from services.purgatory.core.waiting import NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND, DelayedFetch, ProduceWait
-from services.purgatory.core.watches import Measure, PartitionWatch, Standing, Wait, WaitHeap
+from barnabas_gateway.core.requests.produce import PendingProduce
+from barnabas_purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.waiting import NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND, DelayedFetch, ProduceWait
+from barnabas_purgatory.core.watches import Measure, PartitionWatch, Standing, Wait, WaitHeap
 from tests.sim.mutants.planting import LEADERS, Mutants, replace_in
 
 PURGATORY = Mutants("purgatory")

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from barnabas.channel.messages import ReplicaData
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.replication.fetcher import Fetcher, FollowedPartition, Stage
-from services.logstore.core.replication.following import Following
-from services.logstore.core.replication.leading import FollowedSlot, Leading
-from services.logstore.core.storage.effect_execution import EffectResult
-from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.log.state.leader_epochs import NO_EPOCH
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replication.fetcher import Fetcher, FollowedPartition, Stage
+from barnabas_logstore.core.replication.following import Following
+from barnabas_logstore.core.replication.leading import FollowedSlot, Leading
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import FOLLOWERS, LEADERS, SMALL, Mutants, replace_in
 

@@ -9,18 +9,18 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.data.appends import Appends
-from services.logstore.core.effect_completions import EffectCompletions
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.storage.batches import batch_validation
-from services.logstore.core.storage.batches.batch_validation import CheckedBatch
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effects import FlushEffect, StorageEffect
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.log.state.producer_state import ProducedBatch, ProducerState
-from services.logstore.core.storage.segment.scan import scan_batches
-from services.logstore.core.storage.segment.segment import Segment
-from services.logstore.core.streams.streams import ExchangeStream
+from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.effect_completions import EffectCompletions
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.storage.batches import batch_validation
+from barnabas_logstore.core.storage.batches.batch_validation import CheckedBatch
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effects import FlushEffect, StorageEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.producer_state import ProducedBatch, ProducerState
+from barnabas_logstore.core.storage.segment.scan import scan_batches
+from barnabas_logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.streams.streams import ExchangeStream
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import DISKS, Mutants, replace_in
 

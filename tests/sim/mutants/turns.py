@@ -3,11 +3,11 @@ much is done in it: tests count instructions instead."""
 
 from __future__ import annotations
 
-from services.controller.core import requests
-from services.controller.core.request_answers import Request
-from services.gateway.core.connections.connection import PendingRequest
-from services.gateway.core.connections.steps import RequestSteps
-from services.logstore.core.coordinator import coordination
+from barnabas_controller.core import requests
+from barnabas_controller.core.request_answers import Request
+from barnabas_gateway.core.connections.connection import PendingRequest
+from barnabas_gateway.core.connections.steps import RequestSteps
+from barnabas_logstore.core.coordinator import coordination
 from tests.sim.mutants.planting import Mutants, replace_in
 
 TURNS = Mutants("turns")

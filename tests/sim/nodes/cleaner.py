@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from barnabas.runtime.compression import CODECS
-from services.logstore.core.storage.compaction.cleaner import Cleaner
-from services.logstore.core.storage.compaction.orders import CancelOrder, CleanerCommand, CleanOrder
+from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
+from barnabas_logstore.core.storage.compaction.orders import CancelOrder, CleanerCommand, CleanOrder
 from tests.sim.scheduler import MS
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import assert_never
 from barnabas.cluster.keys import ControllerRegistration, Role
 from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse, ControlRequest, ControlResponse
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
-from services.controller.core.controller import Controller
-from services.controller.core.effects import (
+from barnabas_controller.core.controller import Controller
+from barnabas_controller.core.effects import (
     ActiveChanged,
     ConnectControl,
     DisconnectControl,
@@ -23,10 +23,10 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.offsets_topic import OffsetsTopic
-from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
-from services.controller.core.settings import ElectionSettings
-from services.controller.core.topic_creation import TopicDefaults
+from barnabas_controller.core.offsets_topic import OffsetsTopic
+from barnabas_controller.core.operator_requests import OperatorRequest, OperatorResponse
+from barnabas_controller.core.settings import ElectionSettings
+from barnabas_controller.core.topic_creation import TopicDefaults
 from tests.sim.fencing import IsrFence
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR
 from tests.sim.links import Link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from services.logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.partition import Partition
 from tests.sim.replica_logs import Batch
 
 if TYPE_CHECKING:

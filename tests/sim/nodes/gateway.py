@@ -21,11 +21,11 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
 from barnabas.runtime.compression import CODECS
-from services.gateway.core.model.addresses import broker_port
-from services.gateway.core.model.authorization import ANY_NODE
-from services.gateway.core.model.config import AddressPolicy, GatewayConfig, Listener
-from services.gateway.core.model.outputs import Conversion, Log, LogLevel, LogstoreCall, Outputs
-from services.gateway.core.processor import GatewayCore
+from barnabas_gateway.core.model.addresses import broker_port
+from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas_gateway.core.model.config import AddressPolicy, GatewayConfig, Listener
+from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, LogstoreCall, Outputs
+from barnabas_gateway.core.processor import GatewayCore
 from tests.sim.links import Link
 from tests.sim.network import End, Network, StreamKind
 from tests.sim.nodes.etcd import EtcdClient

@@ -16,22 +16,22 @@ from barnabas.cluster.messages import (
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
-from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.replication.replication import ReplicationConfig
-from services.logstore.core.storage.compaction.orders import PassOutcome
-from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.storage.effect_execution import EffectResult, execute
-from services.logstore.core.storage.effects import (
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replication.replication import ReplicationConfig
+from barnabas_logstore.core.storage.compaction.orders import PassOutcome
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from barnabas_logstore.core.storage.effect_execution import EffectResult, execute
+from barnabas_logstore.core.storage.effects import (
     FlushEffect,
     StorageEffect,
     TruncateEffect,
     VolumeFlushEffect,
     WriteEffect,
 )
-from services.logstore.core.storage.log.state.log_state import LogState
-from services.logstore.core.streams.replication_outbox import ReplicationOutgoing
+from barnabas_logstore.core.storage.log.state.log_state import LogState
+from barnabas_logstore.core.streams.replication_outbox import ReplicationOutgoing
 from tests.sim.append_fence import AppendFence
 from tests.sim.disk_model import DiskModel
 from tests.sim.fencing import CommandFence

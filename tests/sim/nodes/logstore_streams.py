@@ -14,7 +14,7 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ControlRequest
-from services.logstore.core.streams.replication_outbox import LeaderLink
+from barnabas_logstore.core.streams.replication_outbox import LeaderLink
 from tests.sim.fencing import ReplicationFence
 from tests.sim.links import Link
 from tests.sim.protocols import REPLICATE

@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from barnabas.cli.operations import OperationsClient, OperationsError
-from protos.controller.v1 import operations_pb2 as pb
-from protos.controller.v1.operations_pb2_grpc import OperationsStub
+from barnabas_protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1.operations_pb2_grpc import OperationsStub
 
 
 class Gone(grpc.RpcError):

@@ -44,8 +44,8 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, Get, KeyValue, Put, Snapshot, Txn, WatchBatch
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.controller import Controller
-from services.controller.core.effects import (
+from barnabas_controller.core.controller import Controller
+from barnabas_controller.core.effects import (
     ActiveChanged,
     ConnectControl,
     DisconnectControl,
@@ -58,9 +58,9 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
-from services.controller.core.settings import ElectionSettings
-from services.controller.core.topic_creation import TopicDefaults
+from barnabas_controller.core.operator_requests import OperatorRequest, OperatorResponse
+from barnabas_controller.core.settings import ElectionSettings
+from barnabas_controller.core.topic_creation import TopicDefaults
 from tests.sim.etcd_model import EtcdModel, Fate
 
 KEYS = Keys()

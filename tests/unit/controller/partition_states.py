@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
-from services.controller.core.partition_changes import (
+from barnabas_controller.core.partition_changes import (
     Liveness,
     TopicRules,
 )

@@ -13,7 +13,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.settings import ElectionSettings
+from barnabas_controller.core.settings import ElectionSettings
 from tests.unit.controller.cluster import (
     Cluster,
     ControllerNode,

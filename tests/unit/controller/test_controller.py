@@ -20,10 +20,10 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Get, Put
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import writes
-from services.controller.core.description import describe_problems
-from services.controller.core.effects import Reject
-from services.controller.core.image import ControllerImage
+from barnabas_controller.core import writes
+from barnabas_controller.core.description import describe_problems
+from barnabas_controller.core.effects import Reject
+from barnabas_controller.core.image import ControllerImage
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import (
     KEYS,

@@ -30,9 +30,9 @@ from barnabas.cluster.messages import (
     TopicPartition,
     TopicReference,
 )
-from services.controller.core.controller import Controller
-from services.controller.core.effects import Effect
-from services.gateway.core.requests.controller_request import CALL_ELEMENTS_MAX
+from barnabas_controller.core.controller import Controller
+from barnabas_controller.core.effects import Effect
+from barnabas_gateway.core.requests.controller_request import CALL_ELEMENTS_MAX
 from tests.costly.instructions import counted
 from tests.unit.controller.cluster import SET, TOPIC, Cluster, ControllerNode, create, error_codes
 

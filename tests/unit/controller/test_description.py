@@ -14,9 +14,9 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.description import describe_nodes, describe_problems
-from services.controller.core.known_members import FORGET_MS
-from services.controller.core.partition_listing import Condition, count_partitions
+from barnabas_controller.core.description import describe_nodes, describe_problems
+from barnabas_controller.core.known_members import FORGET_MS
+from barnabas_controller.core.partition_listing import Condition, count_partitions
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
 from tests.unit.controller.replicated import shrink, with_topic
 

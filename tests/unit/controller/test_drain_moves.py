@@ -6,9 +6,9 @@ import pytest
 
 from barnabas.cluster.messages import NewTopic
 from barnabas.ports.etcd import Txn
-from services.controller.core.drains import MOVES_MAX, Drains
-from services.controller.core.operator_requests import PauseBalance
-from services.controller.core.writes import Write
+from barnabas_controller.core.drains import MOVES_MAX, Drains
+from barnabas_controller.core.operator_requests import PauseBalance
+from barnabas_controller.core.writes import Write
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import LEASE_MS, alter, delete, to_set
 from tests.unit.controller.test_drains import TIMEOUT_MS, ask, drain, in_sync, make, replicas, with_logstores

@@ -14,7 +14,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.operator_requests import (
+from barnabas_controller.core.operator_requests import (
     DrainNode,
     OperatorResponse,
     Outcome,
@@ -22,7 +22,7 @@ from services.controller.core.operator_requests import (
     RemoveNode,
     ReturnNode,
 )
-from services.controller.core.settings import ElectionSettings
+from barnabas_controller.core.settings import ElectionSettings
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
 

@@ -17,7 +17,7 @@ from barnabas.cluster.messages import (
     TopicPartition,
 )
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.settings import ElectionSettings
+from barnabas_controller.core.settings import ElectionSettings
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import Cluster, create
 from tests.unit.controller.replicated import a_cluster, rejoin, shrink, state, with_topic

@@ -7,7 +7,7 @@ import pytest
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterReassignmentsRequest, NewTopic, Reassignment
 from barnabas.cluster.operation_records import TERMS_MAX, ControllerHistoryRecord, ControllerTermRecord
-from services.controller.core.events import (
+from barnabas_controller.core.events import (
     VALUE_LENGTH_MAX,
     BalanceEvent,
     ConfigEvent,
@@ -23,8 +23,8 @@ from services.controller.core.events import (
     TopicChange,
     TopicEvent,
 )
-from services.controller.core.image import Changes, Transition
-from services.controller.core.operator_requests import PauseBalance
+from barnabas_controller.core.image import Changes, Transition
+from barnabas_controller.core.operator_requests import PauseBalance
 from tests.unit.controller.cluster import (
     LEASE_MS,
     WALL_MS,

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.cluster.messages import NO_LEADER, ElectLeadersRequest, TopicPartition
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.control_links import REPEAT_MS_MIN
+from barnabas_controller.core.control_links import REPEAT_MS_MIN
 from tests.unit.controller.cluster import Cluster, delete
 from tests.unit.controller.replicated import answer, ask, isr_change, rejoin, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move

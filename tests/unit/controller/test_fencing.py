@@ -7,8 +7,8 @@ import pytest
 from barnabas.cluster.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse, NewTopic
 from barnabas.ports.etcd import CompareTarget, Delete, EtcdRefused, Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.description import describe_problems
-from services.controller.core.effects import Reject
+from barnabas_controller.core.description import describe_problems
+from barnabas_controller.core.effects import Reject
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, create, delete, error_codes
 

@@ -15,12 +15,12 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protos.controller.v1 import operations_pb2 as pb
-from protos.logstore.v1 import administration_pb2
-from services.controller.core.offsets_topic import OFFSETS_TOPIC
-from services.controller.shell.operations.calls import Call
-from services.controller.shell.operations.groups import Groups
-from services.controller.shell.operations.logstore_questions import GroupQuestion, LogstoreQuestions
+from barnabas_controller.core.offsets_topic import OFFSETS_TOPIC
+from barnabas_controller.shell.operations.calls import Call
+from barnabas_controller.shell.operations.groups import Groups
+from barnabas_controller.shell.operations.logstore_questions import GroupQuestion, LogstoreQuestions
+from barnabas_protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.logstore.v1 import administration_pb2
 from tests.unit.controller.test_drains import with_logstores
 from tests.unit.controller.test_operations_service import make
 

@@ -14,7 +14,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.effects import Reject
+from barnabas_controller.core.effects import Reject
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import (
     KEYS,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.keys import Keys, PartitionChunk, TopicRecord
-from services.controller.core.image import ControllerImage
-from services.controller.core.leader_elections import LeaderElections
-from services.controller.core.partition_changes import TopicRules
-from services.controller.core.topic_rules import TopicRulesTable
+from barnabas_controller.core.image import ControllerImage
+from barnabas_controller.core.leader_elections import LeaderElections
+from barnabas_controller.core.partition_changes import TopicRules
+from barnabas_controller.core.topic_rules import TopicRulesTable
 from tests.unit.controller.partition_states import live, partition
 
 TOPIC_ID = bytes(range(16))

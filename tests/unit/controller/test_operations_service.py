@@ -11,19 +11,19 @@ import pytest
 from google.protobuf.message import Message
 
 from barnabas.cluster.messages import NewTopic
-from protos.controller.v1 import operations_pb2 as pb
-from services.controller.core.events import EventLog
-from services.controller.shell.driver import Driver, NotActive
-from services.controller.shell.operations import watching
-from services.controller.shell.operations.calls import Call, Refusal, page_of
-from services.controller.shell.operations.changing import Changing
-from services.controller.shell.operations.configs import Configs
-from services.controller.shell.operations.consumer_assignment import read_assignment
-from services.controller.shell.operations.describing import Describing
-from services.controller.shell.operations.groups import Groups
-from services.controller.shell.operations.logstore_questions import LogstoreQuestions
-from services.controller.shell.operations.reassigning import Reassigning
-from services.controller.shell.operations.watching import Watching
+from barnabas_controller.core.events import EventLog
+from barnabas_controller.shell.driver import Driver, NotActive
+from barnabas_controller.shell.operations import watching
+from barnabas_controller.shell.operations.calls import Call, Refusal, page_of
+from barnabas_controller.shell.operations.changing import Changing
+from barnabas_controller.shell.operations.configs import Configs
+from barnabas_controller.shell.operations.consumer_assignment import read_assignment
+from barnabas_controller.shell.operations.describing import Describing
+from barnabas_controller.shell.operations.groups import Groups
+from barnabas_controller.shell.operations.logstore_questions import LogstoreQuestions
+from barnabas_controller.shell.operations.reassigning import Reassigning
+from barnabas_controller.shell.operations.watching import Watching
+from barnabas_protos.controller.v1 import operations_pb2 as pb
 from tests.sim.groups.assignments import pack_assignment
 from tests.unit.controller.cluster import Cluster, ControllerNode, create
 from tests.unit.controller.test_drains import with_logstores

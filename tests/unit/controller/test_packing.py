@@ -17,9 +17,9 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.runtime.protobuf import from_proto
-from protos.controller.v1 import membership_pb2
-from protos.logstore.v1 import control_pb2
-from services.controller.shell.packing import Packer, is_large
+from barnabas_controller.shell.packing import Packer, is_large
+from barnabas_protos.controller.v1 import membership_pb2
+from barnabas_protos.logstore.v1 import control_pb2
 
 
 def an_update(revision: int) -> UpdateMetadata:

@@ -15,7 +15,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Put, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.writes import put
+from barnabas_controller.core.writes import put
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import Cluster, ControllerNode, create, delete, error_codes, grow
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
-from services.controller.core.partition_changes import (
+from barnabas_controller.core.partition_changes import (
     Liveness,
     TopicRules,
     after_liveness,

@@ -24,7 +24,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Snapshot, Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.image import ControllerImage
+from barnabas_controller.core.image import ControllerImage
 from tests.sim.etcd_model import Fate
 from tests.tiers import seeds
 from tests.unit.controller.cluster import (

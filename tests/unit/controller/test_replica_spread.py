@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.controller.core.replica_spread import ReplicaSpread
+from barnabas_controller.core.replica_spread import ReplicaSpread
 
 
 def placed(racks: dict[int, str], partitions: int, replication_factor: int) -> list[tuple[int, ...]]:

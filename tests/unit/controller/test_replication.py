@@ -14,7 +14,7 @@ from barnabas.cluster.messages import (
     Reassignment,
 )
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.settings import ElectionSettings
+from barnabas_controller.core.settings import ElectionSettings
 from tests.unit.controller.cluster import (
     KEYS,
     LEASE_MS,

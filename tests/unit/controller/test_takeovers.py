@@ -9,8 +9,8 @@ import pytest
 from barnabas.cluster.messages import AlterReassignmentsRequest, AlterReassignmentsResponse, NewTopic, Reassignment
 from barnabas.ports.etcd import Get, Snapshot, prefix_end
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import chunk_changes
-from services.controller.core import controller as controller_room
+from barnabas_controller.core import chunk_changes
+from barnabas_controller.core import controller as controller_room
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create, delete, error_codes
 from tests.unit.controller.replicated import a_cluster, rejoin, shrink, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move

@@ -9,9 +9,9 @@ import pytest
 from barnabas.cluster.messages import Assignment, CreateTopicResult, NewTopic
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
-from services.controller.core.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
-from services.controller.core.partition_changes import Liveness
-from services.controller.core.topic_creation import NO_TOPIC_ID, TopicCreation, TopicDefaults, create_topics
+from barnabas_controller.core.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from barnabas_controller.core.partition_changes import Liveness
+from barnabas_controller.core.topic_creation import NO_TOPIC_ID, TopicCreation, TopicDefaults, create_topics
 from tests.unit.controller.cluster import Cluster, ControllerNode, create, created
 
 ILLEGAL = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"

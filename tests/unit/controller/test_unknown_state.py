@@ -14,9 +14,9 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Delete, Get, KeyValue, Put, Snapshot, Txn, WatchBatch, WatchEvent, prefix_end
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.description import describe_problems
-from services.controller.core.image import ControllerImage
-from services.controller.core.operator_requests import DrainNode, OperatorResponse, Outcome, RemoveNode
+from barnabas_controller.core.description import describe_problems
+from barnabas_controller.core.image import ControllerImage
+from barnabas_controller.core.operator_requests import DrainNode, OperatorResponse, Outcome, RemoveNode
 from tests.unit.controller.cluster import (
     BROKER,
     KEYS,

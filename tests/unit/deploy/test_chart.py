@@ -14,11 +14,11 @@ import yaml
 from barnabas.cluster.image import ClusterImage
 from barnabas.runtime.config import load_config
 from barnabas.runtime.rpc import LIVENESS
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.logstore.shell.config import LogstoreSettings
-from services.logstore.shell.node import IN_SYNC
-from services.purgatory.shell.config import PurgatoryConfig
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_logstore.shell.node import IN_SYNC
+from barnabas_purgatory.shell.config import PurgatoryConfig
 from tests.unit.deploy.chart import CHART, EXAMPLES, Values, container, example, find, pod_templates, render
 
 KUBERNETES = ("1.28", "1.34", "1.37")

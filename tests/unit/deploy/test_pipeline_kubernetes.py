@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from pipeline.core.tables_job import tables_job
+from barnabas_pipeline.core.tables_job import tables_job
 
 ROOT = Path(__file__).parents[3]
 PIPELINE = ROOT / "deploy/pipeline"

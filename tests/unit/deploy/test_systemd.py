@@ -13,11 +13,11 @@ import pytest
 
 from barnabas.runtime.config import build_config
 from barnabas.runtime.properties import parse_properties
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.gateway.shell.joint import DRAIN_GRACE_MS
-from services.logstore.shell.config import LogstoreSettings
-from services.purgatory.shell.config import PurgatoryConfig
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_gateway.shell.joint import DRAIN_GRACE_MS
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_purgatory.shell.config import PurgatoryConfig
 
 DIRECTORY = Path(__file__).parents[3] / "deploy/systemd"
 UNITS = sorted(DIRECTORY.glob("*.service"))
@@ -50,7 +50,7 @@ def service_of(unit: Path) -> str:
 def test_a_unit_runs_a_service_that_is_there_with_a_configuration_that_it_takes(unit: Path) -> None:
     arguments = command(unit)
     assert arguments[:2] == ["/opt/barnabas/bin/python", "-m"]
-    assert arguments[2] == f"services.{service_of(unit)}"
+    assert arguments[2] == f"barnabas_{service_of(unit)}"
     assert importlib.util.find_spec(f"{arguments[2]}.__main__") is not None
     values: dict[str, tuple[str, str]] = {}
     for option, value in zip(arguments[3::2], arguments[4::2], strict=True):

@@ -18,10 +18,10 @@ from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED
 from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS, TopicKey
 from barnabas.runtime.config import settings_of
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.logstore.shell.config import LogstoreSettings
-from services.purgatory.shell.config import PurgatoryConfig
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_purgatory.shell.config import PurgatoryConfig
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 

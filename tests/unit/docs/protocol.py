@@ -10,7 +10,7 @@ from pathlib import Path
 
 from barnabas.wire.api_keys import CLIENT_KEYS, NEVER, SERVED_KEYS, ApiKey
 from barnabas.wire.schema import Versions
-from services.gateway.core.handlers import HANDLERS
+from barnabas_gateway.core.handlers import HANDLERS
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "protocol.md"
@@ -19,7 +19,7 @@ MESSAGES_DIRECTORY = ROOT / "barnabas" / "wire" / "messages"
 HEAD = """# The protocol, key by key
 
 Written by `scripts/protocol` from `barnabas/wire/api_keys.py:ApiKey` and
-`services/gateway/core/handlers/__init__.py:HANDLERS`; change those, not this page.
+`services/gateway/barnabas_gateway/core/handlers/__init__.py:HANDLERS`; change those, not this page.
 
 A broker of Apache Kafka 4.3 offers {client} of the protocol's {all} API keys to clients. Barnabas reads and writes all
 of them, in every version, and serves {served}. ApiVersions tells clients what is served and nothing else, so that they
@@ -59,7 +59,11 @@ def contract(key: ApiKey) -> tuple[str, str]:
         flexible = "never flexible"
     elif key.flexible_from <= key.schema_versions.first:
         flexible = "flexible"
-    state = f"served by `services/gateway/core/handlers/{handler(key)}.py`" if key.is_served else key.state.value
+    state = (
+        f"served by `services/gateway/barnabas_gateway/core/handlers/{handler(key)}.py`"
+        if key.is_served
+        else key.state.value
+    )
     return f'"""{key.api_name}, API key {int(key)}, {text}; {flexible}.', f"State: {state}."
 
 
@@ -72,7 +76,7 @@ def row(key: ApiKey) -> str:
     told = versions(key.advertised_min, key.version_max) if key.is_served else ""
     state = key.state.value
     if key.is_served:
-        state = f"[served](../services/gateway/core/handlers/{handler(key)}.py)"
+        state = f"[served](../services/gateway/barnabas_gateway/core/handlers/{handler(key)}.py)"
     name = f"[{key.api_name}](../barnabas/wire/messages/{key.name.lower()}.py)"
     offered = versions(key.version_min, key.version_max)
     return f"| {int(key)} | {name} | {offered} | {versions(*key.schema_versions)} | {told} | {state} |\n"

@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.logstore.shell.config import LogstoreSettings
-from services.purgatory.shell.config import PurgatoryConfig
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_purgatory.shell.config import PurgatoryConfig
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -142,11 +142,11 @@ def test_the_wait_graph_has_no_cycle() -> None:
 
 
 def test_what_is_not_there_is_seen() -> None:
-    text = "`services/gateway/core/nowhere.py`, `services/gateway/core/processor.py:GatewayCore.nothing`, `docs/`"
+    text = "`services/gateway/barnabas_gateway/core/nowhere.py`, `services/gateway/barnabas_gateway/core/processor.py:GatewayCore.nothing`, `docs/`"
     assert missing_paths(text) == [
-        "services/gateway/core/nowhere.py",
-        "services/gateway/core/processor.py:GatewayCore.nothing",
+        "services/gateway/barnabas_gateway/core/nowhere.py",
+        "services/gateway/barnabas_gateway/core/processor.py:GatewayCore.nothing",
     ]
-    assert missing_paths("`services/gateway/core/processor.py:GatewayCore.drain`") == []
+    assert missing_paths("`services/gateway/barnabas_gateway/core/processor.py:GatewayCore.drain`") == []
     assert missing_members("`GatewayCore.nothing` `GatewayCore.drain`") == ["GatewayCore.nothing"]
     assert missing_config_keys("`queued.max.requests` `queued.max.nothing`") == ["queued.max.nothing"]

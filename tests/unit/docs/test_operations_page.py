@@ -12,7 +12,7 @@ from google.protobuf.json_format import Parse
 from google.protobuf.message_factory import GetMessageClass
 
 from barnabas.cli.__main__ import main
-from protos.controller.v1 import operations_pb2 as pb
+from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 PAGE = (Path(__file__).parents[3] / "docs/operations.md").read_text()
 SERVICE = pb.DESCRIPTOR.services_by_name["Operations"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.wire.api_keys import CLIENT_KEYS, SERVED_KEYS, ApiKey
-from services.gateway.core.handlers import HANDLERS
+from barnabas_gateway.core.handlers import HANDLERS
 from tests.unit.docs.protocol import PAGE, ROOT, contract, module, page
 
 

@@ -13,8 +13,8 @@ import pytest
 from barnabas.ports.etcd import Snapshot, WatchBatch
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
-from protos.etcd.v1 import rpc_pb2 as pb
-from protos.etcd.v1 import rpc_pb2_grpc as rpc
+from barnabas_protos.etcd.v1 import rpc_pb2 as pb
+from barnabas_protos.etcd.v1 import rpc_pb2_grpc as rpc
 
 
 class Member(rpc.KVServicer, rpc.WatchServicer):

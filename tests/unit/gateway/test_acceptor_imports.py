@@ -10,6 +10,6 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_acceptor_does_not_load_what_serves_requests() -> None:
-    look = "import sys, services.gateway.__main__; print('services.gateway.core.processor' in sys.modules)"
+    look = "import sys, barnabas_gateway.__main__; print('barnabas_gateway.core.processor' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

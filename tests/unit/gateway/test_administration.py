@@ -43,8 +43,8 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from services.gateway.core.backends.logstore_admin_client import CALLS_UNDER_WAY_MAX
-from services.gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core.backends.logstore_admin_client import CALLS_UNDER_WAY_MAX
+from barnabas_gateway.core.model.config import AddressPolicy
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 OTHER_ID = b"another topic id"

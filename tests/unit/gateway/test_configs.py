@@ -27,12 +27,12 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs, create_partitions, describe_configs, incremental_alter_configs
 from barnabas.wire.messages.list_config_resources import ListConfigResourcesRequest
-from services.gateway.core.handlers import (
+from barnabas_gateway.core.handlers import (
     api_32_describe_configs,
     api_37_create_partitions,
     api_74_list_config_resources,
 )
-from services.gateway.core.requests import config_alterations
+from barnabas_gateway.core.requests import config_alterations
 from tests.unit.gateway.world import Client, World, topic
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32

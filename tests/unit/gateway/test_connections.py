@@ -10,8 +10,8 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from services.gateway.core.backends.append_router import AppendRouter
-from services.gateway.core.connections.connection import ResponseKind
+from barnabas_gateway.core.backends.append_router import AppendRouter
+from barnabas_gateway.core.connections.connection import ResponseKind
 from tests.unit.gateway.world import Client, World, topic
 
 VERSIONS = ApiVersionsRequest("client", "1.0")

@@ -6,8 +6,8 @@ import asyncio
 from typing import cast
 
 from barnabas.ports.compression import Codecs
-from services.gateway.core.model.outputs import Conversion
-from services.gateway.shell.conversion_worker import ConversionWorker
+from barnabas_gateway.core.model.outputs import Conversion
+from barnabas_gateway.shell.conversion_worker import ConversionWorker
 
 
 class Scripted:

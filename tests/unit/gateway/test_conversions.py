@@ -11,7 +11,7 @@ from barnabas.wire.message_set import encode_message, iterate_messages
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.record_batch import Compression, Record, build_batch, decode_records
-from services.gateway.core.backends.up_conversion import UpConverted, up_convert
+from barnabas_gateway.core.backends.up_conversion import UpConverted, up_convert
 from tests.unit.gateway.world import BATCH, Client, World, topic
 
 MESSAGES = encode_message(0, 1, b"k", b"v", timestamp_ms=5) + encode_message(1, 1, None, b"w", timestamp_ms=6)

@@ -14,7 +14,7 @@ from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from services.gateway.core import handlers
+from barnabas_gateway.core import handlers
 from tests.unit.gateway.groups import group_world, told_to_wait
 from tests.unit.gateway.world import Client, World
 

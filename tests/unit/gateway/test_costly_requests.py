@@ -13,8 +13,8 @@ import pytest
 from barnabas.channel.messages import CoordinateResponse, GroupAnswer
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.connections import steps
-from services.gateway.core.handlers import HANDLERS
+from barnabas_gateway.core.connections import steps
+from barnabas_gateway.core.handlers import HANDLERS
 from tests.costly.instructions import counted_lines
 from tests.costly.requests import Costly, costly_requests
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic

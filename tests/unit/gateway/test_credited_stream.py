@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.channel.credits import STREAM_BYTES_MIN, STREAM_REQUESTS_MIN, CreditAccount
 from barnabas.channel.messages import Credit
-from services.gateway.core.backends.credited_stream import CreditedStream, no_bytes
+from barnabas_gateway.core.backends.credited_stream import CreditedStream, no_bytes
 
 
 def stream(requests: int, credit: CreditAccount | None = None) -> CreditedStream[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from itertools import pairwise
 
-from services.gateway.core.connections.discarded import Discarded
+from barnabas_gateway.core.connections.discarded import Discarded
 
 
 class Element:

@@ -8,7 +8,7 @@ from barnabas.channel.messages import Credit, Outcome
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
-from services.gateway.core.backends.fetch_memory import READ_BYTES_MIN
+from barnabas_gateway.core.backends.fetch_memory import READ_BYTES_MIN
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from services.gateway.core.backends.logstores import (
+from barnabas_gateway.core.backends.logstores import (
     GATHER_APPENDS_MAX,
     GATHER_BYTES_MAX,
     GATHER_IN_FLIGHT_MIN,

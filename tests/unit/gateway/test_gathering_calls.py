@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from services.gateway.core.backends.coordinator_client import (
+from barnabas_gateway.core.backends.coordinator_client import (
     CALL_GATHER_MS,
     GATHER_CALLS_MAX,
     GATHER_HEARTBEATS_MIN,

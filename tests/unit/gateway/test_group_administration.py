@@ -16,9 +16,9 @@ from barnabas.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from services.gateway.core import handlers
-from services.gateway.core.model.authorization import ResourceType
-from services.gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core import handlers
+from barnabas_gateway.core.model.authorization import ResourceType
+from barnabas_gateway.core.model.config import AddressPolicy
 from tests.unit.gateway.groups import by_partition, group_world
 from tests.unit.gateway.world import World
 

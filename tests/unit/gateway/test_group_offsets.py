@@ -37,8 +37,8 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from services.gateway.core import handlers
-from services.gateway.core.model.authorization import ResourceType
+from barnabas_gateway.core import handlers
+from barnabas_gateway.core.model.authorization import ResourceType
 from tests.unit.gateway.groups import by_partition, group_world
 from tests.unit.gateway.world import TOPIC_ID, Client
 

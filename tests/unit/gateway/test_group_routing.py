@@ -10,7 +10,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
-from services.gateway.core import handlers
+from barnabas_gateway.core import handlers
 from tests.unit.gateway.groups import by_partition, group_world, offsets_topic
 from tests.unit.gateway.world import Client, World, topic
 

@@ -36,7 +36,7 @@ from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from services.gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core.model.config import AddressPolicy
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 

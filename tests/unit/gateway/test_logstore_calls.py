@@ -11,10 +11,10 @@ import pytest
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.runtime.rpc import create_server, stop_server
-from services.gateway.core.model.outputs import LogstoreCall
-from services.gateway.shell.logstore_calls import LogstoreCalls
-from services.logstore.core.streams.outbox import Outgoing
-from services.logstore.shell.administration import AdministrationListener
+from barnabas_gateway.core.model.outputs import LogstoreCall
+from barnabas_gateway.shell.logstore_calls import LogstoreCalls
+from barnabas_logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.shell.administration import AdministrationListener
 
 ID = bytes(range(16))
 EXCHANGES: list[tuple[AdministrationRequest, AdministrationResponse]] = [

@@ -24,8 +24,8 @@ from barnabas.wire.record_batch import (
     decode_payload,
     parse_header,
 )
-from services.gateway.core.backends.down_conversion import DownConverted, down_convert
-from services.gateway.core.backends.up_conversion import Refusal, UpConverted, needs_up_conversion, up_convert
+from barnabas_gateway.core.backends.down_conversion import DownConverted, down_convert
+from barnabas_gateway.core.backends.up_conversion import Refusal, UpConverted, needs_up_conversion, up_convert
 from tests.unit.wire.golden_records import golden_records
 from tests.unit.wire.record_oracles import legacy_records, memory_records
 

@@ -34,7 +34,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from barnabas.wire.messages.metadata import MetadataRequest
-from services.gateway.core import handlers
+from barnabas_gateway.core import handlers
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 PENDING = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)

@@ -7,8 +7,8 @@ from barnabas.cluster.messages import PartitionMetadata, TopicMetadata
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from services.gateway.core.backends.read_replicas import AVOIDED_MS, PREFERRED_MS
-from services.gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core.backends.read_replicas import AVOIDED_MS, PREFERRED_MS
+from barnabas_gateway.core.model.config import AddressPolicy
 from tests.unit.gateway.sessions.consumer import Consumer
 from tests.unit.gateway.world import TOPIC_ID, Client, World
 

@@ -23,9 +23,9 @@ from barnabas.wire.message_set import encode_message
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from services.gateway.core.timing.hops import HOP_NAMES, Hop
-from services.gateway.core.timing.request_metrics import TIMED_EVERY
-from services.gateway.core.timing.request_timing import RequestTiming
+from barnabas_gateway.core.timing.hops import HOP_NAMES, Hop
+from barnabas_gateway.core.timing.request_metrics import TIMED_EVERY
+from barnabas_gateway.core.timing.request_timing import RequestTiming
 from tests.unit.gateway.world import World, topic
 
 USUAL_US = {

@@ -26,14 +26,14 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.runtime.config import ConfigError, build_config
-from services.gateway.core.model.addresses import broker_port, node_of_port
-from services.gateway.core.model.authorization import ANY_NODE
-from services.gateway.core.model.config import AddressPolicy
-from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
-from services.gateway.shell import joint
-from services.gateway.shell.client_socket import ClientSocket
-from services.gateway.shell.config import GatewayProperties
-from services.gateway.shell.processors import full_update
+from barnabas_gateway.core.model.addresses import broker_port, node_of_port
+from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas_gateway.core.model.config import AddressPolicy
+from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
+from barnabas_gateway.shell import joint
+from barnabas_gateway.shell.client_socket import ClientSocket
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_gateway.shell.processors import full_update
 from tests.unit.gateway.world import TOPIC_ID, topic
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from barnabas.channel.messages import AppendResult, Credit, ExchangeResponse
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from services.gateway.core import processor
+from barnabas_gateway.core import processor
 from tests.unit.gateway.world import BATCH, World
 
 MEASURING_PERCENT_MAX = 3.0

@@ -43,9 +43,9 @@ from barnabas.wire.codec import decode_request, decode_response, encode_body, en
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from services.gateway.core.model.authorization import ANY_NODE
-from services.gateway.core.model.config import GatewayConfig, Listener
-from services.gateway.core.model.outputs import (
+from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas_gateway.core.model.config import GatewayConfig, Listener
+from barnabas_gateway.core.model.outputs import (
     ControllerAnswer,
     ControllerCall,
     Conversion,
@@ -54,7 +54,7 @@ from services.gateway.core.model.outputs import (
     LogstoreCall,
     Outputs,
 )
-from services.gateway.core.processor import GatewayCore
+from barnabas_gateway.core.processor import GatewayCore
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))

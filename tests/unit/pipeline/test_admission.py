@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.admission import (
+from barnabas_pipeline.core.admission import (
     Sample,
     admit_bytes,
     admit_records,
@@ -11,7 +11,7 @@ from pipeline.core.admission import (
     offsets_within,
     probe_offsets,
 )
-from pipeline.core.positions import TopicPartition
+from barnabas_pipeline.core.positions import TopicPartition
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 backlogs = st.dictionaries(st.sampled_from([A, B, C]), st.integers(1, 10_000))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.core.bookkeeping import (
+from barnabas_pipeline.core.bookkeeping import (
     CheckpointState,
     GapError,
     advanced,
@@ -12,7 +12,7 @@ from pipeline.core.bookkeeping import (
     group_disagreement,
     remainder,
 )
-from pipeline.core.positions import TopicPartition, TopicPositions
+from barnabas_pipeline.core.positions import TopicPartition, TopicPositions
 
 
 def at(**offsets: int) -> dict[str, TopicPositions]:

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.columns import Column, ColumnType, Kind, ListOf, MapOf, Struct, evolved, leaves, settled, within
+from barnabas_pipeline.core.columns import (
+    Column,
+    ColumnType,
+    Kind,
+    ListOf,
+    MapOf,
+    Struct,
+    evolved,
+    leaves,
+    settled,
+    within,
+)
 
 
 def struct(**columns: ColumnType) -> Struct:

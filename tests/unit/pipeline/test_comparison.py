@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.cluster import TopicExtent, topic_id_bytes, topic_id_text
-from pipeline.core.comparison import advanced, clipped, compare, latest_positions, readable_backlog
-from pipeline.core.losses import Loss, LossReason
-from pipeline.core.positions import TopicPartition, TopicPositions
-from pipeline.core.ranges import ranges_between
+from barnabas_pipeline.core.cluster import TopicExtent, topic_id_bytes, topic_id_text
+from barnabas_pipeline.core.comparison import advanced, clipped, compare, latest_positions, readable_backlog
+from barnabas_pipeline.core.losses import Loss, LossReason
+from barnabas_pipeline.core.positions import TopicPartition, TopicPositions
+from barnabas_pipeline.core.ranges import ranges_between
 
 
 def extent(topic_id: str = "id", **offsets: tuple[int, int]) -> TopicExtent:

@@ -4,14 +4,14 @@ import pickle
 
 import pytest
 
-from pipeline.core.admission import Limits
-from pipeline.core.cluster import Topic
-from pipeline.core.errors import ClusterUnreachable, TopicMissing, WrongOption
-from pipeline.core.losses import OnDataLoss
-from pipeline.core.options import Use, includes_headers, read_options, write_options
-from pipeline.core.positions import TopicPartition
-from pipeline.core.settings import Isolation
-from pipeline.core.subscription import End, Place, Subscription
+from barnabas_pipeline.core.admission import Limits
+from barnabas_pipeline.core.cluster import Topic
+from barnabas_pipeline.core.errors import ClusterUnreachable, TopicMissing, WrongOption
+from barnabas_pipeline.core.losses import OnDataLoss
+from barnabas_pipeline.core.options import Use, includes_headers, read_options, write_options
+from barnabas_pipeline.core.positions import TopicPartition
+from barnabas_pipeline.core.settings import Isolation
+from barnabas_pipeline.core.subscription import End, Place, Subscription
 
 BASE = {"kafka.bootstrap.servers": "one:9092, [::1]:9093", "subscribe": "b, a"}
 

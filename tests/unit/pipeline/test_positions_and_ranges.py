@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.positions import MalformedPositions, TopicPartition, TopicPositions, each_offset, from_dict, to_dict
-from pipeline.core.ranges import OffsetRange, ranges_between, split_ranges
+from barnabas_pipeline.core.positions import (
+    MalformedPositions,
+    TopicPartition,
+    TopicPositions,
+    each_offset,
+    from_dict,
+    to_dict,
+)
+from barnabas_pipeline.core.ranges import OffsetRange, ranges_between, split_ranges
 
 names = st.sampled_from(["a", "b", "orders"])
 positions = st.dictionaries(

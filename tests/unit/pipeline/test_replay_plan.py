@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.errors import WrongOption
-from pipeline.core.replay import (
+from barnabas_pipeline.core.errors import WrongOption
+from barnabas_pipeline.core.replay import (
     Pace,
     ReplayError,
     ReplayState,

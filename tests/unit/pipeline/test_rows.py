@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.columns import (
+from barnabas_pipeline.core.columns import (
     Column,
     DecimalOf,
     Kind,
@@ -24,7 +24,7 @@ from pipeline.core.columns import (
     merged,
     parse_type,
 )
-from pipeline.core.rows import MisfitError, RowMaker, inferred
+from barnabas_pipeline.core.rows import MisfitError, RowMaker, inferred
 
 RESERVED = frozenset({"_offset", "_key"})
 
@@ -133,7 +133,7 @@ def test_a_schema_wider_than_a_table_is_looked_through_once(monkeypatch: pytest.
     for _ in range(2):
         with pytest.raises(MisfitError, match="its new fields would take the table over 10 columns"):
             maker.declare(wide)
-        monkeypatch.setattr("pipeline.core.rows.additions", None)
+        monkeypatch.setattr("barnabas_pipeline.core.rows.additions", None)
     monkeypatch.undo()
     maker.declare(narrow)
     maker.row({"c0": 1})  # of another schema: what was refused says nothing of it

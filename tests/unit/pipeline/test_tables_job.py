@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.columns import Column, ColumnType, DecimalOf, Kind, Struct, parse_type, type_text
-from pipeline.core.errors import WrongOption
-from pipeline.core.freshness import BatchFigures
-from pipeline.core.partitioning import PartitionBy, Partitioning, parse_partitioning, partitioning_of
-from pipeline.core.tables_job import tables_job
+from barnabas_pipeline.core.columns import Column, ColumnType, DecimalOf, Kind, Struct, parse_type, type_text
+from barnabas_pipeline.core.errors import WrongOption
+from barnabas_pipeline.core.freshness import BatchFigures
+from barnabas_pipeline.core.partitioning import PartitionBy, Partitioning, parse_partitioning, partitioning_of
+from barnabas_pipeline.core.tables_job import tables_job
 
 TOPIC = {"topics": ["orders"]}
 JSON = {**TOPIC, "value": "json"}

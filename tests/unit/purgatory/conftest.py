@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 from tests.unit.purgatory.support import LEADER
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.channel.messages import Completion
-from services.purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 
 TOPIC = b"t" * 16
 OTHER_TOPIC = b"o" * 16

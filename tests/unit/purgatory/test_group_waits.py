@@ -14,7 +14,7 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata, TopicMetadata, UpdateMetadata
-from services.purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 from tests.unit.purgatory.support import EPOCH, LEADER, STREAM, TOPIC, completions
 
 GROUP = "shoppers"

@@ -17,7 +17,7 @@ from barnabas.channel.messages import (
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata, TopicMetadata, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
-from services.purgatory.core.purgatory import Outputs, PurgatoryCore
+from barnabas_purgatory.core.purgatory import Outputs, PurgatoryCore
 from tests.unit.purgatory.support import EPOCH, LEADER, OTHER_TOPIC, STREAM, TOPIC, completions
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1

@@ -1,6 +1,6 @@
 """The wheel expires what is due, never early, and forgets what was cancelled."""
 
-from services.purgatory.core.timing_wheel import TimerTask, TimingWheel
+from barnabas_purgatory.core.timing_wheel import TimerTask, TimingWheel
 
 
 def test_a_task_expires_at_its_deadline_and_not_one_tick_before() -> None:

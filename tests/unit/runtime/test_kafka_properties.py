@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from barnabas.runtime.config import Loaded, load_config
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.logstore.shell.config import LogstoreSettings
-from services.purgatory.shell.config import PurgatoryConfig
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_purgatory.shell.config import PurgatoryConfig
 
 # What Kafka 4.3 brings along, without its comments.
 SERVER_PROPERTIES = """

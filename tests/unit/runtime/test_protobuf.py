@@ -26,8 +26,8 @@ from barnabas.cluster.messages import (
 )
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto, to_proto_in_steps
 from barnabas.wire.primitives import Steps
-from protos.controller.v1 import cluster_pb2, membership_pb2
-from protos.logstore.v1 import administration_pb2, control_pb2
+from barnabas_protos.controller.v1 import cluster_pb2, membership_pb2
+from barnabas_protos.logstore.v1 import administration_pb2, control_pb2
 
 T = TypeVar("T")
 

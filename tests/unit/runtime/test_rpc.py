@@ -11,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from barnabas.runtime.rpc import LIVENESS, add_health, add_reflection, create_channel, create_server, stop_server
-from protos.controller.v1 import operations_pb2, operations_pb2_grpc
+from barnabas_protos.controller.v1 import operations_pb2, operations_pb2_grpc
 
 OPERATIONS = operations_pb2.DESCRIPTOR.services_by_name["Operations"].full_name
 

@@ -16,10 +16,10 @@ def graph() -> grimp.ImportGraph:
     """A test of a core, one of what the core imports, and one of something else."""
     graph = grimp.ImportGraph()
     for importer, imported in [
-        ("tests.unit.log.test_segment", "services.logstore.segment"),
-        ("services.logstore.log", "services.logstore.segment"),
-        ("tests.unit.log.test_log", "services.logstore.log"),
-        ("tests.sim.test_simulation", "services.logstore.log"),
+        ("tests.unit.log.test_segment", "barnabas_logstore.segment"),
+        ("barnabas_logstore.log", "barnabas_logstore.segment"),
+        ("tests.unit.log.test_log", "barnabas_logstore.log"),
+        ("tests.sim.test_simulation", "barnabas_logstore.log"),
         ("tests.unit.wire.test_frames", "barnabas.wire.frames"),
     ]:
         graph.add_import(importer=importer, imported=imported)
@@ -27,17 +27,17 @@ def graph() -> grimp.ImportGraph:
 
 
 def test_the_fewer_imports_between_them_the_earlier(graph: grimp.ImportGraph) -> None:
-    found = list(nearest_first(graph, ["services.logstore.segment"]))
+    found = list(nearest_first(graph, ["barnabas_logstore.segment"]))
     assert found == ["tests.unit.log.test_segment", "tests.unit.log.test_log"]
 
 
 def test_a_changed_test_comes_first(graph: grimp.ImportGraph) -> None:
-    found = list(nearest_first(graph, ["services.logstore.log", "tests.unit.wire.test_frames"]))
+    found = list(nearest_first(graph, ["barnabas_logstore.log", "tests.unit.wire.test_frames"]))
     assert found == ["tests.unit.wire.test_frames", "tests.unit.log.test_log"]
 
 
 def test_what_is_gone_or_no_module_is_near_to_nothing(graph: grimp.ImportGraph) -> None:
-    assert list(nearest_first(graph, ["services.logstore.gone"])) == []
+    assert list(nearest_first(graph, ["barnabas_logstore.gone"])) == []
 
 
 def test_what_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

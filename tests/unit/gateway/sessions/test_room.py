@@ -6,8 +6,8 @@ from itertools import count
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, ForgottenTopic
-from services.gateway.core.model.fetch_target import FetchKey, FetchTarget
-from services.gateway.core.requests.fetch_sessions import FetchSessions
+from barnabas_gateway.core.model.fetch_target import FetchKey, FetchTarget
+from barnabas_gateway.core.requests.fetch_sessions import FetchSessions
 from tests.unit.gateway.sessions.consumer import Consumer, answer_empty
 from tests.unit.gateway.world import TOPIC_ID, World, topic
 

@@ -8,10 +8,10 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.maintenance.cleaning import DEATHS_MAX
-from services.logstore.core.storage.checkpoints import parse_offsets
-from services.logstore.core.storage.compaction.cleaner import Cleaner
-from services.logstore.core.storage.compaction.orders import (
+from barnabas_logstore.core.maintenance.cleaning import DEATHS_MAX
+from barnabas_logstore.core.storage.checkpoints import parse_offsets
+from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
+from barnabas_logstore.core.storage.compaction.orders import (
     CancelOrder,
     CleanedSegment,
     CleanerCommand,
@@ -20,9 +20,9 @@ from services.logstore.core.storage.compaction.orders import (
     PassOutcome,
     PassReport,
 )
-from services.logstore.core.storage.effects import SwapEffect
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.core.storage.effects import SwapEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import values_of
 from tests.unit.logstore.service.support import (

@@ -6,23 +6,23 @@ import pytest
 
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Compression, Record, assemble_batch, build_batch, parse_header
-from services.logstore.core.maintenance.cleanable import cleanable
-from services.logstore.core.storage.compaction.cleaner import Cleaner
-from services.logstore.core.storage.compaction.cleaning_pass import CleaningPass
-from services.logstore.core.storage.compaction.groups import SEGMENTS_MAX, group_segments
-from services.logstore.core.storage.compaction.offset_map import ENTRY_BYTES, entries_within
-from services.logstore.core.storage.compaction.orders import (
+from barnabas_logstore.core.maintenance.cleanable import cleanable
+from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
+from barnabas_logstore.core.storage.compaction.cleaning_pass import CleaningPass
+from barnabas_logstore.core.storage.compaction.groups import SEGMENTS_MAX, group_segments
+from barnabas_logstore.core.storage.compaction.offset_map import ENTRY_BYTES, entries_within
+from barnabas_logstore.core.storage.compaction.orders import (
     CleanedSegment,
     PassEnded,
     PassOutcome,
     SourceSegment,
     UncleanableLog,
 )
-from services.logstore.core.storage.compaction.transactions import AbortedTransaction, parse_transaction_index
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.segment.segment import RELATIVE_OFFSET_MAX
+from barnabas_logstore.core.storage.compaction.transactions import AbortedTransaction, parse_transaction_index
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.segment.segment import RELATIVE_OFFSET_MAX
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import (
     BUFFER_BYTES,

@@ -28,9 +28,9 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from barnabas.wire.record_batch import Record, build_batch, decode_records, iterate_headers, patch_offsets
-from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.coordinator.groups.coordinator import GroupCoordinator
-from services.logstore.core.coordinator.groups.records import Entry, read_record
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
+from barnabas_logstore.core.coordinator.groups.records import Entry, read_record
 
 PARTITION = 7
 STREAM = 1

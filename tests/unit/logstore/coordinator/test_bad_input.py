@@ -17,7 +17,7 @@ from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, Descri
 from barnabas.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.wire.messages.leave_group import MemberIdentity
 from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from services.logstore.core.coordinator.groups.group import Group, GroupState
+from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from tests.unit.logstore.coordinator.support import DELAY_MS, QUICK, FakeLog, World, commit_request, subscription
 
 MANY = 1_000

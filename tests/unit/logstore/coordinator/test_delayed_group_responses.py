@@ -5,7 +5,7 @@ from __future__ import annotations
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from services.logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from tests.unit.logstore.coordinator.support import World
 
 DELAY_MS, HOLD_MS = 10, 60

@@ -10,7 +10,7 @@ import pytest
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.wire.messages.leave_group import MemberIdentity
-from services.logstore.core.coordinator.groups.records import GroupMetadataKey
+from barnabas_logstore.core.coordinator.groups.records import GroupMetadataKey
 from tests.unit.logstore.coordinator.support import QUICK, World, subscription
 
 RETENTION_MS = 100_000

@@ -10,9 +10,9 @@ import pytest
 
 from barnabas.cluster.group_partition import partition_of_group
 from barnabas.wire.record_batch import Record
-from services.logstore.core.coordinator.groups.group import Group, GroupState, Steps
-from services.logstore.core.coordinator.groups.member import Member
-from services.logstore.core.coordinator.groups.records import (
+from barnabas_logstore.core.coordinator.groups.group import Group, GroupState, Steps
+from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -22,7 +22,7 @@ from services.logstore.core.coordinator.groups.records import (
     offset_record,
     read_record,
 )
-from services.logstore.core.coordinator.groups.stored_groups import store_record, tombstone
+from barnabas_logstore.core.coordinator.groups.stored_groups import store_record, tombstone
 from tests.unit.logstore.coordinator.golden import GOLDEN_FILE, golden_partitions, golden_records, kafka_writes
 from tests.unit.logstore.coordinator.support import WALL_AT_START_MS
 from tests.unit.wire.golden import JARS

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
-from services.logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from tests.unit.logstore.coordinator.support import DELAY_MS, QUICK, World, join_request, subscription
 
 EVERY_JOIN_VERSION = range(10)

@@ -9,8 +9,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
-from services.logstore.core.coordinator.groups.loading import RECORDS_PER_STEP
-from services.logstore.core.coordinator.groups.records import (
+from barnabas_logstore.core.coordinator.groups.loading import RECORDS_PER_STEP
+from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -22,8 +22,8 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.coordinator.groups.records import OffsetCommitValue
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
 from tests.unit.logstore.coordinator.support import FakeLog, World, commit_request
 
 

@@ -10,8 +10,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.leave_group import MemberIdentity
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.coordinator.groups.records import GroupMetadataValue
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.records import GroupMetadataValue
 from tests.unit.logstore.coordinator.support import DELAY_MS, FakeLog, World
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.logstore.core.coordinator.groups.records import (
+from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -17,10 +17,10 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.messages import Broker, UpdateMetadata
 from barnabas.wire.record_batch import patch_offsets
-from services.logstore.core.replica.partition import Partition
-from services.logstore.core.replication.fetcher import FetchLimits
-from services.logstore.core.replication.replication import ReplicationConfig
-from services.logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replication.fetcher import FetchLimits
+from barnabas_logstore.core.replication.replication import ReplicationConfig
+from barnabas_logstore.core.streams.outbox import Outgoing
 from tests.unit.logstore.service.support import CLUSTER_ID, NODE_ID, TOPIC_ID, Host, batch, topic
 
 LAG_MS_MAX = 10_000

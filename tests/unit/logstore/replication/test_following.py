@@ -6,7 +6,7 @@ from barnabas.channel.messages import ReplicaData, ReplicateResponse, Welcome
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import ReplaceEffect, TruncateEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import ReplaceEffect, TruncateEffect, WriteEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.replication.support import (
     BACKOFF_MS,

@@ -13,7 +13,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.metrics.replica_families import ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.replication.isr_changes import RETRY_MS, REVERTED_RETRY_MS
+from barnabas_logstore.core.replication.isr_changes import RETRY_MS, REVERTED_RETRY_MS
 from tests.unit.logstore.replication.support import (
     LAG_MS_MAX,
     REPLICAS,

@@ -7,8 +7,8 @@ import pytest
 from barnabas.channel.messages import Read, ReadPartitionResult, ReadRequest, ReplicaData
 from barnabas.cluster.messages import Broker, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.replica.replica_selection import ReplicaSelector
-from services.logstore.core.storage.effects import TruncateEffect
+from barnabas_logstore.core.replica.replica_selection import ReplicaSelector
+from barnabas_logstore.core.storage.effects import TruncateEffect
 from tests.unit.logstore.replication.support import (
     CONFIG,
     LEADER,

@@ -10,7 +10,7 @@ import pytest
 from barnabas.channel.messages import ReplicaData
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.replica.throttles import QuotaWindows, ReplicationQuota, Throttles
+from barnabas_logstore.core.replica.throttles import QuotaWindows, ReplicationQuota, Throttles
 from tests.unit.logstore.replication.support import (
     LEADER,
     REPLICAS,

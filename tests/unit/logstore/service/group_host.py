@@ -32,8 +32,8 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, WATCH, Host, topic
 

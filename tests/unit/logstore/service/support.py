@@ -37,11 +37,11 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
-from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import StorageEffect
-from services.logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import StorageEffect
+from barnabas_logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel
 
 NODE_ID = 1

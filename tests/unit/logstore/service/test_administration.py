@@ -22,9 +22,9 @@ from barnabas.cluster.administration import (
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.administration.dispatch import CALLS_MAX, PIECES_PER_STEP
-from services.logstore.core.administration.end_offsets import QUERIES_PER_PIECE
-from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from barnabas_logstore.core.administration.dispatch import CALLS_MAX, PIECES_PER_STEP
+from barnabas_logstore.core.administration.end_offsets import QUERIES_PER_PIECE
+from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
 from tests.unit.logstore.service.support import EXCHANGE, NODE_ID, TOPIC_ID, WALL_MS, Host, append_results, batch, topic
 
 

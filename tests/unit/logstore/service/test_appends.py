@@ -9,7 +9,7 @@ import pytest
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica, StopReplicaPartition, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import FlushEffect, WriteEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import (
     EXCHANGE,

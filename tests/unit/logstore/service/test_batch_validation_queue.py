@@ -8,8 +8,8 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.runtime.compression import compress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
-from services.logstore.core.data.batch_validation_queue import IN_PLACE_BYTES_MAX, VALIDATIONS_MAX
-from services.logstore.core.storage.effects import ValidateBatchEffect, WriteEffect
+from barnabas_logstore.core.data.batch_validation_queue import IN_PLACE_BYTES_MAX, VALIDATIONS_MAX
+from barnabas_logstore.core.storage.effects import ValidateBatchEffect, WriteEffect
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,

@@ -13,7 +13,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import DeleteDirectoryEffect, FlushEffect
+from barnabas_logstore.core.storage.effects import DeleteDirectoryEffect, FlushEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import (
     BROKER_EPOCH,

@@ -13,13 +13,13 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.control.control import (
+from barnabas_logstore.core.control.control import (
     LOGS_MADE_PER_STEP,
     REPLICAS_STOPPED_PER_STEP,
     STATES_LEARNED_PER_STEP,
 )
-from services.logstore.core.storage.directories.log_directory import DELETIONS_PER_TICK
-from services.logstore.core.storage.effects import DeleteDirectoryEffect, FileReplacement, ReplaceEffect
+from barnabas_logstore.core.storage.directories.log_directory import DELETIONS_PER_TICK
+from barnabas_logstore.core.storage.effects import DeleteDirectoryEffect, FileReplacement, ReplaceEffect
 from tests.unit.logstore.service.support import (
     CONTROLLER_EPOCH,
     EXCHANGE,

@@ -11,10 +11,10 @@ from barnabas.cluster.messages import LeaderAndIsr, StopReplica, StopReplicaPart
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.coordinator.coordination import CALLS_PER_STEP_MAX
-from services.logstore.core.coordinator.led_partitions import READ_BYTES
-from services.logstore.core.maintenance.full_disks import PROBE_MS
-from services.logstore.core.storage.effects import ReadEffect, WriteEffect
+from barnabas_logstore.core.coordinator.coordination import CALLS_PER_STEP_MAX
+from barnabas_logstore.core.coordinator.led_partitions import READ_BYTES
+from barnabas_logstore.core.maintenance.full_disks import PROBE_MS
+from barnabas_logstore.core.storage.effects import ReadEffect, WriteEffect
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.replication.support import REPLICAS, FollowerByHand, tell_brokers
 from tests.unit.logstore.service.group_host import (

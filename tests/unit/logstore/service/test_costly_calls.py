@@ -31,8 +31,8 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from services.gateway.core.handlers.api_11_join_group import PROTOCOLS_MAX
-from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX
+from barnabas_gateway.core.handlers.api_11_join_group import PROTOCOLS_MAX
+from barnabas_gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX
 from tests.costly.instructions import counted
 from tests.unit.logstore.service.group_host import GROUP, GroupHost, offsets_topic
 from tests.unit.logstore.service.support import CLUSTER_ID

@@ -7,8 +7,8 @@ import pytest
 from barnabas.cluster.messages import PartitionReference
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.maintenance.full_disks import PROBE_MS
-from services.logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.core.maintenance.full_disks import PROBE_MS
+from barnabas_logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import (
     EXCHANGE,

@@ -14,9 +14,9 @@ from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import parse_header
-from services.logstore.core.storage import effect_execution
-from services.logstore.core.storage.batches.batch_opening import Refusal
-from services.logstore.core.storage.effects import (
+from barnabas_logstore.core.storage import effect_execution
+from barnabas_logstore.core.storage.batches.batch_opening import Refusal
+from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FindRecordEffect,
     FlushEffect,
@@ -24,11 +24,11 @@ from services.logstore.core.storage.effects import (
     ValidateBatchEffect,
     WriteEffect,
 )
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.recovery.log_recovery import open_log
-from services.logstore.shell import io_workers
-from services.logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, IoWorkers
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.recovery.log_recovery import open_log
+from barnabas_logstore.shell import io_workers
+from barnabas_logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, IoWorkers
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.unit.logstore.service.support import WALL_MS, batch
 
 

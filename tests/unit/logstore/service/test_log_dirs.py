@@ -11,7 +11,7 @@ from barnabas.cluster.administration import (
 )
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.administration.log_dirs import REPLICAS_PER_PIECE
+from barnabas_logstore.core.administration.log_dirs import REPLICAS_PER_PIECE
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, Host, batch, topic
 

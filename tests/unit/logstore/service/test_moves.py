@@ -17,10 +17,10 @@ from barnabas.cluster.messages import LeaderAndIsr, StopReplica, UpdateMetadata
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.directories.log_copy import MOVED_FROM, Origin, finish_moves, parse_origin
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import CopyEffect, DeleteDirectoryEffect, StorageEffect
-from services.logstore.core.storage.recovery.log_recovery import open_log
+from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin, finish_moves, parse_origin
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import CopyEffect, DeleteDirectoryEffect, StorageEffect
+from barnabas_logstore.core.storage.recovery.log_recovery import open_log
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import (
     CLUSTER_ID,

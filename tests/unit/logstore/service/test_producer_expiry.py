@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.maintenance.producer_expiry import FIRST_CHECK_MS_MAX, PARTITION_COST, PRODUCERS_PER_TICK
+from barnabas_logstore.core.maintenance.producer_expiry import FIRST_CHECK_MS_MAX, PARTITION_COST, PRODUCERS_PER_TICK
 from tests.unit.logstore.service.support import EXCHANGE, READ, WALL_MS, Host, topic
 
 DAY_MS = 24 * 60 * 60 * 1000

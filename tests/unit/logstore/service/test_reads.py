@@ -8,8 +8,8 @@ from barnabas.channel.messages import Read, ReadRequest
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effect_execution import execute, failed_by_fault
-from services.logstore.core.storage.effects import FindRecordEffect, ReadEffect, StorageEffect
+from barnabas_logstore.core.storage.effect_execution import execute, failed_by_fault
+from barnabas_logstore.core.storage.effects import FindRecordEffect, ReadEffect, StorageEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service import support
 from tests.unit.logstore.service.support import (

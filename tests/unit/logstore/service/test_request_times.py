@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.channel.messages import ExchangeRequest, OffsetQuery, Read, ReadRequest
 from barnabas.channel.timing import Timed, Times
-from services.logstore.core.logstore import LogstoreCore
+from barnabas_logstore.core.logstore import LogstoreCore
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,

@@ -13,7 +13,7 @@ from barnabas.cluster.administration import (
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import ReplaceEffect
+from barnabas_logstore.core.storage.effects import ReplaceEffect
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import (
     EXCHANGE,

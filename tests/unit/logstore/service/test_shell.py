@@ -11,12 +11,12 @@ from structlog.testing import capture_logs
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import ConfigError, build_config
-from services.logstore.core.storage.directories.log_copy import MOVED_FROM, Origin
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.shell.config import LogstoreSettings
-from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, StartRefused, load_directories
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, StartRefused, load_directories
+from barnabas_logstore.shell.posix_disk import PosixDisk
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 NEEDED = {"node.id": "3", "log.dirs": "/data", "etcd.endpoints": "127.0.0.1:2379"}

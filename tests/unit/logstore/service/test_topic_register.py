@@ -9,8 +9,8 @@ import pytest
 from barnabas.cluster.inspection import KnownTopic, Register
 from barnabas.cluster.messages import Broker, BrokerConfigs, TopicMetadata, UpdateMetadata
 from barnabas.ports.disk import DiskErrorKind
-from services.logstore.core.maintenance.checkpoints import TOPIC_REGISTER_INTERVAL_MS
-from services.logstore.core.storage.directories.directory_inspection import InspectedDirectory, inspect_directory
+from barnabas_logstore.core.maintenance.checkpoints import TOPIC_REGISTER_INTERVAL_MS
+from barnabas_logstore.core.storage.directories.directory_inspection import InspectedDirectory, inspect_directory
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import CONTROLLER_EPOCH, TOPIC, TOPIC_ID, Host, topic
 

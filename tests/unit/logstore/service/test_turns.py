@@ -9,7 +9,7 @@ import pytest
 from barnabas.channel.messages import Append, ExchangeRequest, Hello, Read, ReadRequest, WatchRequest
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import FlushEffect, ReplaceEffect, StorageEffect
+from barnabas_logstore.core.storage.effects import FlushEffect, ReplaceEffect, StorageEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import (
     BROKER_EPOCH,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.shell import volumes
-from services.logstore.shell.posix_disk import PosixDisk
-from services.logstore.shell.volumes import Volumes
+from barnabas_logstore.shell import volumes
+from barnabas_logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.volumes import Volumes
 
 
 @pytest.fixture

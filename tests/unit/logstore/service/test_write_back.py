@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.logstore.shell.posix_disk import PosixDisk
-from services.logstore.shell.write_back import begin_write_back
+from barnabas_logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.write_back import begin_write_back
 
 
 def test_it_ends_whatever_has_become_of_the_directories(tmp_path: Path) -> None:

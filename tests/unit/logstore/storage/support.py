@@ -7,13 +7,13 @@ from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.storage.batches.batch_search import OffsetAtTimestamp
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.log.features.log_reads import ReadPlan
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
+from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
 
 DIRECTORY = "/data/orders-0"
 WALL_MS = 1_700_000_000_000

@@ -11,7 +11,7 @@ from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, crc_is_valid, iterate_headers, parse_header
-from services.logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, new_log, read, refusal, settle
 

@@ -21,7 +21,7 @@ from barnabas.wire.record_batch import (
     decode_payload,
     parse_header,
 )
-from services.logstore.core.storage.batches.batch_opening import (
+from barnabas_logstore.core.storage.batches.batch_opening import (
     RECORD_ERRORS_MAX,
     Refusal,
     may_open,

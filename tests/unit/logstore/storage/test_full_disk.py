@@ -7,9 +7,9 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import FlushEffect, WriteEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import (
     DIRECTORY,

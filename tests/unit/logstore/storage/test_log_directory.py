@@ -9,15 +9,15 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.directories.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.directories.log_directory import (
+from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from barnabas_logstore.core.storage.directories.log_directory import (
     LogDirectory,
     OpenedPartition,
     parse_partition_directory,
 )
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import DeleteDirectoryEffect
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import DeleteDirectoryEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, flush_all, settle
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
-from services.logstore.core.storage.directories.directory_format import FORMAT, FORMAT_FILE
-from services.logstore.core.storage.directories.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.directories.directory_inspection import InspectedDirectory, inspect_directory
-from services.logstore.core.storage.directories.log_directory import LogDirectory
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.recovery.log_inspection import LogFound, inspect_log
+from barnabas_logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
+from barnabas_logstore.core.storage.directories.directory_format import FORMAT, FORMAT_FILE
+from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from barnabas_logstore.core.storage.directories.directory_inspection import InspectedDirectory, inspect_directory
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.recovery.log_inspection import LogFound, inspect_log
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, append, batch, close, new_log, reopen, settle
 from tests.unit.logstore.storage.test_log_directory import PATH, TOPIC_ID, opened, shut_down, with_partition

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.logstore.shell.open_files import OpenFiles, PosixFile
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.open_files import OpenFiles, PosixFile
+from barnabas_logstore.shell.posix_disk import PosixDisk
 
 
 def is_open(descriptor: int) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.ports.disk import DirectoryEntry, Disk, DiskError, DiskErrorKind
-from services.logstore.shell.posix_disk import PosixDisk
+from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.sim.disk_model import DiskModel
 
 

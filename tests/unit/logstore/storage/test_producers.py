@@ -6,9 +6,9 @@ import pytest
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.log.state.producer_state import (
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.producer_state import (
     BATCHES_KEPT,
     BATCHES_KEPT_MAX,
     PRODUCERS_MAX,
@@ -19,7 +19,7 @@ from services.logstore.core.storage.log.state.producer_state import (
     parse_snapshot,
     stray_snapshots,
 )
-from services.logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX
+from barnabas_logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import (
     DIRECTORY,

@@ -7,10 +7,10 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers, parse_header
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.log.features.log_reads import ReadPlan
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import (
     append,

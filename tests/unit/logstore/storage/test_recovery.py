@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import (
     DIRECTORY,

@@ -8,9 +8,9 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import patch_offsets
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.features.replicated_batches import begins_before, begins_behind_wide_gap
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.features.replicated_batches import begins_before, begins_behind_wide_gap
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, new_log, read, read_all, reopen, settle
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log.state.producer_state import parse_snapshot
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.log.state.producer_state import parse_snapshot
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, append, batch, new_log, read_all, settle
 

@@ -9,8 +9,8 @@ import pytest
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.batches.batch_search import OffsetAtTimestamp
-from services.logstore.core.storage.log.features.timestamp_lookup import (
+from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp
+from barnabas_logstore.core.storage.log.features.timestamp_lookup import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -19,7 +19,7 @@ from services.logstore.core.storage.log.features.timestamp_lookup import (
     MAX_TIMESTAMP,
     NO_OFFSET,
 )
-from services.logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, lookup, new_log, settle
 from tests.unit.logstore.storage.test_append import patched

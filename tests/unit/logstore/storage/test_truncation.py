@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.effects import TruncateEffect
-from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.storage.log.state.producer_state import ProducerState
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import TruncateEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from tests.sim.disk_model import DiskModel, Fault, MachineStopped
 from tests.unit.logstore.storage.support import append, batch, new_log, read_all, reopen, settle
 

@@ -1,0 +1,33 @@
+"""Losses written down, one record each, where `onDataLoss` is `record`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from confluent_kafka import Producer
+
+from barnabas_pipeline.core.errors import RequestRefused
+from barnabas_pipeline.core.losses import Loss
+from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings
+from barnabas_pipeline.kafka.deliveries import Deliveries
+
+
+def write_losses(settings: ClientSettings, topic: str, losses: Iterable[Loss]) -> None:
+    """Returns when all are acknowledged. A loss that is noticed twice is written twice, with the same key."""
+    deliveries = Deliveries()
+    producer = Producer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "enable.idempotence": True,
+            "message.timeout.ms": settings.api_timeout_ms,
+            "log_level": PRODUCER_LOG_LEVEL,
+            "error_cb": deliveries.met,
+        }
+    )
+    for loss in losses:
+        producer.produce(topic, json.dumps(loss.to_dict()), loss.key, on_delivery=deliveries.delivered)
+    unsent = producer.flush(settings.api_timeout_ms / 1000)
+    if deliveries.failure is not None or unsent:
+        reason = deliveries.failure or deliveries.why("no answer in time")
+        raise RequestRefused(f"losses can't be written down (dataLossTopic): {reason}")

@@ -1,0 +1,252 @@
+"""The topic that a replay writes to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.cimpl import NewTopic
+
+from barnabas_pipeline.core.errors import ClusterUnreachable, TopicMissing
+from barnabas_pipeline.core.replay import ReplayError, SourceRecord, without_time
+from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL
+from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.deliveries import Deliveries
+
+_TIMEOUT_SECONDS = 30.0
+_POLL_SECONDS = 0.1
+_DELIVERY_MS_MAX = 120_000
+"""After which a record counts as not written: Java's default."""
+_QUEUED_RECORDS_MAX = 20_000
+_RECORD_BYTES_MAX = 1_000_000_000
+"""librdkafka's bound: the topic's own says what is too large."""
+
+
+def _client_settings(bootstrap_servers: str) -> dict[str, Any]:
+    """Quiet: what matters of what librdkafka would print is in our own one line."""
+    return {"bootstrap.servers": bootstrap_servers, "log_level": PRODUCER_LOG_LEVEL}
+
+
+def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
+    """Make it with the cluster's own replication; one that is there stays as it is. Raises ReplayError."""
+    admin = AdminClient(_client_settings(bootstrap_servers))
+    made = admin.create_topics([NewTopic(topic, partitions, -1)], request_timeout=_TIMEOUT_SECONDS)
+    try:
+        made[topic].result(2 * _TIMEOUT_SECONDS)  # the request itself fails first, with a reason
+    except KafkaException as error:
+        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+            reason = error.args[0].str()
+            raise ReplayError(f"topic {topic} can't be made in the cluster at {bootstrap_servers}: {reason}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A topic as it is now: its id, and by partition the first offset and the one that comes next."""
+
+    topic: str
+    topic_id: str
+    begins: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+def look_at(client: KafkaClient, bootstrap_servers: str, topic: str) -> Target:
+    """Raises TopicMissing. A topic that was made a moment ago is waited for."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while True:
+        topics = client.topics([topic])
+        if topic in topics:
+            extent = client.extents(topics)[topic]
+            return Target(topic, extent.topic_id, extent.earliest, extent.latest)
+        if time.monotonic() > deadline:
+            raise TopicMissing(f"the cluster at {bootstrap_servers} has no topic {topic}; --create PARTITIONS makes it")
+        time.sleep(_POLL_SECONDS)
+
+
+def disturbed(topic: str, partition: int, expected: int, found: int) -> str:
+    """Why a replay can't be trusted whose records are not alone."""
+    return (
+        f"partition {partition} of {topic} is at offset {found}, where this replay alone would have brought it to "
+        f"{expected}: someone else writes to it, or what an earlier run wrote last came after that had ended; delete "
+        "both the target and the state, and let nobody else write"
+    )
+
+
+def check_ends(client: KafkaClient, target: Target, expected: Mapping[int, int]) -> None:
+    """Look at the target once more: it has the replay's records and nothing else. Raises ReplayError."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while True:
+        found = client.extents(client.topics([target.topic])).get(target.topic)
+        if found is None or found.topic_id != target.topic_id:
+            raise ReplayError(f"{target.topic} was deleted while it was written to: delete the state to begin anew")
+        # At a failover what was acknowledged may be hidden for a moment; it never comes too early.
+        behind = any(found.latest[partition] < end for partition, end in expected.items())
+        if not behind or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    for partition, end in sorted(expected.items()):
+        if found.latest[partition] != end:
+            raise ReplayError(disturbed(target.topic, partition, end, found.latest[partition]))
+
+
+def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
+    """After which time the topic deletes records; None where it never does, or does not tell."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient(_client_settings(bootstrap_servers))
+    try:
+        configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_SECONDS)[resource].result(
+            2 * _TIMEOUT_SECONDS
+        )
+    except KafkaException:
+        # Who may write need not be allowed to see this, and it is only for a warning.
+        return None
+    time_ms = int(configs["retention.ms"].value)
+    return None if time_ms < 0 or "delete" not in configs["cleanup.policy"].value else time_ms
+
+
+def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, int]) -> dict[int, SourceRecord]:
+    """The newest record of each partition that got any since `starts`. Raises ReplayError, ClusterUnreachable."""
+    wanted = [
+        TopicPartition(target.topic, partition, end - 1)
+        for partition, end in target.ends.items()
+        if end > starts.get(partition, 0)
+    ]
+    if not wanted:
+        return {}
+    for each in wanted:
+        if target.begins[each.partition] > each.offset:
+            raise ReplayError(
+                f"partition {each.partition} of {target.topic} has lost what this replay wrote: delete it and the "
+                "state, and make it anew with retention.ms=-1"
+            )
+    consumer = Consumer(
+        {**_client_settings(bootstrap_servers), "group.id": "barnabas-replay", "enable.auto.commit": False}
+    )
+    found: dict[int, SourceRecord] = {}
+    try:
+        consumer.assign(wanted)
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while len(found) < len(wanted):
+            message = consumer.poll(_POLL_SECONDS)
+            if time.monotonic() > deadline:
+                raise ClusterUnreachable(f"the last records of {target.topic} can't be read from {bootstrap_servers}")
+            if message is not None and message.error() is None:
+                record = _record(message)
+                found.setdefault(record.partition, record)
+    finally:
+        consumer.close()
+    return found
+
+
+def _record(message: Any) -> SourceRecord:
+    headers = tuple((name, value) for name, value in message.headers() or ())
+    return SourceRecord(
+        message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value(), headers
+    )
+
+
+@dataclass(slots=True)
+class Writer:
+    """An idempotent producer of whole records, alone with its topic. The first failure ends all."""
+
+    bootstrap_servers: str
+    topic: str
+    ends: dict[int, int]
+    """By partition the offset that the next record has to get: another one is someone else's doing."""
+    _failures: list[str] = field(default_factory=list)
+    _deliveries: Deliveries = field(default_factory=Deliveries)
+    _producer: Any = None
+
+    def __post_init__(self) -> None:
+        self._producer = Producer(
+            {
+                **_client_settings(self.bootstrap_servers),
+                "error_cb": self._deliveries.met,
+                "enable.idempotence": True,
+                "enable.gapless.guarantee": True,
+                "compression.type": "lz4",
+                "linger.ms": 20,
+                "message.max.bytes": _RECORD_BYTES_MAX,
+                "message.timeout.ms": _DELIVERY_MS_MAX,
+                # It runs from when a record is given to librdkafka: a slow cluster may take many in that time.
+                "queue.buffering.max.messages": _QUEUED_RECORDS_MAX,
+            }
+        )
+
+    def write(self, partition: int, record: SourceRecord) -> None:
+        """Raises ReplayError."""
+        if record.timestamp_ms <= 0:
+            raise without_time(record.partition, record.offset)
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic,
+                    record.value,
+                    record.key,
+                    partition,
+                    on_delivery=self._delivered,
+                    timestamp=record.timestamp_ms,
+                    headers=list(record.headers),
+                )
+                break
+            except BufferError:
+                self._serve(_POLL_SECONDS)
+            except KafkaException as error:
+                raise ReplayError(
+                    f"record {record.partition}/{record.offset} can't be written to {self.topic}: {error.args[0].str()}"
+                ) from None
+        self._raise_first()
+
+    def poll(self) -> None:
+        """Raises ReplayError."""
+        self._serve(0)
+
+    def finish(self) -> None:
+        """Until everything is acknowledged. Raises ReplayError."""
+        # Not by `flush`: it goes on after a fatal error, and callbacks then run into its exception.
+        while len(self._producer):
+            self._serve(_POLL_SECONDS)
+        self._raise_first()
+
+    def _serve(self, seconds: float) -> None:
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:
+            # What failed makes the producer unusable first, and is delivered then.
+            while len(self._producer) and not self._failures:
+                self._producer.poll(_POLL_SECONDS)
+            self._failures.append(f"records were not written to {self.topic}: {self._why(error.args[0])}")
+        self._raise_first()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and error.name() == "MSG_SIZE_TOO_LARGE":
+            self._failures.append(
+                f"a record of {len(message.value() or b''):,} bytes is larger than {self.topic} takes: "
+                "raise its max.message.bytes"
+            )
+        elif error is not None:
+            self._failures.append(f"a record was not written to {self.topic}: {self._why(error)}")
+        elif message.timestamp()[0] != TIMESTAMP_CREATE_TIME:
+            self._failures.append(
+                f"topic {self.topic} gives records timestamps of its own: set CreateTime for a replay"
+            )
+        else:
+            self._count(message.partition(), message.offset())
+
+    def _why(self, error: Any) -> str:
+        return f"{self._deliveries.why(error.str())}; run again to go on from there"
+
+    def _count(self, partition: int, offset: int) -> None:
+        expected = self.ends[partition]
+        # None is known of a batch that the broker had already when it was sent again.
+        if offset >= 0 and offset != expected:
+            self._failures.append(disturbed(self.topic, partition, expected, offset))
+        self.ends[partition] = expected + 1
+
+    def _raise_first(self) -> None:
+        if self._failures:
+            raise ReplayError(self._failures[0])

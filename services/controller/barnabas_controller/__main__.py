@@ -1,0 +1,128 @@
+"""`python -m barnabas_controller --config FILE --set KEY=VALUE`: wiring only."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import uuid
+from base64 import urlsafe_b64encode
+from dataclasses import replace
+
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role
+from barnabas.runtime.clock import wall_ms
+from barnabas.runtime.cluster_version import VersionRefused
+from barnabas.runtime.config import load_config
+from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.metrics import MetricsEndpoint
+from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.process_metrics import measures_of_process
+from barnabas.runtime.registration import IdentityTaken, Registration
+from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
+from barnabas.runtime.traces import trace_exporter
+from barnabas_controller.core.controller import Controller
+from barnabas_controller.shell import membership, operations
+from barnabas_controller.shell.config import ControllerConfig
+from barnabas_controller.shell.driver import Driver
+
+_STOP_GRACE_MS = 500
+
+
+def new_uuid() -> bytes:
+    """As Kafka's Uuid.randomUuid: its printed form never looks like an option of a command line."""
+    while True:
+        value = uuid.uuid4().bytes
+        if not printed_uuid(value).startswith("-"):
+            return value
+
+
+def printed_uuid(value: bytes) -> str:
+    return urlsafe_b64encode(value).decode().rstrip("=")
+
+
+async def run(config: ControllerConfig) -> None:
+    """Serve until SIGTERM or SIGINT. Raises OSError when the listener cannot be bound, IdentityTaken."""
+    stopped = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
+    keys = Keys(config.etcd_prefix)
+    etcd = config.etcd_client()
+    metrics_socket = bind_metrics(config.metrics_listeners)
+    metrics_address = told_address(config.metrics_listeners, metrics_socket, config.advertised_address)
+    record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address, metrics_address)
+    core = Controller(
+        keys=keys,
+        registration=record,
+        defaults=config.topic_defaults(),
+        new_topic_id=new_uuid,
+        new_cluster_id=lambda: printed_uuid(new_uuid()),
+        wall_ms=wall_ms,
+        settings=config.election_settings(),
+    )
+    server, _ = create_server(config.listeners)
+    health = await add_health(server, membership.SERVICE, operations.SERVICE, serving=False)
+    background: set[asyncio.Task[None]] = set()
+
+    def on_ready_changed(ready: bool) -> None:
+        task = asyncio.get_running_loop().create_task(health.set_serving(ready))
+        background.add(task)
+        task.add_done_callback(background.discard)
+
+    driver = Driver(core, etcd, keys, on_ready_changed)
+    traces = trace_exporter(config.traces_otlp_endpoint, "controller", config.controller_id)
+    membership.add_membership(server, driver, traces)
+    operations.add_operations(server, driver)
+    add_reflection(server, membership.SERVICE, operations.SERVICE)
+    await server.start()
+    metrics = PodMetrics("controller", config.controller_id, [*measures_of_process("controller"), *driver.measured])
+    if metrics_socket is not None:
+        MetricsEndpoint(metrics_socket, metrics.collect).start()
+    registration = Registration(
+        etcd,
+        keys,
+        Role.CONTROLLER,
+        config.controller_id,
+        describe=lambda incarnation: replace(record, incarnation=incarnation),
+        new_incarnation=lambda: uuid.uuid4().hex,
+        ttl_ms=config.lease_ttl_ms,
+        on_renewed=driver.on_lease,
+    )
+    metrics.measure(registration, etcd.meter)
+    get_logger("controller").info("listening", address=config.listeners)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            working = [
+                tasks.create_task(driver.follow_etcd()),
+                tasks.create_task(_keep_registered(registration)),
+            ]
+            await stopped.wait()
+            for task in working:
+                task.cancel()
+    finally:
+        await registration.stop()
+        await stop_server(server, _STOP_GRACE_MS)
+        await driver.close()
+        await etcd.close()
+
+
+async def _keep_registered(registration: Registration) -> None:
+    await registration.start()
+    await registration.run()
+
+
+def main() -> None:
+    loaded = load_config(ControllerConfig, sys.argv[1:], program="barnabas-controller")
+    config = loaded.config
+    configure_logging("controller", config.log_level, config.log_format)
+    loaded.log_notices()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(run(config))
+    except* (IdentityTaken, VersionRefused, OSError) as refused:
+        sys.exit(f"barnabas-controller: {refused.exceptions[0]}")
+
+
+if __name__ == "__main__":
+    main()

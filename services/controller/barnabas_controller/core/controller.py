@@ -1,0 +1,435 @@
+"""Controller: all that happens to a controller goes in through `on_*`, all that it wants done comes out as effects.
+
+The shell feeds it the etcd watch (image), its lease, the outcome of Txns, the control streams, the subscriptions and
+the requests; every method returns the effects to carry out, in order. Standby controllers are fed the same and keep the
+same image, so that taking over is one Txn. What is decided is decided on the image and written by one Txn at a time:
+leader elections first, then requests in their order, then what can wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role
+from barnabas.cluster.messages import (
+    AlterPartitionRequest,
+    ControlledShutdownRequest,
+    ControlResponse,
+    MembershipRequest,
+)
+from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
+from barnabas.wire.errors import ErrorCode
+from barnabas_controller.core.candidacy import Candidacy
+from barnabas_controller.core.cluster_upgrade import raise_format
+from barnabas_controller.core.control_links import ControlLinks
+from barnabas_controller.core.controlled_shutdowns import ControlledShutdowns
+from barnabas_controller.core.drains import Drains
+from barnabas_controller.core.effects import (
+    ActiveChanged,
+    Effect,
+    EndSubscription,
+    PublishMetadata,
+    Reject,
+    RevokeLease,
+)
+from barnabas_controller.core.events import EventLog
+from barnabas_controller.core.image import Changes, ControllerImage
+from barnabas_controller.core.isr_changes import IsrChanges
+from barnabas_controller.core.journal import Journal
+from barnabas_controller.core.known_members import note_members
+from barnabas_controller.core.leader_elections import PARTITIONS_PER_LOOK, LeaderElections
+from barnabas_controller.core.liveness import LogstoreLiveness
+from barnabas_controller.core.metadata import full_update, incremental_update
+from barnabas_controller.core.operator_requests import OperatorRequest
+from barnabas_controller.core.partition_changes import Liveness
+from barnabas_controller.core.requests import Requests
+from barnabas_controller.core.settings import ElectionSettings
+from barnabas_controller.core.subscriptions import Subscriber, Subscriptions
+from barnabas_controller.core.topic_creation import TopicDefaults
+from barnabas_controller.core.topic_deletion import finish_deletion, remove_unclaimed_chunks
+from barnabas_controller.core.topic_rules import TopicRulesTable
+from barnabas_controller.core.unknown_state import knows_all_claims, unreadable_chunks
+from barnabas_controller.core.writes import OPERATIONS_MAX, Step, Write
+
+# Members that have been gone for long are looked for this often.
+_TIDY_MS = 60_000
+
+
+class Controller:
+    def __init__(
+        self,
+        keys: Keys,
+        registration: ControllerRegistration,
+        defaults: TopicDefaults,
+        new_topic_id: Callable[[], bytes],
+        new_cluster_id: Callable[[], str],
+        wall_ms: Callable[[], int],
+        settings: ElectionSettings = ElectionSettings(),  # noqa: B008 - it is frozen
+    ) -> None:
+        """`new_topic_id` gives 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
+        self.image = ControllerImage(keys)
+        self.journal = Journal(self.image)
+        self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id, wall_ms)
+        self.links = ControlLinks(self.image)
+        self.subscriptions = Subscriptions()
+        self._settings = settings
+        self._liveness = LogstoreLiveness(self.image, self.links)
+        self.rules = TopicRulesTable(self.image, settings.topic_defaults())
+        self.drains = Drains(self.image, self._liveness, self.rules)
+        self.events = EventLog(self.image)
+        self._requests = Requests(
+            self.image,
+            defaults,
+            new_topic_id,
+            self.links,
+            self.subscriptions,
+            self._liveness,
+            self.rules,
+            self.drains,
+            wall_ms,
+        )
+        self._isr_changes = IsrChanges(self.image, self.rules)
+        self._shutdowns = ControlledShutdowns(self.image, self._liveness)
+        self._wall_ms = wall_ms
+        self._effects: list[Effect] = []
+        self._active = False
+        self._elections = LeaderElections(self.image, self.rules)
+        # How many partitions the elections may still look at in this turn.
+        self._looks_left = PARTITIONS_PER_LOOK
+        # What is told when the Txn in flight is in the image.
+        self._on_committed: Callable[[], list[Effect]] | None = None
+        self._isr_changes_went_last = False
+        # Elections of preferred leaders under way, and when the balance is looked at next.
+        self._balance: deque[Step] = deque()
+        self._balance_ms = 0
+        self._members_due = False
+        # Whether a replica may have to go from a drained logstore, and may be able to.
+        self._drains_due = False
+        # Whether a replica of a deleted topic may have gone since we looked.
+        self._deletions_due = False
+        self._unclaimed_due = False
+        self._tidy_ms = 0
+
+    @property
+    def active(self) -> bool:
+        return self._active
+
+    @property
+    def ready(self) -> bool:
+        """Knows the cluster, and is active or stands by for the one that is."""
+        return self._active or (self.image.loaded and self.image.election is not None)
+
+    def on_lease(self, lease: int, deadline_ms: int, now_ms: int) -> list[Effect]:
+        """A lease granted or renewed. `deadline_ms` counts from when that was sent."""
+        self.candidacy.on_lease(lease, deadline_ms)
+        return self._turn(now_ms)
+
+    def on_image(self, change: Snapshot | WatchBatch, now_ms: int) -> list[Effect]:
+        """What the watch of the whole prefix brings: everything first, then changes, in order."""
+        if isinstance(change, Snapshot):
+            self.image.load(change)
+            self.events.restart()
+            self._follow_election(now_ms)
+            if self._active:
+                self._begin_again()
+        else:
+            changes = self.image.apply(change)
+            self.events.record(changes, self._wall_ms())
+            was_active = self._active
+            self._follow_election(now_ms)
+            if self._active and was_active:
+                self._follow(changes, now_ms)
+        return self._turn(now_ms)
+
+    def on_txn_result(self, txn_id: int, result: TxnResult, now_ms: int) -> list[Effect]:
+        self.candidacy.on_result(txn_id, result, now_ms)
+        if not self.journal.on_result(txn_id, result, self.candidacy.elected_at):
+            self.candidacy.depose(now_ms)
+        return self._turn(now_ms)
+
+    def on_txn_ambiguous(self, txn_id: int, now_ms: int) -> list[Effect]:
+        self.candidacy.on_ambiguous(txn_id, now_ms)
+        self.journal.on_ambiguous(txn_id, now_ms)
+        return self._turn(now_ms)
+
+    def on_txn_refused(self, txn_id: int, reason: str, now_ms: int) -> list[Effect]:
+        self.candidacy.on_refused(txn_id, now_ms)
+        self.journal.on_refused(txn_id, reason, now_ms)
+        return self._turn(now_ms)
+
+    def on_control_connected(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+        link = self.links.find(node_id, broker_epoch)
+        if link is not None:
+            self.links.on_connected(link)
+        return self._turn(now_ms)
+
+    def on_control_disconnected(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+        link = self.links.find(node_id, broker_epoch)
+        if link is not None:
+            self.links.on_disconnected(link)
+        return self._turn(now_ms)
+
+    def on_control_response(
+        self, node_id: int, broker_epoch: int, response: ControlResponse, now_ms: int
+    ) -> list[Effect]:
+        link = self.links.find(node_id, broker_epoch)
+        if link is not None:
+            if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
+                self.candidacy.depose(now_ms)
+            elif response.error_code == ErrorCode.STALE_BROKER_EPOCH:
+                self.links.on_refused(link, response.sequence, now_ms)
+            else:
+                was_unaware = self.links.is_unaware(link)
+                electable = self.links.on_response(link, response, now_ms)
+                self._elections.add(electable)
+                if was_unaware and not self.links.is_unaware(link):
+                    self._elections.add_waiting()
+                self._deletions_due = True
+                self._drains_due |= bool(electable)
+        return self._turn(now_ms)
+
+    def on_peer_gone(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+        """A logstore that was connected, and now nobody listens at its addresses: no need to wait for its lease."""
+        link = self.links.find(node_id, broker_epoch)
+        registered = self.image.logstores.get(node_id)
+        if self._active and link is not None and link.known_alive and not link.connected and registered is not None:
+            self._effects.append(RevokeLease(registered.lease))
+        return self._turn(now_ms)
+
+    def on_subscribed(self, subscriber_id: int, role: Role, pod_id: str, now_ms: int) -> list[Effect]:
+        """The id is the shell's, never used twice."""
+        self._follow_election(now_ms)
+        if self._active:
+            self.subscriptions.by_id[subscriber_id] = Subscriber(role, pod_id)
+            update = full_update(self.image, self.candidacy.controller_epoch)
+            self._effects.append(PublishMetadata(update, subscriber_id))
+        else:
+            self._effects.append(EndSubscription(subscriber_id))
+        return self._turn(now_ms)
+
+    def on_acknowledged(self, subscriber_id: int, applied_revision: int, now_ms: int) -> list[Effect]:
+        subscriber = self.subscriptions.by_id.get(subscriber_id)
+        if subscriber is not None:
+            subscriber.applied_revision = applied_revision
+        return self._turn(now_ms)
+
+    def on_unsubscribed(self, subscriber_id: int, now_ms: int) -> list[Effect]:
+        self.subscriptions.by_id.pop(subscriber_id, None)
+        return self._turn(now_ms)
+
+    def on_request(self, request_id: int, request: MembershipRequest | OperatorRequest, now_ms: int) -> list[Effect]:
+        """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
+        self._follow_election(now_ms)
+        if not self._active:
+            self._effects.append(Reject(request_id, untouched=True))
+        elif isinstance(request, AlterPartitionRequest):
+            self._effects += self._isr_changes.add(request_id, request, now_ms)
+        elif isinstance(request, ControlledShutdownRequest):
+            self._effects += self._shutdowns.add(request_id, request, now_ms)
+            self._elections.restart()
+        else:
+            self._effects += self._requests.add(request_id, request, now_ms)
+        return self._turn(now_ms)
+
+    def on_tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed: call at `due_ms`, at the latest."""
+        return self._turn(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """When something is to be done though nothing happens; None: nothing is."""
+        dues = [self.candidacy.due_ms(now_ms)]
+        if self._active:
+            dues += [self.journal.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
+            dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
+            if self._balances:
+                dues.append(self._balance_ms)
+            if self.has_more_to_look_at:
+                dues.append(now_ms)
+        return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def has_more_to_look_at(self) -> bool:
+        """The last turn had no time for all that is to be decided."""
+        return self.journal.idle and (self._requests.has_more or not self._elections.are_done)
+
+    @property
+    def settings(self) -> ElectionSettings:
+        return self._settings
+
+    @property
+    def _balances(self) -> bool:
+        """Preferred leaders are elected though nobody asks."""
+        return self._settings.auto_leader_rebalance_enable and self.image.balance is None
+
+    def _turn(self, now_ms: int) -> list[Effect]:
+        """What follows from all that is known; ends every `on_*`."""
+        self._follow_election(now_ms)
+        if self._active:
+            self._effects += self.links.reconnect_unresponsive(now_ms)
+            self._effects += self.links.repeat_failed(self.candidacy.controller_epoch, now_ms)
+            if now_ms >= self._tidy_ms:
+                self._tidy_ms = now_ms + _TIDY_MS
+                self._members_due = True
+            self._plan_balance(now_ms)
+            self._write(now_ms)
+            self._tell_everything_where_due(now_ms)
+            self._effects += self._requests.answers(now_ms)
+            self._effects += self._isr_changes.expire(now_ms)
+            self._effects += self._shutdowns.answers(now_ms, elections_are_done=self._elections.are_done)
+        self._looks_left = PARTITIONS_PER_LOOK
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _follow_election(self, now_ms: int) -> None:
+        claim = self.candidacy.step(now_ms)
+        if claim is not None:
+            self._effects.append(claim)
+        if self.candidacy.active and not self._active:
+            self._active = True
+            self._effects.append(ActiveChanged(True, self.candidacy.controller_epoch))
+            self._unclaimed_due = True
+            self._balance_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
+            self._begin_again()
+        elif self._active and not self.candidacy.active:
+            self._resign()
+
+    def _resign(self) -> None:
+        self._active = False
+        self.journal.abandon()
+        self._on_committed = None
+        self._balance.clear()
+        self._liveness.forget_stops()
+        self._effects += self._requests.abandon()
+        self._effects += self._isr_changes.abandon()
+        self._effects += self._shutdowns.abandon()
+        self._effects += self.links.close_all()
+        self._effects += [EndSubscription(subscriber_id) for subscriber_id in self.subscriptions.by_id]
+        self.subscriptions.by_id.clear()
+        self._effects.append(ActiveChanged(False, self.candidacy.controller_epoch))
+
+    def _begin_again(self) -> None:
+        """The image is new: every stream and subscription has everything told once more."""
+        self._elections.restart()
+        self._members_due = self._deletions_due = self._drains_due = True
+        self.subscriptions.published_revision = self.image.revision
+        self.links.tell_again()
+        self._effects += self.links.follow_registrations()
+        if self.subscriptions.by_id:
+            self._effects.append(PublishMetadata(full_update(self.image, self.candidacy.controller_epoch)))
+
+    def _follow(self, changes: Changes, now_ms: int) -> None:
+        """Pass on what a batch changed."""
+        if changes.logstores:
+            self._effects += self.links.follow_registrations()
+        if changes.balance:
+            self._balance.clear()
+            self._balance_ms = now_ms
+        if changes.everything:
+            self._begin_again()
+            return
+        if changes.logstores or changes.broker_configs or changes.drains:
+            self._elections.restart()
+        else:
+            self._elections.add(changes.topics)
+        self._members_due |= changes.members
+        self._deletions_due = True
+        self._drains_due |= self.drains.may_go_on_after(changes)
+        controller_epoch = self.candidacy.controller_epoch
+        if changes.logstores:
+            self._effects += self.links.ask_after_disks(controller_epoch, now_ms)
+        update = incremental_update(self.image, changes, controller_epoch)
+        self._effects += self.links.tell_changes(changes, update, controller_epoch, now_ms)
+        if update is not None:
+            self._looks_left -= sum([len(topic.partitions) for topic in update.topics])
+            self.subscriptions.published_revision = update.revision
+            if self.subscriptions.by_id:
+                self._effects.append(PublishMetadata(update))
+
+    def _write(self, now_ms: int) -> None:
+        """Finish the Txn in flight, if the image shows it; begin the next."""
+        if self.journal.take_committed() and self._on_committed is not None:
+            self._effects += self._on_committed()
+            self._on_committed = None
+        if self.journal.idle:
+            writes = self._next_writes()
+            if writes:
+                self._effects.append(self.journal.submit(writes, self.candidacy.elected_at))
+        else:
+            again = self.journal.retry(self.candidacy.elected_at, now_ms)
+            if again is not None:
+                self._effects.append(again)
+
+    def _next_writes(self) -> Sequence[Write]:
+        live = self._liveness.current()
+        elections = self._elections.next_writes(live, self._looks_left)
+        if elections or not self._elections.are_done:
+            return elections
+        looked_through = self._liveness.end_suspicion()
+        if looked_through:
+            return looked_through
+        # ISR changes never wait for a job of many Txns, nor do they ever keep one from going on.
+        if self._isr_changes_went_last:
+            return self._next_step() or self._next_isr_changes(live) or self._writes_that_can_wait()
+        return self._next_isr_changes(live) or self._next_step() or self._writes_that_can_wait()
+
+    def _next_isr_changes(self, live: Liveness) -> Sequence[Write]:
+        writes, answers = self._isr_changes.next_writes(live)
+        self._effects += answers
+        if writes:
+            self._on_committed = self._isr_changes.on_committed
+        self._isr_changes_went_last = bool(writes)
+        return writes
+
+    def _next_step(self) -> Sequence[Write]:
+        writes, answers = self._requests.next_step()
+        self._effects += answers
+        if writes:
+            self._on_committed = self._requests.on_step_committed
+        self._isr_changes_went_last = False
+        return writes
+
+    def _plan_balance(self, now_ms: int) -> None:
+        settings = self._settings
+        if self._balances and now_ms >= self._balance_ms:
+            self._balance_ms = now_ms + settings.leader_imbalance_check_interval_ms
+            self._balance.extend(self._requests.balance(settings.leader_imbalance_per_broker_percentage))
+
+    def _writes_that_can_wait(self) -> Sequence[Write]:
+        while self._balance:
+            elections = self._balance.popleft()()
+            if elections:
+                return elections
+        if self._drains_due:
+            moves = self.drains.next_moves()
+            if moves:
+                return moves
+            self._drains_due = False
+        if raised := raise_format(self.image):
+            return raised
+        if self._members_due:
+            noted = note_members(self.image, self._wall_ms())
+            if noted:
+                return noted[:OPERATIONS_MAX]
+            self._members_due = False
+        if self._deletions_due:
+            for topic_id in self.image.deletions:
+                if not self.links.deletion_waits_for(topic_id) and not unreadable_chunks(self.image, topic_id):
+                    return finish_deletion(self.image, topic_id)[:OPERATIONS_MAX]
+            self._deletions_due = False
+        if self._unclaimed_due and knows_all_claims(self.image):
+            unclaimed = remove_unclaimed_chunks(self.image)
+            if unclaimed:
+                return unclaimed[:OPERATIONS_MAX]
+            self._unclaimed_due = False
+        return []
+
+    def _tell_everything_where_due(self, now_ms: int) -> None:
+        if not self._elections.are_done:
+            return
+        new_links = self.links.to_be_told(now_ms)
+        if new_links:
+            controller_epoch = self.candidacy.controller_epoch
+            update = full_update(self.image, controller_epoch)
+            for link in new_links:
+                self._effects += self.links.tell_everything(link, update, controller_epoch, now_ms)

@@ -1,0 +1,99 @@
+"""What the controller's core wants done. The shell does it in order and reports back through the `on_*` methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from barnabas.cluster.messages import ControlRequest, MembershipResponse, UpdateMetadata
+from barnabas.ports.etcd import Txn
+from barnabas_controller.core.operator_requests import OperatorResponse
+
+
+@dataclass(slots=True, frozen=True)
+class SubmitTxn:
+    """Answered by one of `on_txn_result`, `on_txn_ambiguous`, `on_txn_refused` with the same id; never retried."""
+
+    txn_id: int
+    txn: Txn
+
+
+@dataclass(slots=True, frozen=True)
+class RevokeLease:
+    """The owner of the lease is certainly gone."""
+
+    lease: int
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectControl:
+    """Keep a control stream open to this registration of the node, until DisconnectControl."""
+
+    node_id: int
+    broker_epoch: int
+    control_address: str
+    data_address: str
+
+
+@dataclass(slots=True, frozen=True)
+class DisconnectControl:
+    node_id: int
+    broker_epoch: int
+
+
+@dataclass(slots=True, frozen=True)
+class SendControl:
+    """Send on the node's present stream; dropped where it is gone, since the next one begins with everything."""
+
+    node_id: int
+    broker_epoch: int
+    request: ControlRequest
+
+
+@dataclass(slots=True, frozen=True)
+class PublishMetadata:
+    """To every subscriber, or with `subscriber_id` to that one."""
+
+    update: UpdateMetadata
+    subscriber_id: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class EndSubscription:
+    """This controller is not active (any more): the subscriber has to find the one that is."""
+
+    subscriber_id: int
+
+
+@dataclass(slots=True, frozen=True)
+class Respond:
+    request_id: int
+    response: MembershipResponse | OperatorResponse
+
+
+@dataclass(slots=True, frozen=True)
+class Reject:
+    """This controller is not active (any more). `untouched`: the request has certainly changed nothing."""
+
+    request_id: int
+    untouched: bool
+
+
+@dataclass(slots=True, frozen=True)
+class ActiveChanged:
+    active: bool
+    controller_epoch: int
+
+
+Effect: TypeAlias = (
+    SubmitTxn
+    | RevokeLease
+    | ConnectControl
+    | DisconnectControl
+    | SendControl
+    | PublishMetadata
+    | EndSubscription
+    | Respond
+    | Reject
+    | ActiveChanged
+)

@@ -1,0 +1,150 @@
+"""What a request is answered when it was not done, or not in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias, TypeVar, assert_never
+
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    AlterReassignmentsRequest,
+    AlterReassignmentsResponse,
+    ClusterRequest,
+    ClusterResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResult,
+    CreateTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    ElectionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ReassignmentResult,
+)
+from barnabas.wire.errors import ErrorCode
+from barnabas_controller.core.operator_requests import (
+    DrainNode,
+    OperatorRequest,
+    OperatorResponse,
+    Outcome,
+    PauseBalance,
+    RemoveNode,
+    ReturnNode,
+)
+from barnabas_controller.core.topic_creation import NO_TOPIC_ID
+
+Request: TypeAlias = ClusterRequest | OperatorRequest
+Response: TypeAlias = ClusterResponse | OperatorResponse
+
+
+def at_revision(response: Response, revision: int) -> Response:
+    """The answer, true as of that revision."""
+    if isinstance(response, AllocateProducerIdsResponse):
+        return response
+    return replace(response, revision=revision)
+
+
+def elements_of(request: Request) -> int:
+    """About how much there is to decide; gateways count in the same way what they put into one request."""
+    match request:
+        case CreateTopicsRequest() | CreatePartitionsRequest():
+            return 0  # They are decided in steps, each with its own cost.
+        case DeleteTopicsRequest():
+            return len(request.topics)
+        case AlterConfigsRequest():
+            return sum(1 + len(each.changes) for each in request.resources)
+        case ElectLeadersRequest():
+            return len(request.partitions)
+        case AlterReassignmentsRequest():
+            return sum(1 + len(each.replicas) // 10 for each in request.partitions)
+        case _:
+            return 1
+
+
+def not_done(request: Request, why: str) -> Response:
+    """The answer to a request that was not begun: it has certainly changed nothing."""
+    code = ErrorCode.REQUEST_TIMED_OUT
+    match request:
+        case CreateTopicsRequest():
+            not_created = [CreateTopicResult(each.topic, NO_TOPIC_ID, code, why) for each in request.topics]
+            return CreateTopicsResponse(not_created, revision=-1)
+        case DeleteTopicsRequest():
+            not_deleted = [DeleteTopicResult(each.topic, each.topic_id, code, why) for each in request.topics]
+            return DeleteTopicsResponse(not_deleted, revision=-1)
+        case AlterConfigsRequest():
+            return AlterConfigsResponse([AlterConfigsResult(code, why) for _ in request.resources], revision=-1)
+        case CreatePartitionsRequest():
+            return CreatePartitionsResponse([CreatePartitionsResult(code, why) for _ in request.topics], revision=-1)
+        case ElectLeadersRequest():
+            not_elected = [ElectionResult(each.topic, each.partition, code, why) for each in request.partitions]
+            return ElectLeadersResponse(not_elected, revision=-1, error_code=code)
+        case AlterReassignmentsRequest():
+            return AlterReassignmentsResponse([ReassignmentResult(code, why) for _ in request.partitions], revision=-1)
+        case AllocateProducerIdsRequest():
+            return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
+        case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
+            return OperatorResponse(Outcome.TIMED_OUT, why)
+        case _:
+            assert_never(request)
+
+
+def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Response:
+    """What is not true by the deadline, and may become so, has timed out; a gateway behind does not count.
+
+    `revision`: of the last write, -1 where something is not written yet. `are_led`: by position of the result, whether
+    the leaders that it waits for lead.
+    """
+    # A logstore that has not heard of a config yet will: that is no reason to call what is done undone.
+    is_written = [revision >= 0] * _count(response)
+    match response:
+        case CreateTopicsResponse():
+            return CreateTopicsResponse(_late(response.results, are_led), revision)
+        case DeleteTopicsResponse():
+            return DeleteTopicsResponse(_late(response.results, is_written), revision)
+        case AlterConfigsResponse():
+            return AlterConfigsResponse(_late(response.results, is_written), revision)
+        case CreatePartitionsResponse():
+            return CreatePartitionsResponse(_late(response.results, are_led), revision)
+        case ElectLeadersResponse():
+            return ElectLeadersResponse(_late(response.results, are_led), revision)
+        case AlterReassignmentsResponse():
+            return AlterReassignmentsResponse(_late(response.results, is_written), revision)
+        case AllocateProducerIdsResponse():
+            return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
+        case OperatorResponse():
+            # What is written is done, though a gateway may not have heard of it.
+            return response if revision >= 0 else OperatorResponse(Outcome.TIMED_OUT, "it is not written yet")
+        case _:
+            assert_never(response)
+
+
+def _count(response: Response) -> int:
+    return 0 if isinstance(response, (AllocateProducerIdsResponse, OperatorResponse)) else len(response.results)
+
+
+Result = TypeVar(
+    "Result",
+    CreateTopicResult,
+    DeleteTopicResult,
+    AlterConfigsResult,
+    CreatePartitionsResult,
+    ElectionResult,
+    ReassignmentResult,
+)
+
+
+def _late(results: Sequence[Result], are_true: Sequence[bool]) -> list[Result]:
+    code = ErrorCode.REQUEST_TIMED_OUT
+    return [
+        result if result.error_code or is_true else replace(result, error_code=code, error_message=code.message)
+        for result, is_true in zip(results, are_true, strict=True)
+    ]

@@ -1,0 +1,80 @@
+"""The controller's configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from barnabas.cluster.broker_config_keys import default_for_topics
+from barnabas.runtime.config import bounds
+from barnabas.runtime.etcd import EtcdConfig
+from barnabas.runtime.metrics_listener import check_metrics_listener
+from barnabas.runtime.traces import check_trace_endpoint
+from barnabas_controller.core.offsets_topic import OffsetsTopic
+from barnabas_controller.core.settings import ElectionSettings
+from barnabas_controller.core.topic_creation import TopicDefaults
+
+_OFFSETS = OffsetsTopic()
+_ELECTIONS = ElectionSettings()
+
+
+class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
+    """By Kafka's keys: `controller_id` is `controller.id`.
+
+    The default of a key that topics follow is declared in `TOPIC_KEYS`, of one that the core acts on in the core.
+    """
+
+    controller_id: str = "controller-0"
+    # Membership, Operations and health are all served there: "host:port".
+    listeners: str = "0.0.0.0:9090"
+    # What members and operators are told; empty: the listener.
+    advertised_listeners: str = ""
+    # Seconds are etcd's grain.
+    lease_ttl_ms: Annotated[int, msgspec.Meta(ge=2000, le=600_000)] = 6000
+    default_replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1
+    num_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
+    # Of __consumer_offsets, made when the first group comes; on fewer logstores it has as many replicas as there are.
+    offsets_topic_num_partitions: Annotated[int, msgspec.Meta(ge=1)] = _OFFSETS.partitions
+    offsets_topic_replication_factor: Annotated[int, msgspec.Meta(ge=1, le=2**15 - 1)] = _OFFSETS.replication_factor
+    offsets_topic_segment_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024, le=2**31 - 1)] = _OFFSETS.segment_bytes
+    # For topics without their own; the same as the logstores' (a lower one costs candidates, a higher one is unsafe).
+    min_insync_replicas: Annotated[int, bounds("min.insync.replicas")] = default_for_topics("min.insync.replicas")
+    unclean_leader_election_enable: bool = default_for_topics("unclean.leader.election.enable")
+    auto_leader_rebalance_enable: bool = _ELECTIONS.auto_leader_rebalance_enable
+    leader_imbalance_check_interval_seconds: Annotated[int, msgspec.Meta(ge=1)] = (
+        _ELECTIONS.leader_imbalance_check_interval_ms // 1000
+    )
+    leader_imbalance_per_broker_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = (
+        _ELECTIONS.leader_imbalance_per_broker_percentage
+    )
+    # Where the controller is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    metrics_listeners: str = ""
+    # The collector of traces, "host:port" of its gRPC listener; empty: none.
+    traces_otlp_endpoint: str = ""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console"] = "json"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_metrics_listener(self.metrics_listeners)
+        check_trace_endpoint(self.traces_otlp_endpoint)
+
+    def topic_defaults(self) -> TopicDefaults:
+        offsets = OffsetsTopic(
+            self.offsets_topic_num_partitions, self.offsets_topic_replication_factor, self.offsets_topic_segment_bytes
+        )
+        return TopicDefaults(self.num_partitions, self.default_replication_factor, offsets)
+
+    def election_settings(self) -> ElectionSettings:
+        return ElectionSettings(
+            self.min_insync_replicas,
+            self.unclean_leader_election_enable,
+            self.auto_leader_rebalance_enable,
+            self.leader_imbalance_check_interval_seconds * 1000,
+            self.leader_imbalance_per_broker_percentage,
+        )
+
+    @property
+    def advertised_address(self) -> str:
+        return self.advertised_listeners or self.listeners

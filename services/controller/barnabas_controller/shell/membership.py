@@ -1,0 +1,128 @@
+"""The Membership service: what gateways, purgatory pods and logstores ask of the active controller."""
+
+from __future__ import annotations
+
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from barnabas.cluster.keys import Role
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AlterConfigsRequest,
+    AlterPartitionRequest,
+    AlterReassignmentsRequest,
+    ControlledShutdownRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    MembershipRequest,
+)
+from barnabas.runtime.clock import monotonic_us
+from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.streams import ServerStream, register_stream
+from barnabas.runtime.trace_parent import trace_of
+from barnabas.runtime.traces import Span, TraceExporter
+from barnabas_controller.shell.driver import Driver, NotActive
+from barnabas_protos.controller.v1 import membership_pb2 as pb
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[object, object]
+
+SERVICE = pb.DESCRIPTOR.services_by_name["Membership"].full_name
+_ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
+
+
+def add_membership(server: grpc.aio.Server, driver: Driver, traces: TraceExporter | None = None) -> None:
+    """Serve it. (The generated registration would take Subscribe away from the shared stream machinery.)"""
+    register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver))
+    handlers = {
+        "CreateTopics": _unary(driver, traces, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
+        "DeleteTopics": _unary(driver, traces, DeleteTopicsRequest, pb.DeleteTopicsRequest, pb.DeleteTopicsResponse),
+        "AlterConfigs": _unary(driver, traces, AlterConfigsRequest, pb.AlterConfigsRequest, pb.AlterConfigsResponse),
+        "CreatePartitions": _unary(
+            driver, traces, CreatePartitionsRequest, pb.CreatePartitionsRequest, pb.CreatePartitionsResponse
+        ),
+        "AlterPartition": _unary(
+            driver, traces, AlterPartitionRequest, pb.AlterPartitionRequest, pb.AlterPartitionResponse
+        ),
+        "ElectLeaders": _unary(driver, traces, ElectLeadersRequest, pb.ElectLeadersRequest, pb.ElectLeadersResponse),
+        "AlterReassignments": _unary(
+            driver, traces, AlterReassignmentsRequest, pb.AlterReassignmentsRequest, pb.AlterReassignmentsResponse
+        ),
+        "ControlledShutdown": _unary(
+            driver, traces, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse
+        ),
+        "AllocateProducerIds": _unary(
+            driver, traces, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse
+        ),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+
+
+def _unary(
+    driver: Driver,
+    traces: TraceExporter | None,
+    request_type: type[MembershipRequest],
+    message_type: type[Message],
+    answer_type: type[Message],
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """A method that puts its request to the core and answers what the core responds."""
+
+    async def serve(message: Message, context: Context) -> Message:
+        began_us = monotonic_us()
+        try:
+            response = await driver.ask(from_proto(request_type, message))
+        except NotActive as outcome:
+            await abort_not_active(context, driver, outcome)
+        trace = trace_of(context) if traces is not None else b""
+        if traces is not None and trace:
+            name = request_type.__name__.removesuffix("Request")
+            traces.export([Span(trace[:16], token_bytes(8), trace[16:], name, began_us, monotonic_us())])
+        return to_proto(response, answer_type)
+
+    return grpc.unary_unary_rpc_method_handler(serve, message_type.FromString, answer_type.SerializeToString)
+
+
+class _Subscription:
+    """One subscriber's stream."""
+
+    def __init__(self, stream: ServerStream, driver: Driver) -> None:
+        self._stream = stream
+        self._driver = driver
+        self._subscriber_id: int | None = None
+
+    def on_message(self, data: bytes) -> None:
+        request = pb.SubscribeRequest.FromString(data)
+        if self._subscriber_id is None:
+            role = _ROLES.get(request.role)
+            if role is None or not request.pod_id:
+                self._stream.close("a subscription begins with a role (gateway or purgatory) and a pod id")
+                return
+            self._subscriber_id = self._driver.subscribe(self._stream, role, request.pod_id)
+        if request.applied_revision > 0:
+            self._driver.acknowledge(self._subscriber_id, request.applied_revision)
+
+    def on_closed(self, reason: str) -> None:
+        if self._subscriber_id is not None:
+            self._driver.unsubscribe(self._subscriber_id)
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        return pb.SubscribeResponse(heartbeat=count).SerializeToString()
+
+
+async def abort_not_active(context: Context, driver: Driver, outcome: NotActive) -> NoReturn:
+    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: nobody knows what became of it."""
+    election = driver.core.image.election
+    active = election.record.address if election is not None else ""
+    if active:
+        context.set_trailing_metadata((("barnabas-controller", active),))
+    if outcome.untouched:
+        where = f"the active one is at {active}" if active else "none is active at the moment"
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"this controller is not active; {where}")
+    await context.abort(grpc.StatusCode.ABORTED, "this controller was replaced; the request may have been carried out")
+    raise AssertionError("abort raises")

@@ -1,0 +1,170 @@
+"""Produce, API key 0, versions 0 to 13 (Kafka 4.3: 3 to 13).
+
+- v0 to v2 carry message sets of magic 0 and 1, which become one batch before they go to the leader, as in Kafka 3.
+  Where `produce.message.upconversion.enable` is off each of their partitions is answered UNSUPPORTED_VERSION, as in
+  Kafka 4, which advertises them too (KAFKA-18659).
+- acks 0, 1 and −1 (all); any other value is INVALID_REQUIRED_ACKS for each partition. acks=0 has no answer; when any of
+  its partitions fails the connection is closed.
+- A partition named twice is appended once, with the records named last, and answered once: Kafka keeps a map of them.
+- A partition without records is INVALID_RECORD; zstd before v7 is UNSUPPORTED_COMPRESSION_TYPE. All else about the
+  records (size, CRC, magic, `message.max.bytes`, sequence numbers) is for the leader's logstore to check.
+- Unknown topic or partition: UNKNOWN_TOPIC_OR_PARTITION, by id (v13) UNKNOWN_TOPIC_ID.
+- Kafka's own topics take records of nobody but a client that is called `__admin_client`: INVALID_TOPIC_EXCEPTION.
+- NOT_LEADER_OR_FOLLOWER carries the current leader and its endpoint (v10, KIP-951).
+
+Deviations: there are no transactions yet, so no transactional id is assigned any producer id, and transactional records
+are INVALID_PRODUCER_ID_MAPPING. A leader whose stream is down is waited for, `route_wait_ms_max` at most.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from barnabas.wire.primitives import Buffer, Steps
+from barnabas_gateway.core.backends.partition_appends import PartitionKey, PendingAppend
+from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
+from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS
+from barnabas_gateway.core.requests.produce import BaseProduceHandler, PendingProduce
+
+_VERSION_WITH_BATCHES = 3
+_VERSION_WITH_ZSTD = 7
+_VERSION_WITH_TOPIC_IDS = 13
+
+_MAGIC_POSITION = 16
+_MAGIC = 2
+_ATTRIBUTES_POSITION = 22
+"""The low byte of a record batch's attributes (magic 2)."""
+_COMPRESSION_BITS = 0x07
+_ZSTD = 4
+_TRANSACTIONAL_BIT = 0x10
+_ADMIN_CLIENT_ID = "__admin_client"
+
+
+class ProduceHandler(BaseProduceHandler, api_key=ApiKey.PRODUCE):
+    request_class = PendingProduce
+
+    def start(self, pending: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
+        steps = _start_in_steps(pending, request)
+        if pending.is_long:
+            return steps
+        for _ in steps:
+            pass
+        return None
+
+
+def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[None]:
+    handler = pending.handler
+    pending.acks = request.acks
+    pending.deadline_ms = handler.clock.now_ms + request.timeout_ms
+    refusal = _refusal(pending, request)
+    appends: dict[PartitionKey, PendingAppend] = {}
+    responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
+    for topic in request.topic_data:
+        yield from _add_topic(pending, topic, refusal, appends, responses)
+    for (name, topic_id), by_index in responses.items():
+        pending.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
+        yield 1
+    if refusal is None and pending.header.api_version < _VERSION_WITH_BATCHES:
+        pending.convert(list(appends.values()))
+    else:
+        pending.submit(list(appends.values()))
+
+
+def _refusal(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
+    """What is wrong with the request as a whole, if anything."""
+    config = pending.handler.config
+    if pending.header.api_version < _VERSION_WITH_BATCHES and not config.produce_up_conversion:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if request.transactional_id is not None:
+        resource = (ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if not authorize(pending.connection.context, Operation.WRITE, resource):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return None
+
+
+def _failed(index: int, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index, error, -1, error_message=message)
+
+
+def _add_topic(
+    pending: PendingProduce,
+    topic: TopicProduceData,
+    refusal: ErrorCode | None,
+    appends: dict[PartitionKey, PendingAppend],
+    responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]],
+) -> Steps[None]:
+    """Add one topic's appends, and its response with a place for the result of each.
+
+    A partition named twice, perhaps with its topic, has the place of the first and is what was named last.
+    """
+    image = pending.handler.image
+    absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    metadata = None
+    if refusal is None:
+        if pending.header.api_version >= _VERSION_WITH_TOPIC_IDS:
+            metadata = image.topics_by_id.get(topic.topic_id)
+            absent = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            metadata = image.topics_by_name.get(topic.name)
+        name = topic.name if metadata is None else metadata.topic
+        if metadata is None:
+            refusal = absent
+        elif name in INTERNAL_TOPICS and pending.header.client_id != _ADMIN_CLIENT_ID:
+            refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
+        if not authorize(pending.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    by_index = responses.setdefault((topic.name, topic.topic_id), {})
+    yield 1
+    for partition in topic.partition_data:
+        if refusal is not None or metadata is None:
+            response = _failed(partition.index, refusal or absent)
+        else:
+            response = _add_partition(pending, metadata.topic_id, partition, appends)
+        if response.error_code:
+            pending.has_failed = True
+        by_index[partition.index] = response
+        yield 1
+
+
+def _add_partition(
+    pending: PendingProduce,
+    topic_id: bytes,
+    partition: PartitionProduceData,
+    appends: dict[PartitionKey, PendingAppend],
+) -> PartitionProduceResponse:
+    index, records = partition.index, partition.records
+    if pending.handler.image.partition(topic_id, index) is None:
+        return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not records:
+        return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")
+    fault = _fault(pending.header.api_version, records)
+    if fault is not None:
+        return _failed(index, *fault)
+    response = PartitionProduceResponse(index, 0, -1)
+    appends[topic_id, index] = PendingAppend(pending, (topic_id, index), records, response)
+    return response
+
+
+def _fault(version: int, records: Buffer) -> tuple[ErrorCode, str] | None:
+    """What the version of the request says about the records' form; only the header of the batch is looked at."""
+    if len(records) <= _ATTRIBUTES_POSITION or records[_MAGIC_POSITION] != _MAGIC:
+        return None
+    attributes = records[_ATTRIBUTES_POSITION]
+    if attributes & _TRANSACTIONAL_BIT:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records without a transactional id"
+    if version < _VERSION_WITH_ZSTD and attributes & _COMPRESSION_BITS == _ZSTD:
+        return (
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    return None

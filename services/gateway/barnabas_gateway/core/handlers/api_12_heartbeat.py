@@ -1,0 +1,36 @@
+"""Heartbeat, API key 12, versions 0 to 4.
+
+- Goes as it came to the group's coordinator, whose answer goes as it came to the client.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the heartbeat may have been heard.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas_gateway.core.connections.dispatcher import WithBody
+from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
+from barnabas_gateway.core.requests.group_request import GroupHandler, PendingGroupRequest
+
+
+class PendingHeartbeat(PendingGroupRequest):
+    __slots__ = ()
+
+    def refusal(self, error: int) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=error)
+
+
+class HeartbeatHandler(GroupHandler, api_key=ApiKey.HEARTBEAT):
+    request_class = PendingHeartbeat
+    takes_body = True
+
+    def start(self, pending: PendingHeartbeat, asked: WithBody) -> None:
+        request, body = asked
+        assert isinstance(request, HeartbeatRequest)
+        if authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.call(request.group_id, pending.header.api_version, body)
+        else:
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

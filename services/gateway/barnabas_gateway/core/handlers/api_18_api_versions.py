@@ -1,0 +1,43 @@
+"""ApiVersions, API key 18, versions 0 to 4.
+
+- Tells exactly what `HANDLERS` serves; Produce from v0 even where the old message formats are switched off, Kafka's own
+  exception (KAFKA-18659), Fetch from v4 then.
+- A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the range of ApiVersions (KIP-511).
+- v3: a client software name or version that is not `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` is INVALID_REQUEST.
+- Features (KIP-584): none is supported and none finalized, in particular neither `group.version` nor
+  `transaction.version`, by which Java clients choose their protocols.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+import re
+
+from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from barnabas_gateway.core.connections.connection import PendingRequest
+from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.requests.handler import Handler
+
+_VERSION_WITH_SOFTWARE_NAME = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+
+
+class ApiVersionsHandler(Handler, api_key=ApiKey.API_VERSIONS):
+    def start(self, pending: PendingRequest, request: ApiVersionsRequest) -> None:
+        """Everybody may ask: the answer is needed before a client can name itself."""
+        config = self.config
+        response = ApiVersionsResponse(api_keys=[_range(api_key, config) for api_key in SERVED_KEYS])
+        if pending.header.api_version >= _VERSION_WITH_SOFTWARE_NAME and not (
+            _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
+        ):
+            response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        self.responder.respond(pending, response)
+
+
+def _range(api_key: ApiKey, config: GatewayConfig) -> ApiVersion:
+    is_without_old_formats = api_key is ApiKey.FETCH and not config.fetch_down_conversion
+    version_min = api_key.version_min if is_without_old_formats else api_key.advertised_min
+    return ApiVersion(api_key, version_min, api_key.version_max)

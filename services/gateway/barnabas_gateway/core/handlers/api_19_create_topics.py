@@ -1,0 +1,160 @@
+"""CreateTopics, API key 19, versions 2 to 7.
+
+- The controller decides and the answer waits until this processor has applied the revision that has the topics, so a
+  client that goes on to produce finds them.
+- A name that is asked for twice is INVALID_REQUEST. Numbers that contradict an assignment are INVALID_REQUEST, a
+  partition or replica in it twice is the controller's to judge.
+- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may exist all the same.
+
+- The answer (v5) has all configs of each topic, as a topic with these overrides and the configs that all brokers were
+  given while they run has them.
+
+Deviations: what single logstores were started with is not in these configs; DescribeConfigs has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barnabas.cluster.config_description import BrokerValues, Wanted, describe_topic
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import (
+    ALL_BROKERS,
+    EXCESSIVE_PARTITIONS,
+    PARTITIONS_PER_REQUEST_MAX,
+    Assignment,
+    CreateTopicResult,
+    CreateTopicsResponse,
+    NewTopic,
+)
+from barnabas.cluster.messages import CreateTopicsRequest as ControllerCreateTopics
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import create_topics as wire
+from barnabas.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
+from barnabas_gateway.core.connections.connection import Connection
+from barnabas_gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
+from barnabas_gateway.core.model.error_messages import client_message
+from barnabas_gateway.core.model.outputs import ControllerAnswer
+from barnabas_gateway.core.requests.controller_request import ControllerHandler, PendingControllerRequest
+
+
+class PendingCreateTopics(PendingControllerRequest[NewTopic]):
+    __slots__ = ("results", "validate_only")
+
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
+        self.results: dict[str, CreatableTopicResult] = {}
+        self.validate_only = False
+
+    def request_of(self, queries: Sequence[NewTopic], timeout_ms: int) -> ControllerCreateTopics:
+        return ControllerCreateTopics(list(queries), timeout_ms, self.validate_only)
+
+    def fill(self, queries: Sequence[NewTopic], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, CreateTopicsResponse)
+        for result in answer.results:
+            self.results[result.topic] = _result(result, self.handler.image)
+        return answer.revision
+
+    def refuse(self, topic: str, error: ErrorCode, message: str = "") -> None:
+        self.results[topic] = CreatableTopicResult(
+            topic, error_code=error, error_message=message or error.message, configs=None
+        )
+
+    def complete(self) -> None:
+        response = wire.CreateTopicsResponse(topics=list(self.results.values()))
+        self.handler.responder.respond(self, response)
+
+
+class CreateTopicsHandler(ControllerHandler, api_key=ApiKey.CREATE_TOPICS):
+    request_class = PendingCreateTopics
+
+    def start(self, pending: PendingCreateTopics, request: CreateTopicsRequest) -> Steps[None]:
+        pending.validate_only = request.validate_only
+        wanted: dict[str, CreatableTopic | None] = {}
+        partitions = 0
+        for topic in request.topics:
+            # None: it is named twice.
+            wanted[topic.name] = topic if topic.name not in wanted else None
+            partitions += max(1, topic.num_partitions, len(topic.assignments))
+            yield 1
+        is_excessive = partitions > PARTITIONS_PER_REQUEST_MAX
+        for name, topic_or_none in wanted.items():
+            error, message = _refusal(pending, name, topic_or_none)
+            if not error and is_excessive:
+                error, message = ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS
+            if error or topic_or_none is None:
+                pending.refuse(name, error, message)
+            else:
+                pending.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
+                new = _new_topic(topic_or_none)
+                cost = 1 + (max(1, new.partitions) + len(new.configs)) // 10 + len(new.assignments)
+                pending.add(new, cost)
+                yield cost
+            yield 1
+        pending.ask(request.timeout_ms)
+
+
+def _refusal(pending: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:
+    context = pending.connection.context
+    if not (
+        authorize(context, Operation.CREATE, CLUSTER)
+        or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))
+    ):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
+    if topic is None:
+        return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+    if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set.",
+        )
+    if len(topic.configs) > SHORT_ELEMENTS_MAX:
+        return ErrorCode.INVALID_CONFIG, f"A topic has no {len(topic.configs)} configs."
+    if any(config.value is None for config in topic.configs):
+        return ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs."
+    if any(len(each.broker_ids) > SHORT_ELEMENTS_MAX for each in topic.assignments[:PARTITIONS_PER_REQUEST_MAX]):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"A partition has no more than {SHORT_ELEMENTS_MAX} replicas."
+    return ErrorCode.NONE, ""
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [Assignment(each.partition_index, each.broker_ids) for each in topic.assignments],
+        {config.name: config.value or "" for config in topic.configs},
+    )
+
+
+def _result(result: CreateTopicResult, image: ClusterImage) -> CreatableTopicResult:
+    if result.error_code:
+        message = client_message(result.error_code, result.error_message)
+        return CreatableTopicResult(result.topic, error_code=result.error_code, error_message=message, configs=None)
+    broker = BrokerValues(dynamic_default=image.broker_configs.get(ALL_BROKERS, {}))
+    return CreatableTopicResult(
+        result.topic,
+        result.topic_id,
+        num_partitions=result.partitions,
+        replication_factor=result.replication_factor,
+        configs=[
+            CreatableTopicConfigs(
+                each.name,
+                None if each.is_null else each.value,
+                read_only=each.read_only,
+                config_source=each.source,
+                is_sensitive=each.is_sensitive,
+            )
+            for each in describe_topic(result.configs, broker, Wanted())
+        ],
+    )

@@ -1,0 +1,171 @@
+"""Changes of configs, full or incremental: what a gateway refuses by itself, and what it puts to the controller.
+
+Rules and messages are those of Kafka's ConfigAdminManager. The answer is given when logstores and gateways have the
+changes, and this processor too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections import Counter
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from barnabas.cluster.broker_config_keys import BROKER_KEYS
+from barnabas.cluster.messages import (
+    ALL_BROKERS,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+    ConfigChange,
+)
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
+from barnabas_gateway.core.connections.connection import Connection
+from barnabas_gateway.core.model.authorization import Operation, authorize
+from barnabas_gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
+from barnabas_gateway.core.model.error_messages import client_message
+from barnabas_gateway.core.model.outputs import ControllerAnswer
+from barnabas_gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerRequest,
+)
+
+TIMEOUT_MS: Final = 30_000
+"""The requests have none of their own; Kafka's clients wait as long by default."""
+
+CONFIGS_LOOKED_AT: Final = SHORT_ELEMENTS_MAX + 1
+"""Of one resource: with so many it is refused."""
+
+SET, DELETE = 0, 1
+"""Of Kafka's AlterConfigOp, those that the gateway has to tell apart."""
+
+_PROCESSORS: Final = "num.network.threads"
+
+
+class Outcome(Protocol):
+    """A resource's place in the response of either API."""
+
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class AskedChange:
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class AskedResource:
+    resource_type: int
+    resource_name: str
+    changes: Sequence[AskedChange]
+    outcome: Outcome
+
+
+_Asked: TypeAlias = tuple[AlterConfigsResource, Outcome]
+
+
+class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
+    """Of either API; a subclass has the response."""
+
+    __slots__ = ("validate_only",)
+
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
+        self.validate_only = False
+
+    def put(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> Steps[None]:
+        """Refuse what can be refused here, and ask for the rest."""
+        self.validate_only = validate_only
+        named: dict[tuple[int, str], int] = {}
+        for each in resources:
+            key = (each.resource_type, each.resource_name)
+            named[key] = named.get(key, 0) + 1
+            yield 1
+        unknown_left = UNKNOWN_NAMES_MAX
+        for each in resources:
+            error, message = self._refusal(each, named[each.resource_type, each.resource_name])
+            is_known = each.resource_type != TOPIC or each.resource_name in self._topics
+            if not error and not is_known:
+                unknown_left -= 1
+                error = ErrorCode.NONE if unknown_left >= 0 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if error:
+                _refuse(each.outcome, error, message)
+            else:
+                _refuse(each.outcome, ErrorCode.REQUEST_TIMED_OUT, "")
+                changes = [ConfigChange(change.name, change.operation, change.value or "") for change in each.changes]
+                asked = AlterConfigsResource(each.resource_type, each.resource_name, replace, changes)
+                self.add((asked, each.outcome), 1 + len(changes))
+                yield len(changes)
+            yield 1
+        self.ask(TIMEOUT_MS)
+
+    @property
+    def _topics(self) -> Container[str]:
+        return self.handler.image.topics_by_name
+
+    def _refusal(self, asked: AskedResource, times_named: int) -> tuple[ErrorCode, str]:
+        if times_named > 1:
+            return ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+        if len(asked.changes) > SHORT_ELEMENTS_MAX:
+            return ErrorCode.INVALID_REQUEST, f"A resource has no more than {SHORT_ELEMENTS_MAX} configs."
+        if any(count > 1 for count in Counter(change.name for change in asked.changes).values()):
+            return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+        nulls = [change.name for change in asked.changes if change.value is None and change.operation != DELETE]
+        if nulls:
+            return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+        resource = acl_resource(asked.resource_type, asked.resource_name)
+        if resource is None:
+            return ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}"
+        if not authorize(self.connection.context, Operation.ALTER_CONFIGS, resource):
+            return authorization_error(asked.resource_type), ""
+        if asked.resource_type in NOT_SERVED:
+            return ErrorCode.INVALID_REQUEST, NOT_SERVED[asked.resource_type]
+        if asked.resource_type == BROKER:
+            problem = self._problem_of_processors(asked.changes)
+            if problem:
+                return ErrorCode.INVALID_REQUEST, problem
+        return ErrorCode.NONE, ""
+
+    def _problem_of_processors(self, changes: Sequence[AskedChange]) -> str:
+        """Their number at most doubles, and at most halves, at a time: one slip would start hundreds of processes.
+
+        As in Kafka's DynamicThreadPool. What no number of processors can be is the controller's to refuse.
+        """
+        config, image = self.handler.config, self.handler.image
+        setting = config.settings.get(_PROCESSORS)
+        current = image.broker_configs.get(ALL_BROKERS, {}).get(_PROCESSORS) or (setting.value if setting else None)
+        for change in changes:
+            asked = change.value or ""
+            if change.name != _PROCESSORS or change.operation != SET or current is None:
+                continue
+            if BROKER_KEYS[_PROCESSORS].problem(asked) is not None:
+                continue
+            prefix = f"Dynamic thread count update validation failed for {_PROCESSORS}={asked}, value should"
+            if int(asked) > 2 * int(current):
+                return f"{prefix} not be greater than double the current value {current}"
+            if int(asked) < int(current) // 2:
+                return f"{prefix} be at least half the current value {current}"
+        return ""
+
+    def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> AlterConfigsRequest:
+        return AlterConfigsRequest([asked for asked, _ in queries], timeout_ms, self.validate_only)
+
+    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, AlterConfigsResponse)
+        for (_, outcome), result in zip(queries, answer.results, strict=False):
+            _refuse(outcome, result.error_code, result.error_message)
+        return answer.revision
+
+
+def _refuse(outcome: Outcome, error_code: int, message: str) -> None:
+    outcome.error_code = error_code
+    outcome.error_message = client_message(error_code, message)

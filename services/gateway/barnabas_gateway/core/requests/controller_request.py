@@ -1,0 +1,117 @@
+"""A request that the controller decides: put to it in calls of some elements, one after the other.
+
+A controller that decides about hundreds of thousands of names in one turn loses its lease by that, and another one's
+turn comes. So a call has `CALL_ELEMENTS_MAX` elements at most, and the next one goes when it is answered: between them
+the controller has its own turns, and those of other requests. All calls have the time that the client gave for one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar
+
+from barnabas.wire.headers import RequestHeader
+from barnabas_gateway.core.backends.controller_client import ControllerClient
+from barnabas_gateway.core.connections.connection import Connection, PendingRequest
+from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
+from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
+
+CALL_ELEMENTS_MAX: Final = 100
+"""A new topic takes a controller some 100 µs, and its answer a gateway. One query with more elements goes alone."""
+UNKNOWN_NAMES_MAX: Final = 100
+"""Of what this gateway does not know, so much of a request is asked of the controller, which may know better."""
+
+Query = TypeVar("Query")
+
+
+class ControllerHandler(Handler):
+    """Serves an API by asking the controller."""
+
+    def __init__(self, environment: RequestEnvironment, controller: ControllerClient) -> None:
+        super().__init__(environment)
+        self.controller = controller
+
+
+class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
+    """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`)."""
+
+    __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision")
+
+    handler: ControllerHandler
+
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
+        self._calls: deque[list[Query]] = deque()
+        """Not asked yet."""
+        self._elements = 0
+        """In the last of them."""
+        self._asked: Sequence[Query] = ()
+        self._deadline_ms = 0
+        self._revision = -1
+        """That makes the answers true."""
+
+    def add(self, query: Query, elements: int = 1) -> None:
+        """Have this asked, by `ask`; `elements` is how much work it is to the controller."""
+        if not self._calls or self._elements + elements > CALL_ELEMENTS_MAX:
+            self._calls.append([])
+            self._elements = 0
+        self._calls[-1].append(query)
+        self._elements += elements
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether there is anything to `ask`."""
+        return len(self._calls) > 0
+
+    def ask(self, timeout_ms: int) -> None:
+        """Put the calls, and wait for `timeout_ms` at most; respond at once when there are none."""
+        if not self._calls:
+            self.complete()
+            return
+        handler = self.handler
+        self._deadline_ms = handler.clock.now_ms + max(0, timeout_ms)
+        handler.deadlines.add(self, self._deadline_ms + handler.config.deadline_grace_ms)
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        handler = self.handler
+        self._asked = self._calls.popleft()
+        request = self.request_of(self._asked, max(0, self._deadline_ms - handler.clock.now_ms))
+        handler.controller.call(self, request)
+
+    def controller_answered(self, answer: ControllerAnswer | None) -> None:
+        if answer is None:
+            self.complete()
+            return
+        self._revision = max(self._revision, self.fill(self._asked, answer))
+        if self._calls:
+            self._ask_next()
+        else:
+            self.handler.controller.await_revision(self, self._revision)
+
+    def revision_applied(self) -> None:
+        self.complete()
+
+    def expire(self, now_ms: int) -> None:
+        self.cancel()
+        self.complete()
+
+    def cancel(self) -> None:
+        self._calls.clear()
+        self.handler.controller.forget_asker(self)
+
+    @abstractmethod
+    def request_of(self, queries: Sequence[Query], timeout_ms: int) -> ControllerRequest:
+        """The call that asks these."""
+
+    @abstractmethod
+    def fill(self, queries: Sequence[Query], answer: ControllerAnswer) -> int:
+        """Put the answer to these into the response; the revision that it speaks of."""
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Respond: all that can be known is. What nobody has answered is as it was before the calls."""

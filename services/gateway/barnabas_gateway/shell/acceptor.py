@@ -1,0 +1,153 @@
+"""The acceptor: listens on the bootstrap ports and the brokers' ports, and hands what it accepts to the processors."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+
+from barnabas.runtime.logs import get_logger
+from barnabas_gateway.core.connections.admission import Admission, ConnectionQuota
+from barnabas_gateway.core.model.addresses import broker_port, node_of_port
+from barnabas_gateway.core.model.config import AddressPolicy
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_gateway.shell.connection_meter import ConnectionMeter
+from barnabas_gateway.shell.processors import Processors
+
+_log = get_logger("gateway.acceptor")
+
+_ACCEPTS_PER_WAKEUP = 64
+_ACCEPT_PAUSE_S = 0.1
+"""After accept failed for want of descriptors or memory."""
+
+
+class Acceptor:
+    """Its sockets are bound at once, so that clients wait in the backlog rather than being refused, and are read once
+    `start` says that there is somebody to serve them."""
+
+    def __init__(self, properties: GatewayProperties) -> None:
+        """Raises OSError that names the address when a bootstrap port can't be bound."""
+        self._backlog = properties.socket_listen_backlog_size
+        self._policy = AddressPolicy(properties.advertised_address_policy)
+        self._quota = ConnectionQuota(properties.max_connections, properties.max_connections_per_ip)
+        self._hosts = {name: host for name, host, _ in properties.bound_listeners()}
+        self._sockets: dict[tuple[str, int], socket.socket] = {}
+        """By listener name and port."""
+        self.bound_ports: dict[str, int] = {}
+        """The bootstrap port by listener name."""
+        self._processors: Processors | None = None
+        self._loop = asyncio.get_running_loop()
+        self._is_reading = False
+        self.meter = ConnectionMeter()
+        for name, host, port in properties.bound_listeners():
+            bound = _listen(host, port, self._backlog)
+            self.bound_ports[name] = bound.getsockname()[1]
+            self._sockets[name, self.bound_ports[name]] = bound
+
+    def start(self, processors: Processors) -> None:
+        """Begin to accept."""
+        self._processors = processors
+        self._read()
+
+    def add_brokers(self, node_ids: Iterable[int]) -> None:
+        """Listen on the ports of these brokers too. One that can't be bound is said, and tried again the next time."""
+        if self._policy is AddressPolicy.SHARED:
+            return
+        for name, bootstrap_port in self.bound_ports.items():
+            for node_id in node_ids:
+                port = broker_port(self._policy, bootstrap_port, node_id)
+                if (name, port) in self._sockets:
+                    continue
+                try:
+                    bound = _listen(self._hosts[name], port, self._backlog)
+                except OSError as error:
+                    _log.error("a broker's port can't be bound", listener=name, node_id=node_id, reason=str(error))
+                    continue
+                self._sockets[name, port] = bound
+                if self._is_reading:
+                    self._loop.add_reader(bound, self._accept, name, bound)
+
+    def limit(self, connections_max: int, connections_per_ip_max: int) -> None:
+        """Other limits from now on."""
+        self._quota.limit(connections_max, connections_per_ip_max)
+        if not self._quota.is_full():
+            self._read()
+
+    def connection_closed(self, listener: str, address: str) -> None:
+        self.meter.closed[listener] += 1
+        self._quota.release(address)
+        if self._processors is not None and not self._is_reading:
+            self._read()
+
+    def stop(self) -> None:
+        """Accept no more."""
+        self._processors = None
+        self._pause()
+        for bound in self._sockets.values():
+            bound.close()
+        self._sockets.clear()
+
+    def _read(self) -> None:
+        if not self._is_reading and self._processors is not None:
+            self._is_reading = True
+            for (name, _), bound in self._sockets.items():
+                self._loop.add_reader(bound, self._accept, name, bound)
+
+    def _pause(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self.meter.pauses += self._processors is not None
+            for bound in self._sockets.values():
+                self._loop.remove_reader(bound)
+
+    def _accept(self, listener: str, bound: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_WAKEUP):
+            processors = self._processors
+            if processors is None or not self._is_reading:
+                return
+            if self._quota.is_full():
+                _log.warning("max.connections is reached: further connections wait")
+                self._pause()
+                return
+            if not processors.has_live():
+                self._pause()
+                self._loop.call_later(_ACCEPT_PAUSE_S, self._read)
+                return
+            try:
+                accepted, address = bound.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                _log.error("accept failed", listener=listener, reason=str(error))
+                self._pause()
+                self._loop.call_later(_ACCEPT_PAUSE_S, self._read)
+                return
+            self._admit(processors, listener, accepted, address)
+
+    def _admit(self, processors: Processors, listener: str, accepted: socket.socket, address: tuple[str, int]) -> None:
+        host, port = address[:2]
+        if self._quota.admit(host) is Admission.TOO_MANY_FROM_ADDRESS:
+            _log.warning("max.connections.per.ip is reached: connection closed", limit_key=host, peer=host)
+            self.meter.refused[listener] += 1
+            accepted.close()
+            return
+        self.meter.created[listener] += 1
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        own_port = accepted.getsockname()[1]
+        node_id = node_of_port(self._policy, self.bound_ports[listener], own_port)
+        processors.hand_over(accepted, listener, host, f"{host}:{port}", node_id)
+
+
+def _listen(host: str, port: int, backlog: int) -> socket.socket:
+    """A listening socket, not blocking. Raises OSError that names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host.strip("[]"), port))
+        bound.listen(backlog)
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return bound

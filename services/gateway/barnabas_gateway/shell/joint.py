@@ -1,0 +1,160 @@
+"""What the acceptor and its processors say to each other over their socket pair: a kind and a payload.
+
+acceptor → processor    SETTINGS     ProcessorSettings, first of all
+                        METADATA     UpdateMetadata as protobuf
+                        CONNECTION   Accepted, with the socket's descriptor
+                        ANSWER       call id, then the controller's answer as protobuf; nothing after it: no answer
+                        DRAIN        finish what has been begun, then exit
+                        METRICS      tell what has been measured
+processor → acceptor    APPLIED      the revision that requests are answered by
+                        CALL         call id, trace id and span id where it is traced, then the request as protobuf
+                        CLOSED       ids of connections that are gone
+                        METRICS      a snapshot (`barnabas.metrics.snapshot`): when asked, and before it exits
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import msgspec
+from google.protobuf.message import Message
+
+from barnabas.cluster.config_description import Setting
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterReassignmentsRequest,
+    AlterReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    UpdateMetadata,
+)
+from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
+from barnabas.wire.primitives import Steps
+from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
+from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_protos.controller.v1 import cluster_pb2, membership_pb2
+
+SETTINGS: Final = b"settings"
+METADATA: Final = b"metadata"
+CONNECTION: Final = b"connection"
+ANSWER: Final = b"answer"
+DRAIN: Final = b"drain"
+APPLIED: Final = b"applied"
+CALL: Final = b"call"
+CLOSED: Final = b"closed"
+METRICS: Final = b"metrics"
+
+DRAIN_GRACE_MS: Final = 5_000
+"""How long a processor that drains goes on at most."""
+
+_CALL_HEAD: Final = struct.Struct("<QB")
+_REVISION: Final = struct.Struct("<q")
+
+
+class ProcessorSettings(msgspec.Struct):
+    index: int
+    properties: GatewayProperties
+    bound_ports: dict[str, int]
+    settings: dict[str, Setting] = {}
+    """The properties by key, and which were given: how brokers are described."""
+
+
+class Accepted(msgspec.Struct):
+    connection_id: int
+    listener: str
+    peer: str
+    node_id: int
+
+
+_REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
+    (CreateTopicsRequest, membership_pb2.CreateTopicsRequest),
+    (DeleteTopicsRequest, membership_pb2.DeleteTopicsRequest),
+    (AllocateProducerIdsRequest, membership_pb2.AllocateProducerIdsRequest),
+    (AlterConfigsRequest, membership_pb2.AlterConfigsRequest),
+    (CreatePartitionsRequest, membership_pb2.CreatePartitionsRequest),
+    (ElectLeadersRequest, membership_pb2.ElectLeadersRequest),
+    (AlterReassignmentsRequest, membership_pb2.AlterReassignmentsRequest),
+)
+_ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
+    (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
+    (DeleteTopicsResponse, membership_pb2.DeleteTopicsResponse),
+    (AllocateProducerIdsResponse, membership_pb2.AllocateProducerIdsResponse),
+    (AlterConfigsResponse, membership_pb2.AlterConfigsResponse),
+    (CreatePartitionsResponse, membership_pb2.CreatePartitionsResponse),
+    (ElectLeadersResponse, membership_pb2.ElectLeadersResponse),
+    (AlterReassignmentsResponse, membership_pb2.AlterReassignmentsResponse),
+)
+_NO_ANSWER: Final = 0xFF
+
+
+def encode_metadata(update: UpdateMetadata) -> bytes:
+    return to_proto(update, cluster_pb2.UpdateMetadata).SerializeToString()
+
+
+def decode_metadata(payload: bytes) -> UpdateMetadata:
+    return from_proto(UpdateMetadata, cluster_pb2.UpdateMetadata.FromString(payload))
+
+
+def decode_metadata_in_steps(payload: bytes) -> Steps[UpdateMetadata]:
+    return from_proto_in_steps(UpdateMetadata, cluster_pb2.UpdateMetadata.FromString(payload))
+
+
+def encode_revision(revision: int) -> bytes:
+    return _REVISION.pack(revision)
+
+
+def decode_revision(payload: bytes) -> int:
+    revision: int = _REVISION.unpack(payload)[0]
+    return revision
+
+
+def encode_ids(ids: list[int]) -> bytes:
+    return struct.pack(f"<{len(ids)}Q", *ids)
+
+
+def decode_ids(payload: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(payload) // 8}Q", payload)
+
+
+def encode_call(call_id: int, request: ControllerRequest, trace: bytes = b"") -> bytes:
+    """`trace`: trace id and span id, or nothing."""
+    for number, (kind, proto) in enumerate(_REQUESTS):
+        if isinstance(request, kind):
+            head = _CALL_HEAD.pack(call_id, number) + bytes((len(trace),)) + trace
+            return head + to_proto(request, proto).SerializeToString()
+    raise AssertionError(f"{type(request).__name__} is no request to the controller")
+
+
+def decode_call(payload: bytes) -> tuple[int, ControllerRequest, bytes]:
+    call_id, number = _CALL_HEAD.unpack_from(payload)
+    kind, proto = _REQUESTS[number]
+    begin = _CALL_HEAD.size + 1
+    end = begin + payload[_CALL_HEAD.size]
+    return call_id, from_proto(kind, proto.FromString(payload[end:])), payload[begin:end]
+
+
+def encode_answer(call_id: int, answer: ControllerAnswer | None) -> bytes:
+    if answer is None:
+        return _CALL_HEAD.pack(call_id, _NO_ANSWER)
+    for number, (kind, proto) in enumerate(_ANSWERS):
+        if isinstance(answer, kind):
+            return _CALL_HEAD.pack(call_id, number) + to_proto(answer, proto).SerializeToString()
+    raise AssertionError(f"{type(answer).__name__} is no answer of the controller")
+
+
+def decode_answer(payload: bytes) -> tuple[int, ControllerAnswer | None]:
+    call_id, number = _CALL_HEAD.unpack_from(payload)
+    if number == _NO_ANSWER:
+        return call_id, None
+    kind, proto = _ANSWERS[number]
+    return call_id, from_proto(kind, proto.FromString(payload[_CALL_HEAD.size :]))

@@ -1,0 +1,83 @@
+"""Unary calls to the logstores: Kafka's administrative APIs, beside the streams that carry records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from barnabas.cluster import administration as contract
+from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.rpc import create_channel
+from barnabas_gateway.core.model.outputs import LogstoreCall
+from barnabas_protos.logstore.v1 import administration_pb2 as pb
+
+_SERVICE: Final = pb.DESCRIPTOR.services_by_name["Administration"]
+
+_log = get_logger("gateway.calls")
+
+Answered: TypeAlias = Callable[[int, AdministrationResponse | None], None]
+"""Called with call id and the answer, or None where there is none."""
+
+
+class LogstoreCalls:
+    """The calls under way to one incarnation of a logstore, over a connection of their own, made with the first."""
+
+    def __init__(self, node_id: int, address: str, answered: Answered) -> None:
+        self._node_id = node_id
+        self._address = address
+        self._answered = answered
+        self._channel: grpc.aio.Channel | None = None
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def send(self, call: LogstoreCall) -> None:
+        task = asyncio.get_running_loop().create_task(self._call(call))
+        self._tasks[call.call_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(call.call_id, None))
+
+    def cancel(self, call_id: int) -> None:
+        """Nobody waits for it: no answer is reported any more."""
+        task = self._tasks.pop(call_id, None)
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End all calls, unanswered."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._channel is not None:
+            await self._channel.close(None)
+
+    async def _call(self, call: LogstoreCall) -> None:
+        answer: AdministrationResponse | None = None
+        try:
+            answer = await self._ask(call.request, call.timeout_ms)
+        except grpc.aio.AioRpcError as error:
+            reason = f"{error.code().name}: {error.details()}"
+            request = type(call.request).__name__
+            _log.warning("a call was not answered", node_id=self._node_id, request=request, reason=reason)
+        self._answered(call.call_id, answer)
+
+    async def _ask(self, request: AdministrationRequest, timeout_ms: int) -> AdministrationResponse:
+        """Messages and dataclasses have the same names (a test holds it), and requests that of their method."""
+        if self._channel is None:
+            self._channel = create_channel(self._address)
+        request_name = type(request).__name__
+        method = _SERVICE.methods_by_name[request_name.removesuffix("Request")]
+        response_message: type[Message] = getattr(pb, method.output_type.name)
+        response_type: type[AdministrationResponse] = getattr(contract, method.output_type.name)
+        ask: grpc.aio.UnaryUnaryMultiCallable[Message, Message] = self._channel.unary_unary(
+            f"/{_SERVICE.full_name}/{method.name}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=response_message.FromString,
+        )
+        message = to_proto(request, getattr(pb, request_name))
+        return from_proto(response_type, await ask(message, timeout=timeout_ms / 1000))

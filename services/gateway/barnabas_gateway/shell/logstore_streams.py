@@ -1,0 +1,183 @@
+"""The streams, and the calls, of one processor to one logstore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from barnabas.channel.messages import (
+    CoordinateRequest,
+    CoordinateResponse,
+    ExchangeRequest,
+    ExchangeResponse,
+    Hello,
+    ReadRequest,
+    ReadResponse,
+    Welcome,
+)
+from barnabas.channel.packing import (
+    pack_coordinate_request,
+    pack_exchange_request,
+    pack_read_request,
+    scan_coordinate_response,
+    scan_exchange_response,
+    scan_read_response,
+)
+from barnabas.cluster.administration import AdministrationResponse
+from barnabas.cluster.messages import Broker
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.streams import StreamLink
+from barnabas_gateway.shell.logstore_calls import LogstoreCalls
+
+EXCHANGE = "/barnabas.logstore.v1.DataChannel/Exchange"
+READ = "/barnabas.logstore.v1.DataChannel/Read"
+COORDINATE = "/barnabas.logstore.v1.Coordination/Coordinate"
+
+_log = get_logger("gateway.links")
+
+
+class LogstoreOwner(Protocol):
+    """Who is told what logstores bring. Between an up and its down all messages come from one stream."""
+
+    def exchange_up(self, node_id: int) -> None: ...
+
+    def exchange_response(self, node_id: int, response: ExchangeResponse) -> None: ...
+
+    def exchange_down(self, node_id: int) -> None: ...
+
+    def read_up(self, node_id: int) -> None: ...
+
+    def read_response(self, node_id: int, response: ReadResponse) -> None: ...
+
+    def read_down(self, node_id: int) -> None: ...
+
+    def coordinate_up(self, node_id: int) -> None: ...
+
+    def coordinate_response(self, node_id: int, response: CoordinateResponse) -> None: ...
+
+    def coordinate_down(self, node_id: int) -> None: ...
+
+    def logstore_answered(self, call_id: int, answer: AdministrationResponse | None) -> None: ...
+
+
+class _LogstoreResponse(Protocol):
+    welcome: Welcome | None
+
+
+Request = TypeVar("Request")
+Response = TypeVar("Response", bound=_LogstoreResponse)
+
+
+class _LogstoreStream(Generic[Request, Response]):
+    """One stream to one incarnation of a logstore; another process at its address is not believed."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        path: str,
+        hello: Hello,
+        make: Callable[[Hello | None, int], Request],
+        pack: Callable[[Request], bytes],
+        scan: Callable[[bytes], Response],
+        on_up: Callable[[int], None],
+        on_response: Callable[[int, Response], None],
+        on_down: Callable[[int], None],
+    ) -> None:
+        """`make` gives a request with a hello or a heartbeat, and nothing else."""
+        self._broker = broker
+        self._path = path
+        self._pack: Callable[[Request], bytes] = pack
+        self._scan = scan
+        self._on_up = on_up
+        self._on_response = on_response
+        self._on_down = on_down
+        self._is_up = False
+        self._is_lost = False
+        """And that has been said."""
+        self._link = StreamLink(
+            broker.data_address,
+            path,
+            hello=pack(make(hello, 0)),
+            pack_heartbeat=lambda count: pack(make(None, count)),
+            on_up=self._up,
+            on_message=self._message,
+            on_down=self._down,
+        )
+        self._link.start()
+
+    def send(self, request: Request) -> None:
+        self._link.send(self._pack(request))
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    def _up(self, first: bytes) -> None:
+        node_id = self._broker.node_id
+        response = self._scan(first)
+        if response.welcome is None or response.welcome.node_id != node_id:
+            self._link.reset(f"{self._broker.data_address} is not logstore {node_id}")
+            return
+        self._is_up = True
+        self._is_lost = False
+        self._on_up(node_id)
+        self._on_response(node_id, response)
+
+    def _message(self, data: bytes) -> None:
+        if self._is_up:
+            self._on_response(self._broker.node_id, self._scan(data))
+
+    def _down(self, reason: str) -> None:
+        broker = self._broker
+        _log.info(
+            "logstore lost", node_id=broker.node_id, stream=self._path, address=broker.data_address, reason=reason
+        )
+        if self._is_up:
+            self._is_up = False
+            self._on_down(broker.node_id)
+
+
+class LogstoreStreams:
+    """All that goes to one incarnation of a logstore."""
+
+    def __init__(self, broker: Broker, hello: Hello, owner: LogstoreOwner) -> None:
+        self.broker = broker
+        self.exchange = _LogstoreStream(
+            broker,
+            EXCHANGE,
+            hello,
+            ExchangeRequest,
+            pack_exchange_request,
+            scan_exchange_response,
+            owner.exchange_up,
+            owner.exchange_response,
+            owner.exchange_down,
+        )
+        self.read = _LogstoreStream(
+            broker,
+            READ,
+            hello,
+            ReadRequest,
+            pack_read_request,
+            scan_read_response,
+            owner.read_up,
+            owner.read_response,
+            owner.read_down,
+        )
+        self.coordinate = _LogstoreStream(
+            broker,
+            COORDINATE,
+            hello,
+            CoordinateRequest,
+            pack_coordinate_request,
+            scan_coordinate_response,
+            owner.coordinate_up,
+            owner.coordinate_response,
+            owner.coordinate_down,
+        )
+        self.calls = LogstoreCalls(broker.node_id, broker.data_address, owner.logstore_answered)
+
+    async def close(self) -> None:
+        await self.exchange.close()
+        await self.read.close()
+        await self.coordinate.close()
+        await self.calls.close()

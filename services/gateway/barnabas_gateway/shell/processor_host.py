@@ -1,0 +1,321 @@
+"""ProcessorHost: the core between its clients' sockets, its streams, its acceptor and the clock.
+
+Whatever arrives is handed to the core as it comes; what goes out is sent once per turn of the event loop, so that
+everything that arrived together leaves together, and nothing waits when the loop is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections import deque
+from collections.abc import Iterator
+from time import monotonic_ns
+
+import msgspec
+
+from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
+from barnabas.cluster.administration import AdministrationResponse
+from barnabas.cluster.messages import UpdateMetadata
+from barnabas.metrics.family import Measured, Sample
+from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
+from barnabas.metrics.snapshot import pack
+from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.runtime.idle import IdlePart, loop_waited_ns
+from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.process_metrics import measures_of_process
+from barnabas.runtime.processes_messages import MessageSocket
+from barnabas.runtime.traces import trace_exporter
+from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, Trace
+from barnabas_gateway.core.processor import GatewayCore
+from barnabas_gateway.shell import joint
+from barnabas_gateway.shell.client_socket import ClientSocket
+from barnabas_gateway.shell.conversion_worker import ConversionWorker
+from barnabas_gateway.shell.links import Links
+from barnabas_gateway.shell.spans import spans_of
+
+_log = get_logger("gateway.processor")
+
+
+class ProcessorHost:
+    """Everything of one processor runs on one event loop; nothing here awaits but the reading of large metadata."""
+
+    def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
+        properties = settings.properties
+        core_config = properties.core_config(settings.bound_ports, settings.settings)
+        self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
+        self._acceptor = acceptor
+        self._loop = asyncio.get_running_loop()
+        self._sockets: dict[int, ClientSocket] = {}
+        self._closed_ids: list[int] = []
+        self._unread_metadata: deque[bytes] = deque()
+        self._reading_metadata: asyncio.Task[None] | None = None
+        self._turn_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
+        self._conversions = ConversionWorker(self._converted)
+        self.drained = asyncio.Event()
+        self._index = str(settings.index)
+        self._traces = trace_exporter(
+            properties.traces_otlp_endpoint, "gateway", f"{properties.gateway_id}/{self._index}"
+        )
+        self._measured: list[Measured] = [
+            *measures_of_process(f"processor-{self._index}"),
+            *self._core.measured,
+            IdlePart(PROCESSOR_IDLE, self._index, loop_waited_ns, monotonic_ns),
+            self,
+        ]
+
+    # --- the acceptor ------------------------------------------------------------------------------------------------
+
+    def acceptor_message(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
+        match kind:
+            case joint.CONNECTION:
+                self._adopt(msgspec.json.decode(payload, type=joint.Accepted), fds)
+            case joint.METADATA:
+                self._metadata_came(payload)
+            case joint.ANSWER:
+                call_id, answer = joint.decode_answer(payload)
+                self._core.controller_answered(call_id, answer, monotonic_ms())
+            case joint.METRICS:
+                self._tell_metrics()
+            case joint.DRAIN:
+                self._core.drain(monotonic_ms())
+                self._loop.call_later(joint.DRAIN_GRACE_MS / 1000, self.drained.set)
+            case _:
+                _log.error("an unknown message of the acceptor", kind=kind)
+        self._schedule_turn()
+
+    def _metadata_came(self, payload: bytes) -> None:
+        """Apply one update now, or, where it is large or others wait, after them and over several turns."""
+        if self._reading_metadata is None and len(payload) < LARGE_BYTES:
+            self._apply_metadata(joint.decode_metadata(payload))
+            return
+        self._unread_metadata.append(payload)
+        if self._reading_metadata is None:
+            self._reading_metadata = self._loop.create_task(self._read_metadata())
+
+    async def _read_metadata(self) -> None:
+        while self._unread_metadata:
+            try:
+                steps = joint.decode_metadata_in_steps(self._unread_metadata.popleft())
+                self._apply_metadata(await over_turns(steps))
+            except Exception:
+                _log.exception("an update of metadata was not applied")
+            self._schedule_turn()
+        self._reading_metadata = None
+
+    def _apply_metadata(self, update: UpdateMetadata) -> None:
+        self._core.metadata_updated(update, monotonic_ms())
+        self.links.follow(self._core.image)
+        self._acceptor.send(joint.APPLIED, joint.encode_revision(self._core.image.revision))
+
+    def _adopt(self, accepted: joint.Accepted, fds: list[int]) -> None:
+        connection_id = accepted.connection_id
+        if not fds:
+            self._closed_ids.append(connection_id)
+            return
+        listener, peer, node_id = accepted.listener, accepted.peer, accepted.node_id
+        self._core.connection_opened(connection_id, listener, peer, monotonic_ms(), node_id)
+        self._sockets[connection_id] = ClientSocket(connection_id, socket.socket(fileno=fds[0]), self)
+
+    # --- sockets -----------------------------------------------------------------------------------------------------
+
+    def bytes_received(self, connection_id: int, data: bytes) -> None:
+        self._core.bytes_received(connection_id, data, monotonic_ms())
+        self._schedule_turn()
+
+    def unsent_changed(self, connection_id: int, unsent_bytes: int) -> None:
+        self._core.unsent_bytes(connection_id, unsent_bytes, monotonic_ms())
+        self._schedule_turn()
+
+    def socket_lost(self, connection_id: int) -> None:
+        self._core.connection_closed(connection_id, monotonic_ms())
+        del self._sockets[connection_id]
+        self._closed_ids.append(connection_id)
+        self._schedule_turn()
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    def exchange_up(self, node_id: int) -> None:
+        self._core.exchange_up(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def exchange_response(self, node_id: int, response: ExchangeResponse) -> None:
+        self._core.exchange_response(node_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def exchange_down(self, node_id: int) -> None:
+        self._core.exchange_down(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def read_up(self, node_id: int) -> None:
+        self._core.read_up(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def read_response(self, node_id: int, response: ReadResponse) -> None:
+        self._core.read_response(node_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def read_down(self, node_id: int) -> None:
+        self._core.read_down(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def coordinate_up(self, node_id: int) -> None:
+        self._core.coordinate_up(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def coordinate_response(self, node_id: int, response: CoordinateResponse) -> None:
+        self._core.coordinate_response(node_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def coordinate_down(self, node_id: int) -> None:
+        self._core.coordinate_down(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def logstore_answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
+        self._core.logstore_answered(call_id, answer, monotonic_ms())
+        self._schedule_turn()
+
+    def purgatory_up(self, pod_id: str) -> None:
+        self._core.purgatory_up(pod_id, monotonic_ms())
+        self._schedule_turn()
+
+    def park_response(self, pod_id: str, response: ParkResponse) -> None:
+        self._core.park_response(pod_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def purgatory_down(self, pod_id: str) -> None:
+        self._core.purgatory_down(pod_id, monotonic_ms())
+        self._schedule_turn()
+
+    def _converted(self, conversion: Conversion, elapsed_ms: float) -> None:
+        self._core.converted(conversion, elapsed_ms, monotonic_ms())
+        self._schedule_turn()
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def _schedule_turn(self) -> None:
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_scheduled = False
+        now_ms = monotonic_ms()
+        self._core.expire(now_ms)
+        self._carry_out(self._core.take_outputs())
+        self._core.turn_over()
+        if self._core.metrics.traces:
+            self._tell_traces()
+        self._set_timer(now_ms)
+        if self._core.is_drained():
+            self.drained.set()
+
+    def _carry_out(self, outputs: Outputs) -> None:
+        for line in outputs.logs:
+            _write_log(line)
+        for node_id, exchange in outputs.exchanges:
+            self.links.send_exchange(node_id, exchange)
+        for node_id, read in outputs.reads:
+            self.links.send_read(node_id, read)
+        for node_id, coordinate in outputs.coordinates:
+            self.links.send_coordinate(node_id, coordinate)
+        for pod_id, park in outputs.parks:
+            self.links.send_park(pod_id, park)
+        for call in outputs.controller_calls:
+            self._acceptor.send(joint.CALL, joint.encode_call(call.call_id, call.request, _context(call.trace)))
+        for logstore_call in outputs.logstore_calls:
+            self.links.send_call(logstore_call)
+        for call_id in outputs.logstore_cancels:
+            self.links.cancel_call(call_id)
+        sockets = self._sockets
+        for connection_id, buffers in outputs.writes:
+            client = sockets.get(connection_id)
+            if client is not None:
+                client.write(buffers)
+                if client.unsent_bytes:
+                    self.unsent_changed(connection_id, client.unsent_bytes)
+        for connection_id in outputs.closes:
+            client = sockets.pop(connection_id, None)
+            if client is not None:
+                client.close()
+                self._closed_ids.append(connection_id)
+        for connection_id in outputs.aborts:
+            client = sockets.pop(connection_id, None)
+            if client is not None:
+                client.abort()
+                self._closed_ids.append(connection_id)
+        for connection_id in outputs.pauses:
+            if connection_id in sockets:
+                sockets[connection_id].pause()
+        for connection_id in outputs.resumes:
+            if connection_id in sockets:
+                sockets[connection_id].resume()
+        for conversion in outputs.conversions:
+            self._conversions.submit(conversion)
+        if self._closed_ids:
+            self._acceptor.send(joint.CLOSED, joint.encode_ids(self._closed_ids))
+            self._closed_ids = []
+
+    def _set_timer(self, now_ms: int) -> None:
+        """A timer that is early does no harm, so one that is set is only ever replaced by an earlier one."""
+        deadline_ms = self._core.next_deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self._loop.call_later(max(0, deadline_ms - now_ms) / 1000, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._schedule_turn()
+
+    def _tell_traces(self) -> None:
+        traced = self._core.metrics.take_traces()
+        if self._traces is not None:
+            self._traces.export([span for timing in traced for span in spans_of(timing)])
+
+    def samples(self) -> Iterator[Sample]:
+        """The lines of requests and answers in this processor."""
+        connections = self._core.connections
+        yield Sample(REQUEST_QUEUE_SIZE, (self._index,), connections.queued_requests())
+        yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), connections.queued_responses())
+
+    def _tell_metrics(self) -> None:
+        samples = [sample for part in self._measured for sample in part.samples()]
+        self._acceptor.send(joint.METRICS, pack(samples))
+
+    def close(self) -> None:
+        """Close what is left, without waiting for clients. What has been counted is told before that."""
+        self._tell_metrics()
+        self._conversions.stop()
+        if self._reading_metadata is not None:
+            self._reading_metadata.cancel()
+        if self._traces is not None:
+            self._traces.close()
+        for client in self._sockets.values():
+            client.abort()
+
+
+def _context(trace: Trace | None) -> bytes:
+    return b"" if trace is None else trace.trace_id + trace.span_id
+
+
+def _new_session_id() -> int:
+    """Not to be guessed: who has the number of a fetch session can disturb it."""
+    return secrets.randbelow(0x7FFF_FFFF) + 1
+
+
+def _write_log(line: Log) -> None:
+    match line.level:
+        case LogLevel.INFO:
+            _log.info(line.event, **line.fields)
+        case LogLevel.WARNING:
+            _log.warning(line.event, **line.fields)
+        case LogLevel.ERROR:
+            _log.error(line.event, **line.fields)

@@ -1,0 +1,263 @@
+"""The acceptor's processors: started, restarted when they die, handed connections and metadata, drained."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+
+import msgspec
+
+from barnabas.cluster.config_description import Setting
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
+from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
+from barnabas.metrics.family import Sample
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.processes import ChildProcess, spawn
+from barnabas.runtime.traces import CURRENT
+from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
+from barnabas_gateway.shell import joint
+from barnabas_gateway.shell.config import GatewayProperties
+
+_log = get_logger("gateway.processors")
+
+_RESTART_MS_MIN = 50
+_RESTART_MS_MAX = 2_000
+_RESTART_CALM_MS = 10_000
+"""A processor that lived so long is restarted without delay again."""
+_CALLS_MAX = 1_000
+"""Calls to the controller under way, as many as it lets wait."""
+_STOP_GRACE_MS = joint.DRAIN_GRACE_MS + 1_000
+
+
+class _Processor:
+    """One processor's process, as long as it lives."""
+
+    __slots__ = ("applied_revision", "child", "connections", "index", "is_draining", "serial", "started_s")
+
+    def __init__(self, index: int, serial: int, child: ChildProcess, started_s: float) -> None:
+        self.index = index
+        self.serial = serial
+        """Never given twice, as an index is."""
+        self.child = child
+        self.started_s = started_s
+        self.applied_revision = -1
+        self.connections: dict[int, tuple[str, str]] = {}
+        """By connection id: its listener, and the client's address."""
+        self.is_draining = False
+
+
+class Processors:
+    """All on the acceptor's event loop."""
+
+    def __init__(
+        self,
+        properties: GatewayProperties,
+        settings: dict[str, Setting],
+        bound_ports: dict[str, int],
+        image: ClusterImage,
+        ask_controller: Callable[[ControllerRequest], Awaitable[ControllerAnswer | None]],
+        on_applied: Callable[[int], None],
+        on_closed: Callable[[str, str], None],
+        metrics: PodMetrics,
+    ) -> None:
+        """`on_applied(revision)`: every processor answers by it; `on_closed(listener, address)`: a connection is
+        gone."""
+        self._properties = properties
+        self._settings = settings
+        self._bound_ports = bound_ports
+        self._image = image
+        self._ask_controller = ask_controller
+        self._on_applied = on_applied
+        self._on_closed = on_closed
+        self._metrics = metrics
+        self._next_serial = 0
+        self._deaths = 0
+        self._loop = asyncio.get_running_loop()
+        self._by_index: dict[int, _Processor] = {}
+        self._draining: list[_Processor] = []
+        self._wanted = 0
+        self._next = 0
+        self._next_connection_id = 1
+        self._restart_ms: dict[int, int] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def resize(self, count: int) -> None:
+        """Have so many; the ones with the highest indexes drain."""
+        self._wanted = count
+        for index in range(count):
+            if index not in self._by_index:
+                self._start(index)
+        for index in [index for index in self._by_index if index >= count]:
+            self._drain(self._by_index.pop(index))
+        self._tell_applied()
+
+    def _start(self, index: int) -> None:
+        if index >= self._wanted or index in self._by_index:
+            return
+        processor: _Processor
+
+        def on_message(kind: bytes, payload: bytes, _fds: list[int]) -> None:
+            self._message(processor, kind, payload)
+
+        def on_exit(exit_code: int) -> None:
+            self._exited(processor, exit_code)
+
+        def on_silence(_is_silent: bool) -> None:
+            self._tell_applied()
+
+        serial = self._next_serial
+        self._next_serial += 1
+        child = spawn("barnabas_gateway.processor", on_message=on_message, on_exit=on_exit, on_silence=on_silence)
+        processor = _Processor(index, serial, child, self._loop.time())
+        self._by_index[index] = processor
+        self._metrics.add(serial, lambda: child.messages.send(joint.METRICS))
+        settings = joint.ProcessorSettings(index, self._properties, self._bound_ports, self._settings)
+        child.messages.send(joint.SETTINGS, msgspec.json.encode(settings))
+        if self._image.revision >= 0:
+            child.messages.send(joint.METADATA, joint.encode_metadata(full_update(self._image)))
+
+    def _exited(self, processor: _Processor, exit_code: int) -> None:
+        self._metrics.gone(processor.serial)
+        for listener, address in processor.connections.values():
+            self._on_closed(listener, address)
+        processor.connections.clear()
+        if processor.is_draining:
+            self._draining.remove(processor)
+            return
+        index = processor.index
+        del self._by_index[index]
+        lived_ms = (self._loop.time() - processor.started_s) * 1000
+        before_ms = self._restart_ms.get(index, 0) if lived_ms < _RESTART_CALM_MS else 0
+        self._deaths += 1
+        delay_ms = min(max(2 * before_ms, _RESTART_MS_MIN), _RESTART_MS_MAX)
+        self._restart_ms[index] = delay_ms
+        _log.error("processor died", index=index, pid=processor.child.pid, exit_code=exit_code, restart_ms=delay_ms)
+        self._loop.call_later(delay_ms / 1000, self._start, index)
+        self._tell_applied()
+
+    def _drain(self, processor: _Processor) -> None:
+        processor.is_draining = True
+        self._draining.append(processor)
+        processor.child.messages.send(joint.DRAIN)
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    def _live(self) -> list[_Processor]:
+        """In the order of their indexes, without those that are silent: stopped ones would keep what they are given."""
+        return [self._by_index[index] for index in sorted(self._by_index) if not self._by_index[index].child.is_silent]
+
+    def has_live(self) -> bool:
+        return bool(self._live())
+
+    def _serving(self) -> list[_Processor]:
+        """The live ones, and of these, as long as there are any, those that know the cluster: a client of one that has
+        just been started anew would wait until that has begun to run."""
+        live = self._live()
+        return [processor for processor in live if processor.applied_revision >= 0] or live
+
+    def hand_over(
+        self, accepted: socket.socket, listener: str, address: str, peer: str, node_id: int = ANY_NODE
+    ) -> None:
+        """Give an accepted socket to the next live processor, of which there is one; `accepted` is closed here."""
+        serving = self._serving()
+        processor = serving[self._next % len(serving)]
+        self._next += 1
+        connection_id = self._next_connection_id
+        self._next_connection_id += 1
+        processor.connections[connection_id] = listener, address
+        payload = msgspec.json.encode(joint.Accepted(connection_id, listener, peer, node_id))
+        with accepted:
+            processor.child.messages.send(joint.CONNECTION, payload, [accepted.fileno()])
+
+    # --- metadata and calls ------------------------------------------------------------------------------------------
+
+    def metadata_updated(self, payload: bytes) -> None:
+        """Pass an UpdateMetadata on, as protobuf."""
+        for processor in (*self._by_index.values(), *self._draining):
+            processor.child.messages.send(joint.METADATA, payload)
+
+    def applied_revision(self) -> int:
+        """What every live processor answers by; -1 while one of them knows nothing yet. A silent one answers nobody,
+        and when it comes back what it was sent is there for it, in order."""
+        return min((processor.applied_revision for processor in self._live()), default=-1)
+
+    def _tell_applied(self) -> None:
+        if len(self._by_index) == self._wanted and self.applied_revision() >= 0:
+            self._on_applied(self.applied_revision())
+
+    def _message(self, processor: _Processor, kind: bytes, payload: bytes) -> None:
+        match kind:
+            case joint.APPLIED:
+                processor.applied_revision = joint.decode_revision(payload)
+                self._tell_applied()
+            case joint.CLOSED:
+                for connection_id in joint.decode_ids(payload):
+                    self._on_closed(*processor.connections.pop(connection_id))
+            case joint.METRICS:
+                self._metrics.heard(processor.serial, payload)
+            case joint.CALL if len(self._calls) >= _CALLS_MAX:
+                call_id, _, _ = joint.decode_call(payload)
+                processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, None))
+            case joint.CALL:
+                task = self._loop.create_task(self._call(processor, payload))
+                self._calls.add(task)
+                task.add_done_callback(self._calls.discard)
+            case _:
+                _log.error("an unknown message of a processor", kind=kind)
+
+    async def _call(self, processor: _Processor, payload: bytes) -> None:
+        call_id, request, trace = joint.decode_call(payload)
+        CURRENT.set(trace)
+        answer = await self._ask_controller(request)
+        processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, answer))
+
+    # --- what is measured --------------------------------------------------------------------------------------------
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(PROCESSORS, (), len(self._live()))
+        yield Sample(PROCESSOR_DEATHS, (), self._deaths)
+        yield Sample(METADATA_REVISION, (), self.applied_revision())
+        for processor in (*self._by_index.values(), *self._draining):
+            by_listener = Counter(listener for listener, _ in processor.connections.values())
+            for listener in self._bound_ports:
+                yield Sample(CONNECTIONS, (listener, str(processor.index)), by_listener[listener])
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Drain all of them; those that take too long are killed."""
+        self._wanted = 0
+        for processor in list(self._by_index.values()):
+            self._drain(processor)
+        self._by_index.clear()
+        children = [processor.child for processor in self._draining]
+        await asyncio.gather(*(_await_exit(child) for child in children))
+        for task in list(self._calls):
+            task.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+
+
+async def _await_exit(child: ChildProcess) -> None:
+    try:
+        await asyncio.wait_for(asyncio.shield(child.exited), _STOP_GRACE_MS / 1000)
+    except TimeoutError:
+        await child.stop(0)
+
+
+def full_update(image: ClusterImage) -> UpdateMetadata:
+    """The image as one update, for a processor that starts late."""
+    return UpdateMetadata(
+        revision=image.revision,
+        full=True,
+        cluster_id=image.cluster_id,
+        controller_epoch=image.controller_epoch,
+        brokers=list(image.brokers.values()),
+        purgatories=image.purgatories,
+        topics=list(image.topics_by_id.values()),
+        broker_configs=[BrokerConfigs(each, configs) for each, configs in image.broker_configs.items()],
+    )

@@ -1,0 +1,38 @@
+"""`python -m barnabas_logstore --config FILE`: one logstore."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from barnabas.runtime.allocator import keep_large_buffers
+from barnabas.runtime.cluster_version import VersionRefused
+from barnabas.runtime.config import load_config
+from barnabas.runtime.logs import configure_logging
+from barnabas.runtime.processes import run_until_signal
+from barnabas.runtime.registration import IdentityTaken
+from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_logstore.shell.log_dirs import StartRefused
+from barnabas_logstore.shell.loop import DirectoriesLost
+from barnabas_logstore.shell.node import LogstoreNode
+
+PROGRAM = "barnabas-logstore"
+
+
+def main() -> None:
+    loaded = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
+    configure_logging("logstore", loaded.config.log_level, loaded.config.log_format)
+    loaded.log_notices()
+    keep_large_buffers()
+
+    async def serve(stopping: asyncio.Event) -> None:
+        await LogstoreNode(loaded).run(stopping)
+
+    try:
+        run_until_signal(serve)
+    except* (StartRefused, IdentityTaken, VersionRefused, DirectoriesLost, OSError) as refused:
+        sys.exit(f"{PROGRAM}: {refused.exceptions[0]}")
+
+
+if __name__ == "__main__":
+    main()

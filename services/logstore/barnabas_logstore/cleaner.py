@@ -1,0 +1,122 @@
+"""`python -m barnabas_logstore.cleaner SETTINGS`: the cleaner of a logstore, spawned as its child with the first order.
+
+Compaction looks at every record, half a microsecond to one each: in the data process, on whatever thread, the
+interpreter lock would make everybody's appends wait for that. Here it takes a core of its own, or what is left of one,
+throttled by `log.cleaner.io.max.bytes.per.second`. It gets orders over a socket pair, reads the logs by their paths and
+writes `.cleaned` files beside them; the other end is in `barnabas_logstore.shell.cleaner_process`. It dies with its
+parent, and loses nothing but the pass that it was at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+import sys
+from typing import Final
+
+import msgspec
+
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.compression import CODECS
+from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.logs import LogFormat, LogLevel, configure_logging
+from barnabas.runtime.processes import parent_socket
+from barnabas.runtime.processes_messages import MessageSocket
+from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
+from barnabas_logstore.core.storage.compaction.orders import CancelOrder, CleanedSegment, CleanerReport, CleanOrder
+from barnabas_logstore.shell.posix_disk import PosixDisk
+
+# The kinds of messages between this process and its parent.
+ORDER: Final = b"order"
+CANCEL: Final = b"cancel"
+CLEANED: Final = b"cleaned"
+ENDED: Final = b"ended"
+
+
+class CleanerSettings(msgspec.Struct, frozen=True):
+    """What the parent tells in the one argument, as JSON. `io_bytes_per_second_max` counts reads and writes."""
+
+    dedupe_buffer_bytes: int
+    io_buffer_bytes: int
+    io_bytes_per_second_max: float
+    log_level: LogLevel
+    log_format: LogFormat
+
+
+class Throttle:
+    """How long to wait so that on average no more than so many bytes a second are moved."""
+
+    def __init__(self, bytes_per_second_max: float) -> None:
+        self._ms_per_byte = 1000 / bytes_per_second_max
+        self._free_ms = -math.inf
+
+    def pause_ms(self, byte_count: int, now_ms: int) -> float:
+        self._free_ms = max(self._free_ms, now_ms) + byte_count * self._ms_per_byte
+        return self._free_ms - now_ms
+
+
+class CleanerHost:
+    """Steps run on a thread, one at a time: heartbeats and cancellations pass while a large batch is opened."""
+
+    def __init__(self, settings: CleanerSettings) -> None:
+        self._cleaner = Cleaner(
+            PosixDisk,
+            CODECS,
+            dedupe_buffer_bytes=settings.dedupe_buffer_bytes,
+            io_buffer_bytes=settings.io_buffer_bytes,
+        )
+        self._throttle = Throttle(settings.io_bytes_per_second_max)
+        self._ordered = asyncio.Event()
+        self._parent: MessageSocket | None = None
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._order_decoder = msgspec.msgpack.Decoder(CleanOrder)
+        self._cancel_decoder = msgspec.msgpack.Decoder(CancelOrder)
+
+    async def run(self) -> None:
+        """Work until SIGTERM, or until the parent is gone."""
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, stopping.set)
+        # Ctrl-C reaches the whole process group; the parent stops this process when its own work is done.
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+        self._parent = parent_socket(self._on_message, stopping.set)
+        stop = asyncio.ensure_future(stopping.wait())
+        work = asyncio.ensure_future(self._work())
+        await asyncio.wait((stop, work), return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()
+        work.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            await self._ordered.wait()
+            self._ordered.clear()
+            while self._cleaner.is_busy:
+                moved_bytes, report = await asyncio.to_thread(self._cleaner.step, monotonic_ms())
+                if report is not None:
+                    self._report(report)
+                await asyncio.sleep(max(0.0, self._throttle.pause_ms(moved_bytes, monotonic_ms())) / 1000)
+
+    def _report(self, report: CleanerReport) -> None:
+        assert self._parent is not None
+        self._parent.send(CLEANED if isinstance(report, CleanedSegment) else ENDED, self._encode(report))
+
+    def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
+        if kind == ORDER:
+            self._cleaner.begin(self._order_decoder.decode(payload), monotonic_ms())
+            self._ordered.set()
+            return
+        assert kind == CANCEL, kind
+        self._cleaner.cancel(self._cancel_decoder.decode(payload).order_id)
+
+
+def main() -> None:
+    settings = msgspec.json.decode(sys.argv[1], type=CleanerSettings)
+    configure_logging("logstore-cleaner", settings.log_level, settings.log_format)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(CleanerHost(settings).run())
+
+
+if __name__ == "__main__":
+    main()

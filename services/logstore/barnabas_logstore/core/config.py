@@ -1,0 +1,40 @@
+"""What a logstore's core is configured with: Kafka's own keys where Kafka has one, plain values here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from barnabas.cluster.config_description import Setting
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.replica.replica_selection import ReplicaSelector
+from barnabas_logstore.core.replication.replication import ReplicationConfig
+
+
+@dataclass(slots=True, frozen=True)
+class LogstoreConfig:
+    """`topic_defaults` are settings in topics' own names for topics that don't override them, `settings` all keys.
+
+    A data step ends after `step_requests_max` requests (each partition of a read counts) or `step_bytes_max` bytes of
+    records, whichever comes first: about 1 ms of work, which is what a control command waits at most.
+    """
+
+    node_id: int
+    cluster_id: str
+    queued_requests_max: int = 500
+    queued_request_bytes_max: int = 64 * 1024 * 1024
+    step_requests_max: int = 64
+    step_bytes_max: int = 1024 * 1024
+    retention_check_interval_ms: int = 5 * 60 * 1000
+    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    producer_id_expiration_check_interval_ms: int = 10 * 60 * 1000
+    recovery_point_checkpoint_interval_ms: int = 60_000
+    log_start_checkpoint_interval_ms: int = 60_000
+    metered_topics_max: int = 100
+    cleaner_is_enabled: bool = True
+    cleaner_backoff_ms: int = 15_000
+    replica_selector: ReplicaSelector = ReplicaSelector.LEADER
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    groups: GroupConfig = field(default_factory=GroupConfig)
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)

@@ -1,0 +1,145 @@
+"""The door of coordination: what processors ask of coordinators is checked, and waits here.
+
+It has credit of its own: heartbeats of groups never wait behind records, nor records behind rebalances.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from barnabas.channel.credits import CreditPool
+from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
+from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.streams.request_times import RequestTimes, TimedRequest, api_name
+from barnabas_logstore.core.streams.stream_handshake import StreamHandshake
+from barnabas_logstore.core.streams.streams import CoordinateStream
+
+ANSWER_BYTES_MAX: Final = 100 << 20
+"""A larger answer is none, but UNKNOWN_SERVER_ERROR. Nobody's request may be larger either, by Kafka's default."""
+MESSAGE_BYTES_MAX: Final = 64 << 20
+"""A message of more answers than that is several; together with the largest answer it fits the channel (256 MiB)."""
+
+
+class CoordinateInbox:
+    """All Coordinate streams, what came on them in its order, and what they are answered in this turn."""
+
+    def __init__(self, conversations: StreamHandshake, credit_pool: CreditPool, times: RequestTimes) -> None:
+        self._times = times
+        self._conversations = conversations
+        self._credits = credit_pool
+        self._streams: dict[int, CoordinateStream] = {}
+        self._waiting: deque[tuple[CoordinateStream, GroupCall | GroupCollect]] = deque()
+        self._answered: dict[CoordinateStream, None] = {}
+
+    def __len__(self) -> int:
+        """The calls that wait."""
+        return len(self._waiting)
+
+    def on_coordinate(self, stream_id: int, request: CoordinateRequest) -> None:
+        """A message of a processor."""
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = CoordinateStream(stream_id)
+        if stream.closed:
+            return
+        if request.hello is not None:
+            welcome = self._conversations.greet(stream, request.hello)
+            if welcome is None:
+                return
+            response = self._response(stream)
+            response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
+        count = len(request.calls) + len(request.collects)
+        if not count:
+            return
+        byte_count = sum([len(call.body) for call in request.calls])
+        if self._conversations.admit(stream, self._credits, count, byte_count):
+            self._waiting.extend([(stream, call) for call in request.calls])
+            self._waiting.extend([(stream, collect) for collect in request.collects])
+            if request.timed:
+                self._time(stream, request)
+
+    def _time(self, stream: CoordinateStream, request: CoordinateRequest) -> None:
+        now_us = self._times.read_us()
+        names = {call.request_id: api_name(call.api_key) for call in request.calls}
+        names |= {collect.request_id: api_name(collect.api_key) for collect in request.collects}
+        for each in request.timed:
+            if each.request_id in names:
+                stream.timed[each.request_id] = TimedRequest(each, names[each.request_id], now_us)
+
+    def on_stream_closed(self, stream_id: int) -> None:
+        """What it asked for and is not begun is dropped."""
+        stream = self._streams.pop(stream_id, None)
+        if stream is not None:
+            stream.closed = True
+            self._credits.close_stream(stream_id)
+
+    def take(self) -> tuple[int, GroupCall | GroupCollect] | None:
+        """The next call that somebody still wants answered, with its stream's id; its credit is free from now on."""
+        while self._waiting:
+            stream, request = self._waiting.popleft()
+            if stream.closed:
+                continue
+            stream.requests_handled += 1
+            if isinstance(request, GroupCall):
+                stream.bytes_handled += len(request.body)
+            self._response(stream)
+            timed = stream.timed.get(request.request_id)
+            if timed is not None:
+                timed.begun_us = self._times.read_us()
+            return stream.stream_id, request
+        return None
+
+    def answer(self, answers: Iterable[tuple[int, GroupAnswer]]) -> None:
+        """By stream id; those that are gone are told nothing."""
+        for stream_id, answer in answers:
+            stream = self._streams.get(stream_id)
+            if stream is not None:
+                if len(answer.body) > ANSWER_BYTES_MAX:
+                    # The channel would break by it, and with it every call that is on it.
+                    answer = GroupAnswer(answer.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
+                self._response(stream).answers.append(answer)
+
+    def _response(self, stream: CoordinateStream) -> CoordinateResponse:
+        response = stream.response
+        if response is None:
+            response = stream.response = CoordinateResponse()
+            self._answered[stream] = None
+        return response
+
+    def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
+        """One message per stream that has something to be told, or more where that is large; credit included."""
+        responses: list[tuple[int, CoordinateResponse]] = []
+        for stream in self._answered:
+            response, stream.response = stream.response, None
+            if stream.closed or response is None:
+                continue
+            self._credits.handled(stream.stream_id, stream.requests_handled, stream.bytes_handled)
+            stream.requests_handled = stream.bytes_handled = 0
+            if response.credit is None:
+                response.credit = self._credits.grants_due(stream.stream_id)
+            if stream.timed:
+                request_ids = [answer.request_id for answer in response.answers]
+                response.times = self._times.answered(stream.timed, request_ids)
+            if response != _NOTHING:
+                responses += [(stream.stream_id, message) for message in _messages(response)]
+        self._answered.clear()
+        return responses
+
+
+_NOTHING = CoordinateResponse()
+
+
+def _messages(response: CoordinateResponse) -> Iterator[CoordinateResponse]:
+    """The same in messages that are not too large, its answers in their order."""
+    byte_count = sum([len(answer.body) for answer in response.answers])
+    if byte_count > MESSAGE_BYTES_MAX:
+        answers, response.answers, byte_count = response.answers, [], 0
+        for answer in answers:
+            if byte_count > MESSAGE_BYTES_MAX:
+                yield response
+                response, byte_count = CoordinateResponse(), 0
+            response.answers.append(answer)
+            byte_count += len(answer.body)
+    yield response

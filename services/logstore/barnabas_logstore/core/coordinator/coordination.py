@@ -1,0 +1,183 @@
+"""Coordination as a whole: the groups of this logstore, between gateways, purgatory, the controller and the logs.
+
+It gets its own bounded piece of every turn, so that heartbeats do not starve behind appends, nor they behind a thousand
+joins. A turn in which nothing of it happens costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from barnabas.channel.credits import CreditPool
+from barnabas.channel.messages import (
+    CoordinateRequest,
+    CoordinateResponse,
+    GroupAnswer,
+    GroupCall,
+    GroupCollect,
+    WatchedGroup,
+)
+from barnabas.metrics.family import Sample
+from barnabas.metrics.group_families import (
+    COORDINATED_PARTITIONS,
+    GROUP_CALLS_WAITING,
+    LOADING_PARTITIONS,
+    OFFSET_COMMITS,
+    OFFSET_EXPIRATIONS,
+    REBALANCES,
+)
+from barnabas.ports.compression import Decompress
+from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
+from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
+from barnabas_logstore.core.coordinator.groups.joining import MakeMemberId
+from barnabas_logstore.core.coordinator.led_partitions import LedPartitions
+from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.streams.group_watches import GroupWatches
+from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.stream_handshake import StreamHandshake
+from barnabas_logstore.core.streams.watches import Watches
+
+CALLS_PER_STEP_MAX: Final = 32
+CALL_BYTES_PER_STEP_MAX: Final = 16 << 10
+"""A call takes as long as its body has elements, of which an offset commit has one in every 20 bytes: the step ends
+with the call that is over this. What gateways put into one call is bounded by them."""
+
+
+class Coordination:
+    def __init__(
+        self,
+        replicas: Replicas,
+        conversations: StreamHandshake,
+        credit_pool: CreditPool,
+        appends: Appends,
+        watches: Watches,
+        outbox: Outbox,
+        config: GroupConfig,
+        decompress: Decompress,
+        make_member_id: MakeMemberId,
+    ) -> None:
+        self._groups = GroupCoordinator(config, decompress, make_member_id)
+        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, self._groups)
+        self._inbox = CoordinateInbox(conversations, credit_pool, outbox.times)
+        self.group_watches = GroupWatches(outbox, self._state_of)
+        self._now_ms = 0
+        self._wall_ms = 0
+        self._deadline_ms: int | None = None
+        self._deleted_topics: dict[str, None] = {}
+
+    # --- what arrives -------------------------------------------------------------------------------------------------
+
+    def on_coordinate(self, stream_id: int, request: CoordinateRequest) -> None:
+        """A message of a processor on its Coordinate stream."""
+        self._inbox.on_coordinate(stream_id, request)
+
+    def on_stream_closed(self, stream_id: int) -> None:
+        """What it asked for and is not begun is dropped; what is begun is done, and nobody told."""
+        self._inbox.on_stream_closed(stream_id)
+
+    def topics_deleted(self, topics: Iterable[str]) -> None:
+        """The cluster has them no more."""
+        self._deleted_topics |= dict.fromkeys(topics)
+
+    # --- the turn -----------------------------------------------------------------------------------------------------
+
+    def step(self, now_ms: int, wall_ms: int) -> None:
+        """What has become of the partitions, a piece of a log, some calls, and what the time has brought."""
+        self._now_ms, self._wall_ms = now_ms, wall_ms
+        is_due = self._deadline_ms is not None and now_ms >= self._deadline_ms
+        if not (is_due or self.has_work or self._led.has_changes or self._led.wants_to_read or self._deleted_topics):
+            return
+        groups = self._groups
+        groups.begin_turn(now_ms, wall_ms)
+        self._led.follow(now_ms, wall_ms)
+        if not groups.has_work:
+            self._led.deliver(now_ms)
+        if self._deleted_topics:
+            groups.topics_deleted(self._deleted_topics)
+            self._deleted_topics = {}
+        bytes_left = CALL_BYTES_PER_STEP_MAX
+        for _ in range(CALLS_PER_STEP_MAX):
+            taken = self._inbox.take() if bytes_left > 0 else None
+            if taken is None:
+                break
+            if isinstance(taken[1], GroupCall):
+                bytes_left -= len(taken[1].body)
+            self._begin(*taken)
+        self._end_step()
+
+    def _begin(self, stream_id: int, request: GroupCall | GroupCollect) -> None:
+        if self._led.is_stopped:
+            self._inbox.answer([(stream_id, GroupAnswer(request.request_id, ErrorCode.NOT_COORDINATOR))])
+        elif isinstance(request, GroupCall):
+            self._groups.on_call(stream_id, request)
+        else:
+            self._groups.on_collect(stream_id, request)
+
+    def settle(self) -> None:
+        """Disks have done something in this turn: what has been committed by that is answered still in it."""
+        if self._led.has_changes:
+            self._led.follow(self._now_ms, self._wall_ms)
+            self._end_step()
+
+    def _end_step(self) -> None:
+        self._groups.step(self._now_ms)
+        self._led.begin_reads()
+        self._deadline_ms = self._groups.next_deadline_ms()
+
+    @property
+    def has_work(self) -> bool:
+        """Something can be done that the last step did not get to."""
+        return len(self._inbox) > 0 or self._led.has_arrived or self._groups.has_work
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `step` has something to do, whatever comes until then."""
+        return self._deadline_ms
+
+    def stop(self) -> None:
+        """Others are to coordinate: everything is answered NOT_COORDINATOR from now on."""
+        self._led.stop(self._now_ms)
+
+    # --- what is said -------------------------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Put what groups have come to into this turn's messages for purgatory."""
+        self.group_watches.publish(self._groups.take_moved())
+
+    def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
+        """By stream id, one message each."""
+        self._inbox.answer(self._groups.take_answers())
+        return self._inbox.take_responses()
+
+    def take_problems(self) -> list[str]:
+        problems, self._led.problems = self._led.problems, []
+        if self._groups.problems:
+            problems += self._groups.problems
+            self._groups.problems = []
+        return problems
+
+    # --- what is measured ---------------------------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> list[GroupPartition]:
+        """What is coordinated here; to look at."""
+        return self._groups.partitions
+
+    def samples(self) -> Iterator[Sample]:
+        meter, partitions = self._groups.meter, self.partitions
+        yield Sample(COORDINATED_PARTITIONS, (), len(partitions))
+        yield Sample(LOADING_PARTITIONS, (), sum(each.loader is not None for each in partitions))
+        yield Sample(OFFSET_COMMITS, (), meter.offset_commits)
+        yield Sample(OFFSET_EXPIRATIONS, (), meter.offset_expirations)
+        yield Sample(REBALANCES, (), meter.rebalances)
+        yield Sample(GROUP_CALLS_WAITING, (), len(self._inbox))
+
+    def _state_of(self, watched: WatchedGroup) -> tuple[int, int]:
+        if self._led.epoch_of(watched.topic_id, watched.partition) < 0:
+            return -1, 0
+        return self._groups.group_state(watched.partition, watched.group_id)

@@ -1,0 +1,94 @@
+"""Calls whose answer may come in a moment: held back so long, rather than told to wait.
+
+A wait in purgatory costs five messages and a second call. Most waits are short: the others of a brisk rebalance, and
+the leader's assignments, are some milliseconds away. A call that is held is as one that was told to wait and whose
+gateway has not come back yet: nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.channel.messages import GroupCollect
+from barnabas_logstore.core.coordinator.groups.clock import Clock
+from barnabas_logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
+from barnabas_logstore.core.coordinator.groups.registry import Groups
+
+
+class HeldCall(NamedTuple):
+    stream_id: int
+    collect: GroupCollect
+    """As if its gateway had come back for the answer already."""
+    until_ms: int
+
+
+class DelayedGroupResponses:
+    """Of one partition of `__consumer_offsets`. Time is looked at by `Deadlines`, groups when `take` is called."""
+
+    __slots__ = ("_by_group", "_clock", "_deadline", "_deadlines", "_due", "_groups", "_hold_ms", "_holding", "_steps")
+
+    def __init__(
+        self,
+        hold_ms: int,
+        groups: Groups,
+        deadlines: Deadlines,
+        clock: Clock,
+        holding: dict[DelayedGroupResponses, None],
+    ) -> None:
+        """`holding` takes this while there is anything to `take` sooner or later."""
+        self._hold_ms = hold_ms
+        self._groups = groups
+        self._deadlines = deadlines
+        self._clock = clock
+        self._holding = holding
+        self._deadline = Deadline(self._look_at_time)
+        self._by_group: dict[str, list[HeldCall]] = {}
+        self._steps: dict[str, int] = {}
+        """By group, as it was when the first of its calls began to be held."""
+        self._due: list[HeldCall] = []
+
+    def begin(self, stream_id: int, collect: GroupCollect) -> bool:
+        """Hold a call; False: its gateway had better be told to wait."""
+        if not self._hold_ms:
+            return False
+        self.hold(HeldCall(stream_id, collect, self._clock.now_ms + self._hold_ms))
+        return True
+
+    def hold(self, held: HeldCall) -> None:
+        """Until its time, or until its group takes a step."""
+        group_id = held.collect.group_id
+        self._by_group.setdefault(group_id, []).append(held)
+        self._steps.setdefault(group_id, self._groups.step_of(group_id))
+        if self._deadline.at_ms < 0 or held.until_ms < self._deadline.at_ms:
+            self._deadlines.set(self._deadline, held.until_ms)
+        self._holding[self] = None
+
+    def _look_at_time(self) -> None:
+        now_ms = self._clock.now_ms
+        due = [held for calls in self._by_group.values() for held in calls if held.until_ms <= now_ms]
+        kept = [held for calls in self._by_group.values() for held in calls if held.until_ms > now_ms]
+        steps = self._steps
+        self._by_group, self._steps = {}, {}
+        for held in kept:
+            self._steps.setdefault(held.collect.group_id, steps[held.collect.group_id])
+            self.hold(held)
+        self._due += due
+
+    def take(self) -> list[HeldCall]:
+        """Those whose group has taken a step, and those whose time is over."""
+        taken, self._due = self._due, []
+        moved = [group_id for group_id, step in self._steps.items() if step != self._groups.step_of(group_id)]
+        for group_id in moved:
+            del self._steps[group_id]
+            taken += self._by_group.pop(group_id)
+        if not self._by_group:
+            self._holding.pop(self, None)
+        return taken
+
+    def stop(self) -> list[HeldCall]:
+        """All of them: nothing is held any more."""
+        self._deadlines.cancel(self._deadline)
+        held = self._due + [each for calls in self._by_group.values() for each in calls]
+        self._by_group, self._steps, self._due = {}, {}, []
+        self._holding.pop(self, None)
+        return held

@@ -1,0 +1,377 @@
+"""A group of the classic protocol: its members, its state, and what may be said of them. No time, no log.
+
+What follows from a request or from time is decided in `rebalancing`; here are the facts and the moves between states.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from barnabas.wire.messages.sync_group import SyncGroupResponse
+from barnabas_logstore.core.coordinator.groups.deadlines import Deadline
+from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
+from barnabas_logstore.core.coordinator.groups.subscription import topics_of_subscription
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+_REPLACED_MAX: Final = 8
+"""Of one group instance id: more than may wait at once, when several processes believe that it is theirs."""
+
+
+class GroupState(Enum):
+    """Kafka's names, as DescribeGroups tells them."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+_BEFORE: Final = {
+    GroupState.EMPTY: (GroupState.PREPARING_REBALANCE,),
+    GroupState.PREPARING_REBALANCE: (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY),
+    GroupState.COMPLETING_REBALANCE: (GroupState.PREPARING_REBALANCE,),
+    GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
+}
+
+
+class Steps:
+    """Counts for all groups of a logstore: so a group that goes and comes again never takes the same step twice."""
+
+    __slots__ = ("_moved", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._moved: dict[str, None] | None = {}
+        """Groups that have taken a step since `take_moved`; None: any may have."""
+
+    def take(self, group_id: str) -> int:
+        self.count += 1
+        if self._moved is not None:
+            self._moved[group_id] = None
+        return self.count
+
+    def take_all(self) -> None:
+        """Coordinators have come or gone: whoever waits comes to look."""
+        self.count += 1
+        self._moved = None
+
+    def take_moved(self) -> dict[str, None] | None:
+        """What groups have moved since the last time; None: any may have."""
+        moved, self._moved = self._moved, {}
+        return moved
+
+
+class TopicOffsets:
+    """What a group has committed for one topic, by partition."""
+
+    __slots__ = ("key_prefix", "partitions")
+
+    def __init__(self, key_prefix: bytes) -> None:
+        self.key_prefix = key_prefix
+        """Of the records' keys: all but the partition."""
+        self.partitions: dict[int, OffsetCommitValue] = {}
+
+
+class Group:
+    """A group without a protocol type, and empty, is a simple one: there are only its offsets."""
+
+    __slots__ = (
+        "_steps",
+        "assigned_generation",
+        "awaiting_join",
+        "generation_id",
+        "group_id",
+        "initial_remaining_ms",
+        "is_initial_rebalance",
+        "join_deadline",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "offsets",
+        "pending_joins",
+        "pending_syncs",
+        "protocol_name",
+        "protocol_type",
+        "replaced",
+        "state",
+        "state_wall_ms",
+        "static_members",
+        "step",
+        "subscribed_topics",
+        "supported_protocols",
+        "sync_deadline",
+    )
+
+    def __init__(self, group_id: str, wall_ms: int, steps: Steps) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_wall_ms = wall_ms
+        """When it came into this state; -1 not known."""
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """Member id by group instance id."""
+        self.replaced: dict[str, tuple[str, ...]] = {}
+        """By group instance id the last member ids that had it: FENCED_INSTANCE_ID for who still waits by one."""
+        self.pending_joins: dict[str, Deadline] = {}
+        """Member ids that were given out, and have not joined yet, with the end of their sessions (KIP-394)."""
+        self.pending_syncs: dict[str, None] = {}
+        """Members that have joined the generation and not synced yet."""
+        self.awaiting_join = 0
+        """How many members wait for their join."""
+        self.supported_protocols: dict[str, int] = {}
+        """How many members support each."""
+        self.is_initial_rebalance = False
+        """The first one since the group was empty: members may come in for a while."""
+        self.new_member_added = False
+        """In the initial rebalance: somebody has come since the delay began."""
+        self.initial_remaining_ms = 0
+        """In the initial rebalance: for how long it may be put off still, after the present delay."""
+        self.join_deadline: Deadline | None = None
+        """Of the join phase."""
+        self.sync_deadline: Deadline | None = None
+        """Of the sync phase, which goes on until all members have synced."""
+        self.assigned_generation = -1
+        """The generation whose assignments have been written, and may not be committed yet."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """What the consumers of this generation subscribe to; None: not known, or it is not a group of consumers."""
+        self.offsets: dict[str, TopicOffsets] = {}
+        """What has been committed, by topic; no topic without a partition."""
+        self._steps = steps
+        self.step = steps.count
+        """Counts up whenever a wait may be over."""
+
+    # --- members ------------------------------------------------------------------------------------------------------
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Take in a member whose protocols the group supports; the first one decides on the type, and leads."""
+        assert member.member_id not in self.members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count_protocols(member, 1)
+        self.awaiting_join += member.awaits_join
+
+    def remove(self, member_id: str) -> None:
+        """A member leaves; who waits by that id finds that it is gone."""
+        self.pending_syncs.pop(member_id, None)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._count_protocols(member, -1)
+        self.awaiting_join -= member.awaits_join
+        if member.awaits_join or member.awaits_sync:
+            self.step = self._steps.take(self.group_id)
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+            self.replaced.pop(member.group_instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+
+    def replace_static(self, group_instance_id: str, new_member_id: str) -> Member:
+        """A static member has come back without its id: a new id takes the place, and the old one is fenced."""
+        old_member_id = self.static_members[group_instance_id]
+        old = self.members.pop(old_member_id)
+        self.awaiting_join -= old.awaits_join
+        self.pending_syncs.pop(old_member_id, None)
+        self.replaced[group_instance_id] = (*self.replaced.get(group_instance_id, ()), old_member_id)[-_REPLACED_MAX:]
+        self.step = self._steps.take(self.group_id)
+        new = Member(
+            new_member_id,
+            group_instance_id,
+            old.client_id,
+            old.client_host,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
+            old.protocols,
+            old.assignment,
+        )
+        self.members[new_member_id] = new
+        self.static_members[group_instance_id] = new_member_id
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        return new
+
+    def update(self, member: Member, protocols: dict[str, bytes]) -> None:
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        self._count_protocols(member, 1)
+
+    def _count_protocols(self, member: Member, change: int) -> None:
+        supported = self.supported_protocols
+        for name in member.protocols:
+            count = supported.get(name, 0) + change
+            if count:
+                supported[name] = count
+            else:
+                del supported[name]
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        if group_instance_id is not None:
+            known = self.static_members.get(group_instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def error_of_absent(self, member_id: str) -> ErrorCode:
+        """Why somebody who waited by this id waits in vain."""
+        is_replaced = any(member_id in replaced for replaced in self.replaced.values())
+        return ErrorCode.FENCED_INSTANCE_ID if is_replaced else ErrorCode.UNKNOWN_MEMBER_ID
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of its members'; never negative, whatever they say."""
+        return max(0, 0, *(member.rebalance_timeout_ms for member in self.members.values()))
+
+    @property
+    def has_all_members_joined(self) -> bool:
+        return len(self.members) == self.awaiting_join and not self.pending_joins
+
+    @property
+    def is_unused(self) -> bool:
+        """Nothing is known of it but its name."""
+        return not (
+            self.members or self.pending_joins or self.offsets or self.generation_id or self.protocol_type is not None
+        )
+
+    # --- protocols ----------------------------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: dict[str, bytes]) -> bool:
+        """Whether somebody with these could be a member."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        everybody = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self.supported_protocols.get(name, 0) == everybody for name in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """What most members like best among what all of them support; on a tie what comes first in joining order."""
+        everybody = len(self.members)
+        candidates = {name for name, count in self.supported_protocols.items() if count == everybody}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            name = member.vote(candidates)
+            votes[name] = votes.get(name, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def note_subscriptions(self) -> None:
+        """Once in each generation: metadata is large, and offsets are looked at often."""
+        self.subscribed_topics = self._subscribed_topics()
+
+    def _subscribed_topics(self) -> frozenset[str] | None:
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            assert self.protocol_name is not None
+            subscribed = topics_of_subscription(member.protocols[self.protocol_name])
+            if subscribed is None:
+                return None
+            topics |= subscribed
+        return frozenset(topics)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """A group of consumers whose subscriptions can't be read may be subscribed to anything."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return topic in self.subscribed_topics
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in _BEFORE[GroupState.PREPARING_REBALANCE]
+
+    def move_to(self, state: GroupState, wall_ms: int) -> None:
+        assert self.state in _BEFORE[state], f"a group that is {self.state.value} does not become {state.value}"
+        if state is GroupState.PREPARING_REBALANCE:
+            self.is_initial_rebalance = self.state is GroupState.EMPTY
+        self.state = state
+        self.state_wall_ms = wall_ms
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """The join phase is over: the next generation has these members, or nobody."""
+        self.generation_id = self.generation_id + 1 if self.generation_id < 0x7FFF_FFFF else 1
+        self.pending_syncs.clear()
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.move_to(GroupState.COMPLETING_REBALANCE, wall_ms)
+        else:
+            self.protocol_name = None
+            self.leader_id = None
+            self.move_to(GroupState.EMPTY, wall_ms)
+        self.note_subscriptions()
+
+    def elect_leader_who_joined(self) -> bool:
+        """Whether the leader is among those who have joined, if need be another one; False: nobody has joined."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.awaits_join:
+            return True
+        joined = next((member for member in self.members.values() if member.awaits_join), None)
+        if joined is None:
+            return False
+        self.leader_id = joined.member_id
+        return True
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def await_join(self, member: Member) -> None:
+        self.awaiting_join += not member.awaits_join
+        member.awaits_join = True
+        member.joined = None
+
+    def complete_join(self, member: Member, response: JoinGroupResponse) -> None:
+        if member.awaits_join:
+            member.awaits_join = False
+            self.awaiting_join -= 1
+            member.joined = response
+            member.synced = None
+            self.step = self._steps.take(self.group_id)
+
+    def complete_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+        """Whether it has waited for it."""
+        if not member.awaits_sync:
+            return False
+        member.awaits_sync = False
+        member.synced = response
+        self.step = self._steps.take(self.group_id)
+        return True
+
+    def join_response(self, member_id: str, *, tells_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
+        """What a member is told of the present generation; the leader also who its members are."""
+        return JoinGroupResponse(
+            generation_id=self.generation_id,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader_id or "",
+            skip_assignment=skip_assignment,
+            member_id=member_id,
+            members=self._listed_members() if tells_members else [],
+        )
+
+    def _listed_members(self) -> list[JoinGroupResponseMember]:
+        assert self.protocol_name is not None
+        return [
+            JoinGroupResponseMember(member.member_id, member.group_instance_id, member.protocols[self.protocol_name])
+            for member in self.members.values()
+        ]
+
+    def sync_response(self, member: Member) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment
+        )

@@ -1,0 +1,266 @@
+"""JoinGroup of the classic protocol: who is let into a group, under which id.
+
+Errors are Kafka's own; what they mean for a client: UNKNOWN_MEMBER_ID, forget your id and join anew;
+FENCED_INSTANCE_ID, stop: another has your place; MEMBER_ID_REQUIRED, join again with the id that you are given.
+
+Source: Kafka's GroupMetadataManager (classic groups), KIP-62, KIP-345, KIP-389, KIP-394, KIP-814.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas_logstore.core.coordinator.groups.clock import Clock
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
+from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
+from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing, told_error
+from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
+
+_KNOWN_MEMBER_ID_FROM: Final = 4
+"""JoinGroup from this version on: a new member is told its id, and joins again with it (KIP-394)."""
+_SKIP_ASSIGNMENT_FROM: Final = 9
+_MEMBER_ID_PREFIX_MAX: Final = 1_000
+"""Characters of a client's own in its member id, which is a string on the wire and so has an end."""
+
+MakeMemberId: TypeAlias = Callable[[str], str]
+"""Client id or group instance id → a member id never given before."""
+
+
+class Joining:
+    """All classic groups of one partition of `__consumer_offsets`."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        groups: Groups,
+        rebalancing: Rebalancing,
+        journal: CoordinatorLogWriter,
+        deadlines: Deadlines,
+        clock: Clock,
+        make_member_id: MakeMemberId,
+    ) -> None:
+        self._config = config
+        self._groups = groups
+        self._rebalancing = rebalancing
+        self._journal = journal
+        self._deadlines = deadlines
+        self._clock = clock
+        self._make_member_id = make_member_id
+
+    def join(
+        self, request: JoinGroupRequest, version: int, client_id: str, client_host: str
+    ) -> JoinGroupResponse | Member:
+        """The response, or the member that waits for it, or has it already in its `joined`."""
+        config = self._config
+        member_id = request.member_id
+        if not request.group_id:
+            return refused_join(member_id, ErrorCode.INVALID_GROUP_ID)
+        if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+            return refused_join(member_id, ErrorCode.INVALID_SESSION_TIMEOUT)
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if member_id:
+                return refused_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            group = self._groups.get_or_add(request.group_id, self._clock.wall_ms)
+        joining = _Join(request, version, client_id, client_host)
+        if not self._has_room_for(group, member_id):
+            self._turn_away(group, member_id)
+            outcome: JoinGroupResponse | Member = refused_join("", ErrorCode.GROUP_MAX_SIZE_REACHED)
+        elif not group.supports(request.protocol_type, joining.protocols):
+            outcome = refused_join(member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif member_id:
+            outcome = self._join_known(group, joining)
+        else:
+            outcome = self._join_unknown(group, joining)
+        self._groups.remove_if_unused(group)
+        return outcome
+
+    def _has_room_for(self, group: Group, member_id: str) -> bool:
+        size_max = self._config.max_size
+        member = group.members.get(member_id)
+        match group.state:
+            case GroupState.EMPTY:
+                return True
+            case GroupState.PREPARING_REBALANCE:
+                # Those who wait already are let in; the size itself may be over a limit that has become smaller.
+                return (member is not None and member.awaits_join) or group.awaiting_join < size_max
+            case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+                return member is not None or len(group.members) < size_max
+
+    def _turn_away(self, group: Group, member_id: str) -> None:
+        member = group.members.get(member_id)
+        self._rebalancing.forget_pending(group, member_id)
+        if member is not None:
+            self._rebalancing.forget(group, member)
+        self._rebalancing.complete_join_if_all_are_here(group)
+
+    # --- somebody new -------------------------------------------------------------------------------------------------
+
+    def _join_unknown(self, group: Group, joining: _Join) -> JoinGroupResponse | Member:
+        instance_id = joining.request.group_instance_id
+        if instance_id is not None and instance_id in group.static_members:
+            return self._replace_static(group, joining, instance_id)
+        member_id = self._new_member_id(joining)
+        if instance_id is None and joining.version >= _KNOWN_MEMBER_ID_FROM:
+            deadline = Deadline(partial(self._pending_is_over, group, member_id))
+            group.pending_joins[member_id] = deadline
+            self._deadlines.set(deadline, self._clock.now_ms + joining.request.session_timeout_ms)
+            return refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
+        return self._add_member(group, joining, member_id)
+
+    def _new_member_id(self, joining: _Join) -> str:
+        own = joining.request.group_instance_id or joining.client_id
+        return self._make_member_id(own[:_MEMBER_ID_PREFIX_MAX])
+
+    def _pending_is_over(self, group: Group, member_id: str) -> None:
+        """Somebody was given an id, and has not joined with it for its session timeout."""
+        del group.pending_joins[member_id]
+        self._rebalancing.complete_join_if_all_are_here(group)
+        self._groups.remove_if_unused(group)
+
+    def _add_member(self, group: Group, joining: _Join, member_id: str) -> Member:
+        self._rebalancing.forget_pending(group, member_id)
+        member = joining.member(member_id)
+        member.is_new = True
+        if group.state is GroupState.PREPARING_REBALANCE and group.is_initial_rebalance:
+            group.new_member_added = True
+        group.add(member, joining.request.protocol_type)
+        group.await_join(member)
+        self._rebalancing.begin_session(group, member)
+        self._rebalancing.await_first_join(member)
+        self._rebalancing.rebalance_or_complete(group)
+        return member
+
+    # --- somebody known -----------------------------------------------------------------------------------------------
+
+    def _join_known(self, group: Group, joining: _Join) -> JoinGroupResponse | Member:
+        request = joining.request
+        if request.member_id in group.pending_joins:
+            if request.group_instance_id is not None:
+                # Static members are never given an id to come back with.
+                return refused_join(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            return self._add_member(group, joining, request.member_id)
+        error = group.check_member(request.member_id, request.group_instance_id)
+        if error:
+            return refused_join(request.member_id, error)
+        member = group.members[request.member_id]
+        is_unchanged = member.matches(joining.protocols)
+        is_leader = group.leader_id == member.member_id
+        match group.state:
+            case GroupState.PREPARING_REBALANCE:
+                return self._rejoin(group, member, joining)
+            case GroupState.COMPLETING_REBALANCE:
+                # It may have missed the answer: the present generation is told again.
+                return (
+                    group.join_response(member.member_id, tells_members=is_leader)
+                    if is_unchanged
+                    else self._rejoin(group, member, joining)
+                )
+            case GroupState.STABLE:
+                # A leader that joins again has seen something that members do not tell, such as new partitions.
+                return (
+                    self._rejoin(group, member, joining)
+                    if is_leader or not is_unchanged
+                    else group.join_response(member.member_id, tells_members=False)
+                )
+            case GroupState.EMPTY:
+                raise AssertionError("a group with a member is not empty")
+
+    def _rejoin(self, group: Group, member: Member, joining: _Join) -> Member:
+        self._update(group, member, joining)
+        self._rebalancing.rebalance_or_complete(group)
+        return member
+
+    def _update(self, group: Group, member: Member, joining: _Join) -> None:
+        group.update(member, joining.protocols)
+        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
+        member.session_timeout_ms = joining.request.session_timeout_ms
+        group.await_join(member)
+
+    # --- static members that come back --------------------------------------------------------------------------------
+
+    def _replace_static(self, group: Group, joining: _Join, instance_id: str) -> JoinGroupResponse | Member:
+        old_leader_id = group.leader_id
+        if group.state is GroupState.STABLE:
+            error = told_error(self._journal.check())
+            if error:
+                # A new id that can't be stored may not last: nobody is fenced for it.
+                return refused_join("", error)
+        self._deadlines.cancel(group.members[group.static_members[instance_id]].session)
+        member = group.replace_static(instance_id, self._new_member_id(joining))
+        self._update(group, member, joining)
+        self._rebalancing.begin_session(group, member)
+        match group.state:
+            case GroupState.STABLE:
+                if group.protocol_name == group.select_protocol():
+                    self._take_over(group, member, joining.version, old_leader_id)
+                else:
+                    self._rebalancing.rebalance_or_complete(group)
+            case GroupState.COMPLETING_REBALANCE:
+                # The leader may be assigning to the old member id: whoever has the new one would get nothing.
+                self._rebalancing.prepare(group)
+            case GroupState.PREPARING_REBALANCE:
+                self._rebalancing.complete_join_if_all_are_here(group)
+            case GroupState.EMPTY:
+                raise AssertionError("a group with a static member is not empty")
+        return member
+
+    def _take_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
+        """A static member comes back to a stable group, and nothing changes but its member id: no rebalance."""
+        record = store_record(group, self._clock.wall_ms)
+        if not self._journal.write_if_fits(record):
+            self._rebalancing.rebalance_or_complete(group)
+            return
+        self._journal.defer(Deferred(partial(self._taken_over, group, member, version, old_leader_id)))
+
+    def _taken_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
+        """It is stored. Should a rebalance have begun, its end answers."""
+        if group.members.get(member.member_id) is not member or group.state is not GroupState.STABLE:
+            return
+        is_leader = group.leader_id == member.member_id
+        if version >= _SKIP_ASSIGNMENT_FROM:
+            response = group.join_response(member.member_id, tells_members=is_leader, skip_assignment=is_leader)
+        else:
+            # It would assign anew as a leader: it is told that the leader is the one that it was.
+            response = group.join_response(member.member_id, tells_members=False)
+            response.leader = old_leader_id or ""
+        group.complete_join(member, response)
+        self._rebalancing.lives(member)
+
+
+class _Join:
+    """A JoinGroup, and who it comes from."""
+
+    __slots__ = ("client_host", "client_id", "protocols", "rebalance_timeout_ms", "request", "version")
+
+    def __init__(self, request: JoinGroupRequest, version: int, client_id: str, client_host: str) -> None:
+        self.request = request
+        self.version = version
+        self.client_id = client_id
+        self.client_host = client_host
+        self.protocols = {protocol.name: bytes(protocol.metadata) for protocol in request.protocols}
+        # v0 has none.
+        self.rebalance_timeout_ms = request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms
+
+    def member(self, member_id: str) -> Member:
+        return Member(
+            member_id,
+            self.request.group_instance_id,
+            self.client_id,
+            self.client_host,
+            self.rebalance_timeout_ms,
+            self.request.session_timeout_ms,
+            self.protocols,
+        )
+
+
+def refused_join(member_id: str, error: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)

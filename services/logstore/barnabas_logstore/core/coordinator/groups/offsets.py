@@ -1,0 +1,185 @@
+"""Committed offsets: committed, deleted, and forgotten with time.
+
+What is committed counts in memory at once, and is answered when the log has it (`CoordinatorLogWriter.answer`), as is
+what is fetched: no offset that anybody was told can be taken back.
+
+Source: Kafka's OffsetMetadataManager; KIP-211 for when offsets expire, KIP-496 for their deletion.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from barnabas.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from barnabas.wire.primitives import STRING_BYTES_MAX
+from barnabas_logstore.core.coordinator.groups.clock import Clock
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
+from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
+from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record
+from barnabas_logstore.core.coordinator.groups.registry import drop_offset
+
+_GROUP_ID_NOT_FOUND_FROM: Final = 9
+"""OffsetCommit from this version on says so of a group that is not there."""
+_TIMESTAMP_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
+_UTF8_BYTES_MAX: Final = 4
+"""Of one character."""
+
+
+def check_commit(group: Group | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
+    """Whether who asks may commit for the group; from outside of it while it is empty, or to make a simple one."""
+    generation_id = request.generation_id_or_member_epoch
+    if group is None:
+        if generation_id < 0:
+            return ErrorCode.NONE
+        missing_is_told = version >= _GROUP_ID_NOT_FOUND_FROM
+        return ErrorCode.GROUP_ID_NOT_FOUND if missing_is_told else ErrorCode.ILLEGAL_GENERATION
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def check_delete(group: Group | None) -> ErrorCode:
+    """Whether any offset of a group may be deleted: while it has members only those of consumers may."""
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    has_other_members = group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE
+    return ErrorCode.NON_EMPTY_GROUP if has_other_members else ErrorCode.NONE
+
+
+class Offsets:
+    """Of all groups of one partition of `__consumer_offsets`. To be called while `CoordinatorLogWriter.check` allows to
+    write.
+    """
+
+    def __init__(self, config: GroupConfig, journal: CoordinatorLogWriter, clock: Clock, meter: GroupMeter) -> None:
+        self._meter = meter
+        self._config = config
+        self._journal = journal
+        self._clock = clock
+
+    # --- commit -------------------------------------------------------------------------------------------------------
+
+    def commit(self, group: Group, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        """What `check_commit` allows. Each partition has an error of its own."""
+        retention_ms = request.retention_time_ms
+        expire_ms = -1 if retention_ms == -1 else min(max(self._clock.wall_ms + retention_ms, 0), _TIMESTAMP_MAX)
+        topics: list[OffsetCommitResponseTopic] = []
+        for topic in request.topics:
+            name = topic.name
+            offsets = group.offsets.get(name)
+            if offsets is None:
+                offsets = TopicOffsets(offset_key_prefix(group.group_id, name))
+            results = [
+                OffsetCommitResponsePartition(each.partition_index, self._commit(offsets, each, expire_ms))
+                for each in topic.partitions
+            ]
+            if offsets.partitions:
+                group.offsets[name] = offsets
+            topics.append(OffsetCommitResponseTopic(name=name, partitions=results))
+        return OffsetCommitResponse(topics=topics)
+
+    def _commit(self, offsets: TopicOffsets, asked: OffsetCommitRequestPartition, expire_ms: int) -> ErrorCode:
+        metadata = asked.committed_metadata or ""
+        if metadata and self._is_too_large(metadata):
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        wall_ms = self._clock.wall_ms
+        value = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, wall_ms, expire_ms)
+        record = offset_record(offsets.key_prefix, asked.partition_index, value, wall_ms)
+        if not self._journal.write_if_fits(record):
+            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        offsets.partitions[asked.partition_index] = value
+        self._meter.offset_commits += 1
+        return ErrorCode.NONE
+
+    def _is_too_large(self, metadata: str) -> bool:
+        # Kafka counts what Java counts: UTF-16 code units, of which a character beyond the basic plane takes two.
+        units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
+        if units > self._config.offset_metadata_max_bytes:
+            return True
+        # However much is allowed: it has to fit into a string of the record.
+        return len(metadata) * _UTF8_BYTES_MAX > STRING_BYTES_MAX and len(metadata.encode()) > STRING_BYTES_MAX
+
+    # --- delete -------------------------------------------------------------------------------------------------------
+
+    def delete(self, group: Group, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        """What `check_delete` allows, but for topics that the group is subscribed to."""
+        response = OffsetDeleteResponse()
+        for topic in request.topics:
+            is_subscribed = group.is_subscribed_to(topic.name)
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
+            results = [OffsetDeleteResponsePartition(each.partition_index, error) for each in topic.partitions]
+            response.topics.append(OffsetDeleteResponseTopic(topic.name, results))
+            if not is_subscribed:
+                for each in topic.partitions:
+                    self._drop(group, topic.name, each.partition_index)
+        return response
+
+    def delete_all(self, group: Group) -> None:
+        for topic in list(group.offsets):
+            self.delete_topic(group, topic)
+
+    def delete_topic(self, group: Group, topic: str) -> None:
+        offsets = group.offsets.get(topic)
+        for partition in list(offsets.partitions) if offsets is not None else ():
+            self._drop(group, topic, partition)
+
+    def _drop(self, group: Group, topic: str, partition: int) -> None:
+        offsets = group.offsets.get(topic)
+        if offsets is not None and drop_offset(group, topic, partition):
+            self._journal.write(offset_record(offsets.key_prefix, partition, None, self._clock.wall_ms))
+
+    # --- expiry -------------------------------------------------------------------------------------------------------
+
+    def expire(self, group: Group) -> int:
+        """Forget what has not been wanted for `offsets.retention.minutes`; how many offsets were looked at."""
+        since_ms = _idle_since(group)
+        if since_ms is None:
+            return 0
+        count = 0
+        for topic, offsets in list(group.offsets.items()):
+            if group.is_subscribed_to(topic):
+                continue
+            count += len(offsets.partitions)
+            for partition, value in list(offsets.partitions.items()):
+                if self._is_expired(value, since_ms):
+                    self._meter.offset_expirations += 1
+                    self._drop(group, topic, partition)
+        return count
+
+    def _is_expired(self, value: OffsetCommitValue, since_ms: int) -> bool:
+        wall_ms = self._clock.wall_ms
+        if value.expire_timestamp != -1:
+            return wall_ms >= value.expire_timestamp
+        begin_ms = value.commit_timestamp if since_ms == -1 else since_ms
+        return wall_ms - begin_ms >= self._config.offsets_retention_ms
+
+
+def _idle_since(group: Group) -> int | None:
+    """From when on a group's offsets age: -1, each from its own commit; None, they do not."""
+    if group.protocol_type is None:
+        return -1
+    if group.state is GroupState.EMPTY:
+        return group.state_wall_ms
+    return -1 if group.state is GroupState.STABLE and group.subscribed_topics is not None else None

@@ -1,0 +1,295 @@
+"""The coordinator's logs: the partitions of `__consumer_offsets` that this logstore leads.
+
+What the coordinator is told follows from what the partitions have become (`Watches.coordinated`), however many changes
+that took. An append of the coordinator goes the way of a client's; nobody waits for it as a request: the high watermark
+tells when it is committed. One that does not get onto the disk ends the epoch for the coordinator, and begins it anew.
+
+A new leader's whole log is read, what is not committed yet included: it counts, since this replica leads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+
+from barnabas.ports.disk import DiskError
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import MalformedFrame
+from barnabas.wire.record_batch import Record, build_batch, iterate_headers
+from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
+from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.streams.completion import Completion
+from barnabas_logstore.core.streams.outbox import Outbox
+
+READ_BYTES = 512 * 1024
+# Pieces of logs that are held or on their way; however many partitions have to be read, memory stays bounded.
+READS_MAX = 2
+_ALL_REPLICAS = -1
+
+
+class LedPartition:
+    """One partition under one leader epoch, as its coordinator reaches it (`coordinator_log.CoordinatedLog`)."""
+
+    __slots__ = (
+        "_appended_upto",
+        "_led",
+        "is_unreadable",
+        "leader_epoch",
+        "partition",
+        "told_high_watermark",
+        "wanted_offset",
+    )
+
+    def __init__(self, led: LedPartitions, partition: Partition) -> None:
+        self._led = led
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.told_high_watermark = partition.high_watermark
+        self.wanted_offset: int | None = None
+        """Where the coordinator wants to read, while no read is on its way."""
+        self.is_unreadable = False
+        self._appended_upto = 0
+
+    @property
+    def holds(self) -> bool:
+        """It leads still, its log can be read, and nothing that the coordinator has appended has been taken back."""
+        partition = self.partition
+        leads = partition.leading and partition.leader_epoch == self.leader_epoch
+        return leads and not self.is_unreadable and partition.log.next_offset >= self._appended_upto
+
+    def check_append(self, expected_epoch: int) -> ErrorCode:
+        partition = self.partition
+        error = partition.check_append(expected_epoch, _ALL_REPLICAS)
+        if error:
+            return error
+        if not self.holds:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.KAFKA_STORAGE_ERROR if partition.log.no_room is not None else ErrorCode.NONE
+
+    def batch_bytes_max(self) -> int:
+        config = self.partition.log.config
+        return min(config.max_message_bytes, config.segment_bytes)
+
+    def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
+        error = self.check_append(expected_epoch)
+        if error:
+            return error
+        outcome = self._led.append(self.partition, build_batch(records))
+        if isinstance(outcome, int):
+            self._appended_upto = outcome
+        return outcome
+
+    def read(self, expected_epoch: int, offset: int) -> None:
+        assert expected_epoch == self.leader_epoch
+        self.wanted_offset = offset
+        self._led.wants_read(self)
+
+    def end_offset(self) -> int:
+        return self.partition.log.next_offset
+
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+
+class LedPartitions:
+    """`coordinator` may call a partition's methods from inside its own; none of those calls it back."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        appends: Appends,
+        changed: dict[Partition, None],
+        outbox: Outbox,
+        coordinator: Coordinator,
+    ) -> None:
+        """`changed` is filled by others, and emptied here."""
+        self._replicas = replicas
+        self._appends = appends
+        self._changed = changed
+        self._outbox = outbox
+        self._coordinator = coordinator
+        self._led: dict[int, LedPartition] = {}
+        # By partition: the epoch under which its log turned out to be unreadable.
+        self._unreadable: dict[Partition, int] = {}
+        self._to_read: dict[LedPartition, None] = {}
+        self._reads: dict[ReadEffect, tuple[LedPartition, ReadPlan]] = {}
+        self._arrived: deque[tuple[LedPartition, memoryview, int]] = deque()
+        self._wall_ms = 0
+        self.is_stopped = False
+        self.problems: list[str] = []
+        """Partitions that can't be coordinated though they are led; for whoever reads the log to take."""
+
+    # --- what becomes of partitions ---
+
+    @property
+    def has_changes(self) -> bool:
+        return bool(self._changed)
+
+    def follow(self, now_ms: int, wall_ms: int) -> None:
+        """Tell the coordinator what has become of the partitions."""
+        self._wall_ms = wall_ms
+        changed = list(self._changed)
+        self._changed.clear()
+        for partition in changed:
+            self._follow(partition, now_ms)
+
+    def _follow(self, partition: Partition, now_ms: int) -> None:
+        number = partition.partition
+        led = self._led.get(number)
+        if led is None or not led.holds:
+            is_readable = self._unreadable.get(partition) != partition.leader_epoch
+            begins = partition.leading and is_readable and not self.is_stopped
+            if led is not None:
+                self._forget(led)
+                # Under the same epoch it only begins anew: what was appended is taken back.
+                if not begins or led.partition is not partition or led.leader_epoch != partition.leader_epoch:
+                    self._coordinator.on_lost(number, led.leader_epoch, now_ms)
+            if begins:
+                self._unreadable.pop(partition, None)
+                led = self._led[number] = LedPartition(self, partition)
+                self._coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
+        elif led.partition is partition and partition.high_watermark > led.told_high_watermark:
+            led.told_high_watermark = partition.high_watermark
+            self._coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
+
+    def _forget(self, led: LedPartition) -> None:
+        del self._led[led.partition.partition]
+        self._to_read.pop(led, None)
+        for effect in [effect for effect, (reader, _) in self._reads.items() if reader is led]:
+            del self._reads[effect]
+
+    def stop(self, now_ms: int) -> None:
+        """Coordinate nothing any more."""
+        self.is_stopped = True
+        for led in list(self._led.values()):
+            self._forget(led)
+            self._coordinator.on_lost(led.partition.partition, led.leader_epoch, now_ms)
+
+    def epoch_of(self, topic_id: bytes, partition: int) -> int:
+        """The leader epoch under which the partition is coordinated here, or -1."""
+        led = self._led.get(partition)
+        return led.leader_epoch if led is not None and led.partition.topic_id == topic_id else -1
+
+    # --- appends ---
+
+    def append(self, partition: Partition, batch: bytes) -> int | ErrorCode:
+        """The high watermark that commits the batch."""
+        log = partition.log
+        outcome = log.append(memoryview(batch), partition.leader_epoch, self._wall_ms, None)
+        if isinstance(outcome, ErrorCode):
+            if log.error is not None:
+                self._replicas.disk_failed(log, log.error)
+            return outcome
+        self._appends.has_writes(log)
+        return outcome.required_offset
+
+    # --- reads ---
+
+    def wants_read(self, led: LedPartition) -> None:
+        self._to_read[led] = None
+
+    @property
+    def wants_to_read(self) -> bool:
+        return bool(self._to_read)
+
+    @property
+    def has_arrived(self) -> bool:
+        return bool(self._arrived)
+
+    def deliver(self, now_ms: int) -> None:
+        """Give the coordinator one piece that has arrived."""
+        while self._arrived:
+            led, data, next_offset = self._arrived.popleft()
+            if self._led.get(led.partition.partition) is led:
+                self._coordinator.on_read(led.partition.partition, led.leader_epoch, data, next_offset, now_ms)
+                return
+
+    def begin_reads(self) -> None:
+        """Read on, as far as memory allows; what is not written yet is looked at again in the next turn."""
+        for led in list(self._to_read):
+            if len(self._reads) + len(self._arrived) >= READS_MAX:
+                return
+            assert led.wanted_offset is not None
+            self._begin_read(led, led.wanted_offset)
+
+    def _begin_read(self, led: LedPartition, wanted_offset: int) -> None:
+        log = led.partition.log
+        offset = max(wanted_offset, log.log_start_offset)
+        if offset >= log.next_offset:
+            self._arrive(led, memoryview(b""), offset)
+            return
+        try:
+            plan = log.plan_read(offset, READ_BYTES, log.log_end_offset, min_one_batch=True)
+        except DiskError as error:
+            self._replicas.disk_failed(log, error)
+            return
+        if isinstance(plan, ReadPlan):
+            del self._to_read[led]
+            self._read(led, plan)
+        elif plan is not None:
+            self._give_up(led, plan)
+
+    def _read(self, led: LedPartition, plan: ReadPlan) -> None:
+        effect = plan.effect
+        self._reads[effect] = (led, plan)
+        failed = partial(self._replicas.log_effect_failed, led.partition.log)
+        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
+
+    def _arrive(self, led: LedPartition, data: memoryview, next_offset: int) -> None:
+        self._to_read.pop(led, None)
+        led.wanted_offset = None
+        self._arrived.append((led, data, next_offset))
+
+    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+        """The bytes of a log have come, unless the coordinator has lost it meanwhile."""
+        awaited = self._reads.pop(effect, None)
+        if awaited is None:
+            return
+        led, plan = awaited
+        if not led.holds:
+            return
+        assert isinstance(data, bytes)
+        log = led.partition.log
+        try:
+            found = log.finish_read(plan, data)
+        except DiskError as error:
+            self._replicas.disk_failed(log, error)
+            return
+        if isinstance(found, ReadEffect):
+            self._read(led, plan)
+        elif isinstance(found, ErrorCode):
+            self._give_up(led, found)
+        else:
+            whole, next_offset = _whole_batches(found)
+            if found and not whole:
+                self._give_up(led, ErrorCode.CORRUPT_MESSAGE)
+            else:
+                self._arrive(led, whole, next_offset)
+
+    def _give_up(self, led: LedPartition, error: ErrorCode) -> None:
+        """A part of its log can't be read: nobody is told anything by what may be half of the truth."""
+        partition = led.partition
+        self._unreadable = {each: epoch for each, epoch in self._unreadable.items() if each.leading}
+        self._unreadable[partition] = led.leader_epoch
+        self._to_read.pop(led, None)
+        self.problems.append(
+            f"{partition.topic}-{partition.partition} can't be read, {error.name}: its groups have no coordinator"
+        )
+        led.is_unreadable = True
+        self._changed[partition] = None
+
+
+def _whole_batches(data: memoryview) -> tuple[memoryview, int]:
+    """The batches that are there in whole, and the offset behind them. Nothing: they are none."""
+    end, next_offset = 0, 0
+    try:
+        for position, header in iterate_headers(data):
+            end, next_offset = position + header.size_bytes, header.next_offset
+    except MalformedFrame:
+        return data[:0], 0
+    return data[:end], next_offset

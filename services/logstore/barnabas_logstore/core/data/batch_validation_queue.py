@@ -1,0 +1,134 @@
+"""Appends that wait while a batch is opened on a worker, each partition's in their order.
+
+The first batch of a partition that has to be opened holds up those behind it, whether they have to be or not; other
+partitions go on. The workers that open batches are few: each may hold 64 MiB, and the writes need workers too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from barnabas.channel.messages import Append
+from barnabas.ports.compression import Codecs
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.storage.batches.batch_opening import Refusal, must_open, open_batch
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import ValidateBatchEffect
+from barnabas_logstore.core.streams.completion import Completion, refuse_failure
+from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.streams import ExchangeStream
+
+VALIDATIONS_MAX = 2
+IN_PLACE_BYTES_MAX = 1024
+"""Records that are not compressed, and of which there are few, are looked at in less time than a worker takes."""
+
+_ATTRIBUTES_POSITION = 22
+_COMPRESSION_MASK = 0x07
+
+
+@dataclass(slots=True, eq=False)
+class WaitingAppend:
+    """`wall_ms` is when it came: what its timestamps are held to."""
+
+    stream: ExchangeStream
+    append: Append
+    wall_ms: int
+
+
+class BatchValidationQueue:
+    def __init__(
+        self,
+        outbox: Outbox,
+        codecs: Codecs,
+        go_on: Callable[[WaitingAppend, Partition, memoryview | Refusal], None],
+    ) -> None:
+        """`go_on` gets each append when its turn has come, with the records to append or why there are none."""
+        self._outbox = outbox
+        self._codecs = codecs
+        self._go_on = go_on
+        self.lines: dict[Partition, deque[WaitingAppend]] = {}
+        """Of partitions whose appends wait here; the first of each line is being opened, or waits for a worker."""
+        self._without_worker: deque[Partition] = deque()
+        self._under_way: dict[ValidateBatchEffect, tuple[Partition, WaitingAppend]] = {}
+
+    def add(self, waiting: WaitingAppend, partition: Partition) -> None:
+        """An append to a topic whose batches may have to be opened."""
+        line = self.lines.get(partition)
+        if line is not None:
+            line.append(waiting)
+            return
+        self.lines[partition] = deque([waiting])
+        self._advance(partition)
+
+    def _advance(self, partition: Partition) -> None:
+        """Let the line move on, up to the next batch that needs a worker."""
+        line = self.lines[partition]
+        while line:
+            waiting = line[0]
+            records = memoryview(waiting.append.records)
+            if waiting.stream.closed:
+                line.popleft()
+            elif not must_open(records, partition.log.config):
+                line.popleft()
+                self._go_on(waiting, partition, records)
+            elif _is_quick(records):
+                line.popleft()
+                self._go_on(waiting, partition, self._opened(waiting, partition))
+            else:
+                self._without_worker.append(partition)
+                self._begin()
+                return
+        del self.lines[partition]
+
+    def _opened(self, waiting: WaitingAppend, partition: Partition) -> memoryview | Refusal:
+        records = memoryview(waiting.append.records)
+        return open_batch(records, _name(partition), partition.log.config, waiting.wall_ms, self._codecs)
+
+    def _begin(self) -> None:
+        while self._without_worker and len(self._under_way) < VALIDATIONS_MAX:
+            partition = self._without_worker.popleft()
+            line = self.lines.get(partition)
+            if line is None:
+                continue
+            waiting = line[0]
+            effect = ValidateBatchEffect(
+                memoryview(waiting.append.records),
+                _name(partition),
+                partition.log.config,
+                waiting.wall_ms,
+                self._codecs,
+            )
+            self._under_way[effect] = (partition, waiting)
+            self._outbox.add_effect(effect, Completion(partial(self._on_opened, effect), refuse_failure))
+
+    def _on_opened(self, effect: ValidateBatchEffect, result: EffectResult) -> None:
+        partition, waiting = self._under_way.pop(effect)
+        line = self.lines.get(partition)
+        # Otherwise it has been answered meanwhile, with all that waited behind it.
+        if line is not None and line and line[0] is waiting:
+            line.popleft()
+            assert isinstance(result, memoryview | Refusal)
+            if not waiting.stream.closed:
+                self._go_on(waiting, partition, result)
+            self._advance(partition)
+        self._begin()
+
+    def drop(self, partition: Partition) -> list[WaitingAppend]:
+        """Everything that waits for the partition, the append that is being opened included: nothing comes of it."""
+        line = self.lines.pop(partition, None)
+        if line is None:
+            return []
+        if partition in self._without_worker:
+            self._without_worker.remove(partition)
+        return [waiting for waiting in line if not waiting.stream.closed]
+
+
+def _is_quick(records: memoryview) -> bool:
+    return len(records) <= IN_PLACE_BYTES_MAX and not records[_ATTRIBUTES_POSITION] & _COMPRESSION_MASK
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition.topic}-{partition.partition}"

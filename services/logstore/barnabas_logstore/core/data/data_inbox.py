@@ -1,0 +1,230 @@
+"""The door of the data side: what peers' streams bring is checked, waits here, and is worked off in bounded steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import assert_never
+
+from barnabas.channel.credits import CreditPool
+from barnabas.channel.messages import (
+    Append,
+    ExchangeRequest,
+    OffsetQuery,
+    ReadRequest,
+    StateQuery,
+    WatchRequest,
+)
+from barnabas.channel.timing import Timed
+from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.data.queries import Queries
+from barnabas_logstore.core.data.reads import Reads
+from barnabas_logstore.core.streams.group_watches import GroupWatches
+from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.request_times import FETCH, LIST_OFFSETS, PRODUCE, TimedRequest
+from barnabas_logstore.core.streams.stream_handshake import StreamHandshake
+from barnabas_logstore.core.streams.streams import ExchangeStream, PendingRead, ReadStream, WatchStream
+from barnabas_logstore.core.streams.watches import Watches
+
+
+@dataclass(slots=True, frozen=True)
+class StepLimits:
+    """A step ends after so many requests (each partition of a read counts), or record bytes."""
+
+    requests_max: int
+    bytes_max: int
+
+
+class DataInbox:
+    """All streams by their ids, and the requests of all of them in the order in which they came."""
+
+    def __init__(
+        self,
+        limits: StepLimits,
+        conversations: StreamHandshake,
+        credit_pool: CreditPool,
+        outbox: Outbox,
+        appends: Appends,
+        reads: Reads,
+        queries: Queries,
+        watches: Watches,
+        group_watches: GroupWatches,
+    ) -> None:
+        self._limits = limits
+        self._conversations = conversations
+        self._credits = credit_pool
+        self._outbox = outbox
+        self._appends = appends
+        self._reads = reads
+        self._queries = queries
+        self._watches = watches
+        self._group_watches = group_watches
+        self._waiting: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
+        self._taken = 0
+        """As many requests have been begun so far."""
+        self._timed: deque[tuple[int, TimedRequest]] = deque()
+        """Those that wait, in order: each with how many will have been begun before it."""
+        self._streams: dict[int, ExchangeStream | ReadStream | WatchStream] = {}
+        self.refuses_appends = False
+        """The logstore is stopping."""
+
+    def __len__(self) -> int:
+        """The requests that wait."""
+        return len(self._waiting)
+
+    # --- a step ------------------------------------------------------------------------------------------------------
+
+    def step(self, wall_ms: int) -> None:
+        """Work off what waits, within the step's bounds."""
+        inbox = self._waiting
+        if not inbox:
+            return
+        waiting = len(inbox)
+        began_us = self._outbox.times.read_us() if self._timed else 0
+        self._work_off(wall_ms)
+        self._taken += waiting - len(inbox)
+        while self._timed and self._timed[0][0] < self._taken:
+            self._timed.popleft()[1].begun_us = began_us
+
+    def _work_off(self, wall_ms: int) -> None:
+        requests_left, bytes_left = self._limits.requests_max, self._limits.bytes_max
+        inbox = self._waiting
+        while inbox and requests_left > 0 and bytes_left > 0:
+            waiting = inbox.popleft()
+            if isinstance(waiting, PendingRead):
+                requests_left -= max(1, self._reads.plan(waiting, requests_left))
+                if not waiting.is_planned:
+                    inbox.appendleft(waiting)
+                continue
+            stream, request = waiting
+            requests_left -= 1
+            if stream.closed:
+                continue
+            match request:
+                case Append():
+                    bytes_left -= len(request.records)
+                    self._appends.append(stream, request, wall_ms)
+                case OffsetQuery():
+                    self._queries.query_offset(stream, request)
+                case StateQuery():
+                    self._queries.query_state(stream, request)
+                case _:
+                    assert_never(request)
+
+    # --- what arrives ------------------------------------------------------------------------------------------------
+
+    def on_exchange(self, stream_id: int, request: ExchangeRequest) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = ExchangeStream(stream_id)
+        assert isinstance(stream, ExchangeStream)
+        if stream.closed:
+            return
+        if request.hello is not None:
+            welcome = self._conversations.greet(stream, request.hello)
+            if welcome is None:
+                return
+            response = self._outbox.exchange_response(stream)
+            response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
+        appends = request.appends
+        request_count = len(appends) + len(request.offset_queries) + len(request.state_queries)
+        if not request_count:
+            return
+        byte_count = sum([len(append.records) for append in appends])
+        if not self._conversations.admit(stream, self._credits, request_count, byte_count):
+            return
+        if request.timed:
+            self._time_exchange(stream, request)
+        if self.refuses_appends:
+            self._appends.refuse_all(stream, appends)
+        else:
+            self._waiting.extend([(stream, append) for append in appends])
+        self._waiting.extend([(stream, query) for query in request.offset_queries])
+        self._waiting.extend([(stream, query) for query in request.state_queries])
+
+    def _time_exchange(self, stream: ExchangeStream, request: ExchangeRequest) -> None:
+        """Note which of the requests are timed, before they are put into the line."""
+        request_ids = [] if self.refuses_appends else [append.request_id for append in request.appends]
+        names = dict.fromkeys((each.request_id for each in request.offset_queries), LIST_OFFSETS)
+        request_ids += [*names, *(query.request_id for query in request.state_queries)]
+        self._time(stream, request.timed, request_ids, names, PRODUCE)
+
+    def _time(
+        self,
+        stream: ExchangeStream | ReadStream,
+        timed: list[Timed],
+        request_ids: list[int],
+        names: dict[int, str],
+        name: str,
+    ) -> None:
+        """`request_ids` are about to be put into the line; `name` of those that are not in `names`."""
+        now_us = self._outbox.times.read_us()
+        asked = {each.request_id: each for each in timed}
+        first = self._taken + len(self._waiting)
+        for place, request_id in enumerate(request_ids, first):
+            each = asked.get(request_id)
+            if each is not None:
+                request = TimedRequest(each, names.get(request_id, name), now_us)
+                stream.timed[request_id] = request
+                self._timed.append((place, request))
+
+    def on_read(self, stream_id: int, request: ReadRequest) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = ReadStream(stream_id)
+        assert isinstance(stream, ReadStream)
+        if stream.closed:
+            return
+        if request.hello is not None:
+            welcome = self._conversations.greet(stream, request.hello)
+            if welcome is None:
+                return
+            response = self._outbox.read_response(stream)
+            response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
+        for request_id in request.cancels:
+            self._reads.cancel(stream, request_id)
+        if request.reads and self._conversations.admit(stream, self._credits, len(request.reads), 0):
+            if request.timed:
+                self._time(stream, request.timed, [read.request_id for read in request.reads], {}, FETCH)
+            self._waiting.extend([self._reads.accept(stream, read) for read in request.reads])
+
+    def on_watch(self, stream_id: int, request: WatchRequest) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = WatchStream(stream_id)
+        assert isinstance(stream, WatchStream)
+        if stream.closed:
+            return
+        if request.hello is not None:
+            welcome = self._conversations.greet(stream, request.hello)
+            if welcome is None:
+                return
+            self._outbox.watch_response(stream).welcome = welcome
+        if not self._conversations.has_greeted(stream):
+            return
+        for watched in request.unwatches:
+            self._watches.unwatch(stream, watched)
+        for watched in request.watches:
+            self._watches.watch(stream, watched)
+        for group in request.group_unwatches:
+            self._group_watches.unwatch(stream, group)
+        for group in request.group_watches:
+            self._group_watches.watch(stream, group)
+
+    def on_stream_closed(self, stream_id: int) -> None:
+        """What the stream asked for and is not begun is dropped; what is appended stays appended."""
+        stream = self._streams.pop(stream_id, None)
+        if stream is None:
+            return
+        stream.closed = True
+        self._credits.close_stream(stream_id)
+        match stream:
+            case ReadStream():
+                self._reads.close(stream)
+            case WatchStream():
+                self._watches.close(stream)
+                self._group_watches.close(stream)
+            case ExchangeStream():
+                pass
+            case _:
+                assert_never(stream)

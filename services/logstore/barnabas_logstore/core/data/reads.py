@@ -1,0 +1,190 @@
+"""Reads for gateways: planned by the indexes in memory, done by IO workers, put together in the order asked.
+
+`bytes_max` is spent over the partitions in request order, and the first one with anything to give gives at least one
+batch, however large (KIP-74). A read that says where its client is may be told a nearer replica instead of records, and
+is answered by followers too, up to their own high watermarks (KIP-392).
+
+Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
+(KIP-320), OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from barnabas.channel.assembly import ReadResult
+from barnabas.channel.messages import Read, ReadPartition, ReadPartitionResult
+from barnabas.ports.disk import DiskError
+from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.replica_selection import ReplicaSelector, preferred_read_replica
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.streams.completion import Completion
+from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.streams import PendingRead, ReadStream
+
+READ_COMMITTED = 1
+# Kafka's own bound on what one fetch may ask of a broker (fetch.max.bytes): memory is never the peer's to choose.
+READ_BYTES_MAX = 55 * 1024 * 1024
+
+# With these the answer names the newest known leader (KIP-951).
+_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+@dataclass(slots=True, eq=False)
+class _Range:
+    """The bytes that one partition of a read waits for."""
+
+    pending: PendingRead
+    result: ReadPartitionResult
+    partition: Partition
+    plan: ReadPlan
+
+
+class Reads:
+    def __init__(self, replicas: Replicas, outbox: Outbox, selector: ReplicaSelector) -> None:
+        self._replicas = replicas
+        self._outbox = outbox
+        self._selector = selector
+        self._ranges: dict[ReadEffect, _Range] = {}
+
+    def accept(self, stream: ReadStream, read: Read) -> PendingRead:
+        """A read that has come and not been begun; a cancel reaches it from here on."""
+        pending = PendingRead(stream, read, min(read.bytes_max, READ_BYTES_MAX))
+        stream.unanswered[read.request_id] = pending
+        return pending
+
+    def cancel(self, stream: ReadStream, request_id: int) -> None:
+        """The asker is gone: no answer. A read that has been answered meanwhile is none of ours any more."""
+        pending = stream.unanswered.pop(request_id, None)
+        stream.timed.pop(request_id, None)
+        if pending is not None:
+            pending.dropped = True
+            stream.requests_handled += 1
+            # A message for its credit: an asker that cancels everything would otherwise get none back.
+            self._outbox.read_response(stream)
+
+    def close(self, stream: ReadStream) -> None:
+        for pending in stream.unanswered.values():
+            pending.dropped = True
+        stream.unanswered.clear()
+
+    def plan(self, pending: PendingRead, count_max: int) -> int:
+        """Plan the next `count_max` partitions at most; how many were. The read is on its way once `is_planned`."""
+        if pending.dropped:
+            return 0
+        partitions = pending.read.partitions
+        first = len(pending.results)
+        last = min(first + count_max, len(partitions))
+        for index in range(first, last):
+            result = ReadPartitionResult(index)
+            pending.results.append(result)
+            error = self._plan_partition(pending, result, partitions[index])
+            if error:
+                self._refuse(result, partitions[index].topic_id, partitions[index].partition, error)
+        self._answer_if_done(pending)
+        return last - first
+
+    def _plan_partition(self, pending: PendingRead, result: ReadPartitionResult, asked: ReadPartition) -> ErrorCode:
+        partition = self._replicas.by_key.get((asked.topic_id, asked.partition))
+        if partition is None:
+            self._replicas.meters.absent.fetch_requests += 1
+            return self._replicas.error_of_absent(asked.topic_id, asked.partition)
+        partition.meter.fetch_requests += 1
+        rack_id = pending.read.rack_id
+        if rack_id and not partition.leading:
+            error = partition.check_follower_epoch(asked.current_leader_epoch)
+        else:
+            error = partition.check_leader_epoch(asked.current_leader_epoch)
+        if error:
+            return error
+        log = partition.log
+        result.high_watermark = partition.high_watermark
+        result.last_stable_offset = partition.last_stable_offset
+        result.log_start_offset = log.log_start_offset
+        result.leader_id, result.leader_epoch = partition.leader_id, partition.leader_epoch
+        if rack_id and partition.leading and self._selector is ReplicaSelector.RACK_AWARE:
+            brokers = self._replicas.image.brokers
+            preferred = preferred_read_replica(partition, rack_id, asked.fetch_offset, brokers)
+            if preferred is not None:
+                result.preferred_read_replica = preferred
+                return ErrorCode.NONE
+        only_stable = pending.read.isolation_level == READ_COMMITTED
+        upto_offset = partition.last_stable_offset if only_stable else partition.high_watermark
+        bytes_max = min(asked.partition_bytes_max, pending.bytes_left)
+        try:
+            plan = log.plan_read(asked.fetch_offset, bytes_max, upto_offset, min_one_batch=not pending.any_records)
+            if plan is None:
+                result.fetch_position = log.byte_position_of(asked.fetch_offset)
+                return ErrorCode.NONE
+        except DiskError as disk_error:
+            self._replicas.disk_failed(log, disk_error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if isinstance(plan, ErrorCode):
+            return plan
+        pending.any_records = True
+        pending.bytes_left -= plan.effect.length
+        pending.outstanding += 1
+        self._read(_Range(pending, result, partition, plan), plan.effect)
+        return ErrorCode.NONE
+
+    def _read(self, awaited: _Range, effect: ReadEffect) -> None:
+        self._ranges[effect] = awaited
+        failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
+        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
+
+    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+        """The bytes of a range have come, unless it has failed meanwhile."""
+        awaited = self._ranges.pop(effect, None)
+        if awaited is None or awaited.pending.dropped:
+            return
+        assert isinstance(data, bytes)
+        partition, plan = awaited.partition, awaited.plan
+        try:
+            records = partition.log.finish_read(plan, data)
+        except DiskError as error:
+            self._replicas.disk_failed(partition.log, error)
+            self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        if isinstance(records, ErrorCode):
+            self._fail(awaited, records)
+            return
+        if isinstance(records, ReadEffect):
+            self._read(awaited, records)
+            return
+        awaited.result.records = records
+        partition.meter.bytes_out += len(records)
+        awaited.result.fetch_position = plan.fetch_position
+        awaited.pending.outstanding -= 1
+        self._answer_if_done(awaited.pending)
+
+    def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
+        """What is being read of a partition fails at once: its leader epoch is over, or its directory is offline."""
+        for effect in [effect for effect, awaited in self._ranges.items() if awaited.partition is partition]:
+            awaited = self._ranges.pop(effect)
+            if not awaited.pending.dropped:
+                self._fail(awaited, error)
+
+    def _fail(self, awaited: _Range, error: ErrorCode) -> None:
+        self._refuse(awaited.result, awaited.partition.topic_id, awaited.partition.partition, error)
+        awaited.pending.outstanding -= 1
+        self._answer_if_done(awaited.pending)
+
+    def _refuse(self, result: ReadPartitionResult, topic_id: bytes, partition: int, error: ErrorCode) -> None:
+        result.error_code = error
+        self._replicas.meter_of(topic_id, partition).failed_fetch_requests += 1
+        if error in _LEADER_ERRORS:
+            result.leader_id, result.leader_epoch = self._replicas.newest_leader(topic_id, partition)
+
+    def _answer_if_done(self, pending: PendingRead) -> None:
+        if pending.outstanding or not pending.is_planned:
+            return
+        stream = pending.stream
+        del stream.unanswered[pending.read.request_id]
+        stream.requests_handled += 1
+        stream.results.append(ReadResult(pending.read.request_id, pending.results))
+        self._outbox.read_response(stream)

@@ -1,0 +1,257 @@
+"""Moves of partitions between log directories (KIP-113): one at a time, in bounded steps, beside everything else.
+
+How a log is copied and takes its new place, and what a crash leaves of that, is in `storage.log_copy`. A move ends
+early when the partition goes away, its disk fails, or there is no room for it: the copy is dropped, the log stays as it
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from barnabas.ports.disk import DiskError
+from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
+from barnabas_logstore.core.maintenance.directories import Directories
+from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.replica.throttles import ReplicationQuota
+from barnabas_logstore.core.storage.checkpoints import TopicPartition
+from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, PIECE_BYTES, LogCopy
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import CopyEffect, MovedEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.streams.completion import Completion, ignore_result
+from barnabas_logstore.core.streams.outbox import Outbox
+
+
+class _Phase(Enum):
+    COPYING = "pieces are copied while the log lives on"
+    HELD = "the log finishes what is under way, and is flushed"
+    FINISHING = "the last bytes and the final name"
+
+
+@dataclass(slots=True, eq=False)
+class _Move:
+    copy: LogCopy
+    target: LogDirectory
+    phase: _Phase = _Phase.COPYING
+    in_flight: CopyEffect | None = None
+    is_given_up: bool = False
+
+
+class AlterReplicaLogDirs:
+    def __init__(
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        checkpoints: Checkpoints,
+        has_writes: Callable[[PartitionLog], None],
+        flusher: LogFlusher,
+        outbox: Outbox,
+        quota: ReplicationQuota,
+    ) -> None:
+        """`has_writes`: a log may have something to write. `quota`: that of replica.alter.log.dirs.io.max."""
+        self._replicas = replicas
+        self._directories = directories
+        self._checkpoints = checkpoints
+        self._has_writes = has_writes
+        self._flusher = flusher
+        self._outbox = outbox
+        self._quota = quota
+        self._now_ms = 0
+        self._is_stopping = False
+        # Asked for and not begun; a dict for its order.
+        self._wanted: dict[TopicPartition, LogDirectory] = {}
+        self._move: _Move | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return self._move is None
+
+    def resume(self) -> None:
+        """Begin anew what was under way when this logstore ended."""
+        for directory in self._directories.online:
+            for name in directory.futures:
+                if name in self._replicas.by_name:
+                    self.request(name, directory.path)
+
+    def request(self, name: TopicPartition, path: str) -> ErrorCode:
+        """Have a partition moved to the log directory at `path`; NONE when the move is taken up, or none is needed.
+
+        LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (either directory is offline). UNKNOWN_TOPIC_OR_PARTITION and
+        REPLICA_NOT_AVAILABLE: it is not here, and is made there should it come.
+        """
+        target = self._directories.by_path.get(path)
+        if target is None:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if target.error is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._replicas.by_name.get(name)
+        if partition is None:
+            self._directories.preferred[name] = target
+            is_known = name[0] in self._replicas.image.topics_by_name
+            return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not partition.online:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        move = self._move
+        if move is not None and move.copy.log is partition.log:
+            if move.target is target:
+                return ErrorCode.NONE
+            self._give_up(move)
+        self._wanted.pop(name, None)
+        if self._directories.directory_of(partition.log) is not target:
+            self._wanted[name] = target
+        return ErrorCode.NONE
+
+    def future_in(self, directory: LogDirectory) -> LogCopy | None:
+        """What is on its way into a log directory."""
+        move = self._move
+        return move.copy if move is not None and move.target is directory else None
+
+    def stop(self) -> None:
+        """Begin nothing more; what can be given up is."""
+        self._is_stopping = True
+        self._wanted.clear()
+        if self._move is not None:
+            self._give_up(self._move)
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        for name in list(self._wanted):
+            if self._move is None and not self._is_stopping and not self._is_being_cut(name):
+                self._begin(name, self._wanted.pop(name))
+
+    def _is_being_cut(self, name: TopicPartition) -> bool:
+        partition = self._replicas.by_name.get(name)
+        return partition is not None and partition.log.is_truncating
+
+    def _begin(self, name: TopicPartition, target: LogDirectory) -> None:
+        partition = self._replicas.by_name.get(name)
+        if partition is None or not partition.online or target.error is not None:
+            return
+        copy = LogCopy(partition.log, target.path, target.future_of(name))
+        self._move = _Move(copy, target)
+        self._send(self._move, copy.begin())
+
+    def _send(self, move: _Move, effect: CopyEffect) -> None:
+        move.in_flight = effect
+        self._quota.record(sum([length for _, _, _, length in effect.pieces]), self._now_ms)
+        completion = Completion(partial(self._on_copied, move, effect), partial(self._on_failed, move, effect))
+        self._outbox.add_effect(effect, completion)
+
+    def go_on(self) -> None:
+        """Once per turn: the next step, if it can be taken now."""
+        move = self._move
+        if move is None or move.in_flight is not None:
+            return
+        log = move.copy.log
+        if move.is_given_up or log.error is not None or log not in self._replicas.by_log:
+            self._drop(move)
+            return
+        if move.phase is _Phase.HELD and log.no_room is not None:
+            # It can't be flushed now. Nobody knows for how long, and its appends wait.
+            move.phase = _Phase.COPYING
+            self._release(log)
+        if move.phase is _Phase.COPYING:
+            if log.is_swapping:
+                return  # The files of the segment that has been cleaned don't have their names yet.
+            if self._quota.is_exceeded(self._now_ms):
+                return
+            step = move.copy.next_step(max(1, min(PIECE_BYTES, self._quota.bytes_per_second)))
+            if step is not None:
+                self._send(move, step)
+                return
+            if log.is_being_cleaned or not log.retirement.is_idle or log.no_room is not None:
+                return
+            log.hold()
+            move.phase = _Phase.HELD
+        if log.is_idle:
+            flush = log.begin_held_flush()
+            if flush is not None:
+                self._flusher.send(log, flush)
+                return
+            move.phase = _Phase.FINISHING
+            self._send(move, move.copy.last_step())
+
+    def _on_copied(self, move: _Move, effect: CopyEffect, result: EffectResult) -> None:
+        assert move is self._move
+        assert move.in_flight is effect
+        move.in_flight = None
+        if move.phase is _Phase.FINISHING:
+            self._finish(move, effect.final)
+
+    def _finish(self, move: _Move, path: str) -> None:
+        """The copy has its final name, durably: it is the log from here on."""
+        log, target = move.copy.log, move.target
+        self._move = None
+        if log not in self._replicas.by_log:
+            target.delete_later(path, self._now_ms)
+            self._release(log)
+            return
+        if log.error is not None or target.error is not None:
+            # A disk of the two has failed. A start that finds the log on both knows which one it is (`finish_moves`).
+            self._release(log)
+            return
+        source = self._directories.directory_of(log)
+        error = source.delete(log.topic_partition, self._now_ms)
+        if error is not None:
+            # A start finds the log in both directories, and knows which of them it is.
+            source.logs.pop(log.topic_partition, None)
+            self._replicas.directory_failed(source.path, error)
+        self._checkpoints.logs_taken_away([log])
+        target.take_over(log)
+        self._checkpoints.log_moved(log)
+        failed = partial(self._replicas.directory_failed, source.path)
+        self._outbox.add_effect(MovedEffect(source.path, f"{path}/{MOVED_FROM}"), Completion(ignore_result, failed))
+        if source.no_room is not None and target.no_room is None:
+            log.disk_full.accept_appends()
+        if source.no_room is not None or target.no_room is not None:
+            # It says nothing new of the directories, and has the controller ask where the partition lies.
+            self._outbox.report_room(target.path, target.no_room)
+        self._release(log)
+
+    def _release(self, log: PartitionLog) -> None:
+        """What has gathered is written."""
+        if log.is_held:
+            log.release()
+            self._has_writes(log)
+
+    def interrupt(self, log: PartitionLog) -> bool:
+        """The log is to be cut, and what is copied of it is no good: begin anew later. False: that takes a moment."""
+        move = self._move
+        if move is None or move.copy.log is not log:
+            return True
+        if move.phase is not _Phase.FINISHING and not move.is_given_up:
+            move.is_given_up = True
+            self._wanted[log.topic_partition] = move.target
+        return False
+
+    # --- the end before the end --------------------------------------------------------------------------------------
+
+    def _give_up(self, move: _Move) -> None:
+        """Unless the copy is about to be the log: then it is too late."""
+        if move.phase is not _Phase.FINISHING:
+            move.is_given_up = True
+
+    def _drop(self, move: _Move) -> None:
+        self._move = None
+        move.target.delete_later(move.copy.future, self._now_ms)
+        self._release(move.copy.log)
+
+    def _on_failed(self, move: _Move, effect: CopyEffect, error: DiskError) -> None:
+        """A step has failed: at the target, where nothing is lost by it, or at the log's own directory."""
+        assert move is self._move
+        assert move.in_flight is effect
+        move.in_flight = None
+        if not error.is_lack_of_room:
+            is_target = f"{error.path}/".startswith(f"{effect.log_directory}/")
+            path = effect.log_directory if is_target else move.copy.log.directory.rpartition("/")[0]
+            self._replicas.directory_failed(path, error)
+        self._drop(move)

@@ -1,0 +1,314 @@
+"""Compaction as the core drives it: which log is cleaned next, by whom, and what comes of it.
+
+The records are read in the cleaner, a process of its own: per-record work here would stop everybody's appends. It gets
+one order at a time (`Outgoing.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each
+cleaned segment that it reports is put in place from here, on an IO worker, in order. A pass that ends in any other way
+than whole leaves nothing behind but the segments that are in place already, which are as good as the old ones.
+
+A pass is aborted when its partition changes its leader, is stopped or deleted, when its directory fails, and when
+segments that it was made of are gone (retention, DeleteRecords). Until the cleaner has let go of a log, no other of the
+same name is made (`PartitionLog.is_being_cleaned`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import assert_never
+
+from barnabas.metrics.family import Sample
+from barnabas.metrics.log_families import (
+    CLEANER_BYTES_READ,
+    CLEANER_BYTES_WRITTEN,
+    CLEANER_PASSES,
+    MAX_DIRTY_PERCENT,
+    TIME_SINCE_LAST_RUN,
+    UNCLEANABLE_PARTITIONS,
+)
+from barnabas.ports.disk import DiskError
+from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
+from barnabas_logstore.core.maintenance.cleanable import CleanableLog, cleanable, is_compacted
+from barnabas_logstore.core.maintenance.retention import Retention
+from barnabas_logstore.core.replica.partition import Partition, PartitionKey
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.compaction.orders import (
+    CancelOrder,
+    CleanedSegment,
+    CleanerReport,
+    CleanOrder,
+    PassEnded,
+    PassOutcome,
+    PassReport,
+)
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import DropCleanedEffect, SwapEffect
+from barnabas_logstore.core.streams.completion import Completion
+from barnabas_logstore.core.streams.outbox import Outbox
+
+# A look at a log costs some microseconds.
+LOGS_PER_TICK = 128
+# So often may a cleaner die at one log before that is taken for the reason.
+DEATHS_MAX = 3
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One that the cleaner was ordered to make."""
+
+    order: CleanOrder
+    partition: Partition
+    before: CleanableLog
+    to_swap: deque[CleanedSegment] = field(default_factory=deque)
+    is_swapping: bool = False
+    is_aborted: bool = False
+    is_dropping: bool = False
+    """Its files are being removed: the last thing that happens."""
+    ended: PassEnded | None = None
+
+
+class Cleaning:
+    """`uncleanable` says why of partitions that are not cleaned any more in this life of the process."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        checkpoints: Checkpoints,
+        retention: Retention,
+        outbox: Outbox,
+        *,
+        is_enabled: bool,
+        backoff_ms: int,
+    ) -> None:
+        self._replicas = replicas
+        self._checkpoints = checkpoints
+        self._retention = retention
+        self._outbox = outbox
+        self._is_enabled = is_enabled
+        self._backoff_ms = backoff_ms
+        self._now_ms = self._due_ms = 0
+        self._orders = 0
+        self._to_look_at: deque[Partition] = deque()
+        self._filthiest: tuple[Partition, CleanableLog] | None = None
+        self._pass: _Pass | None = None
+        self._deaths: dict[PartitionKey, int] = {}
+        self.uncleanable: dict[PartitionKey, str] = {}
+        self._dirty_ratio_max = 0.0
+        self._looked_ms = -1
+        """When the logs had all been looked at last."""
+        self._passes = dict.fromkeys(PassOutcome, 0)
+        self._bytes_read = self._bytes_written = 0
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(MAX_DIRTY_PERCENT, (), 100 * self._dirty_ratio_max)
+        yield Sample(TIME_SINCE_LAST_RUN, (), -1 if self._looked_ms < 0 else self._now_ms - self._looked_ms)
+        yield Sample(UNCLEANABLE_PARTITIONS, (), len(self.uncleanable))
+        for outcome, passes in self._passes.items():
+            yield Sample(CLEANER_PASSES, (outcome.name.lower(),), passes)
+        yield Sample(CLEANER_BYTES_READ, (), self._bytes_read)
+        yield Sample(CLEANER_BYTES_WRITTEN, (), self._bytes_written)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is ordered."""
+        return self._pass is None
+
+    def stop(self) -> None:
+        """No more orders; the present one is taken back."""
+        self._is_enabled = False
+        if self._pass is not None:
+            self.abort(self._pass.partition)
+
+    # --- what to clean ---
+
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        """Look at some logs, and order the filthiest one cleaned when all have been looked at."""
+        self._now_ms = now_ms
+        is_clock_known = wall_ms > 0
+        if not (self._is_enabled and is_clock_known) or self._pass is not None or now_ms < self._due_ms:
+            return
+        if not self._to_look_at:
+            self._filthiest = None
+            self._dirty_ratio_max = 0.0
+            self._to_look_at.extend(self._replicas.by_key.values())
+        for _ in range(min(len(self._to_look_at), LOGS_PER_TICK)):
+            self._look_at(self._to_look_at.popleft(), wall_ms)
+        if self._to_look_at:
+            return
+        self._looked_ms = now_ms
+        if self._filthiest is None or not self._can_be_cleaned(self._filthiest[0]):
+            self._due_ms = now_ms + self._backoff_ms
+            self._forget_absent()
+        else:
+            self._begin(*self._filthiest, wall_ms)
+
+    def _can_be_cleaned(self, partition: Partition) -> bool:
+        is_ours = partition.online and not partition.is_stopped and partition.is_config_known
+        return (
+            is_ours
+            and self._replicas.by_log.get(partition.log) is partition
+            and is_compacted(partition.log.config)
+            and partition.key not in self.uncleanable
+            and not partition.log.is_held
+        )
+
+    def _look_at(self, partition: Partition, wall_ms: int) -> None:
+        if not self._can_be_cleaned(partition):
+            return
+        try:
+            found = cleanable(partition.log, partition.last_stable_offset, wall_ms)
+        except DiskError as error:
+            self._replicas.disk_failed(partition.log, error)
+            return
+        self._dirty_ratio_max = max(self._dirty_ratio_max, found.cleanable_ratio)
+        if found.is_due and (self._filthiest is None or found.cleanable_ratio > self._filthiest[1].cleanable_ratio):
+            self._filthiest = (partition, found)
+
+    def _begin(self, partition: Partition, found: CleanableLog, wall_ms: int) -> None:
+        self._orders += 1
+        order = found.order(self._orders, wall_ms)
+        self._pass = _Pass(order, partition, found)
+        self._filthiest = None
+        partition.log.begin_cleaning()
+        self._outbox.to_cleaner(order)
+
+    def _forget_absent(self) -> None:
+        """Partitions that were deleted."""
+        by_key = self._replicas.by_key
+        self.uncleanable = {key: reason for key, reason in self.uncleanable.items() if key in by_key}
+        self._deaths = {key: deaths for key, deaths in self._deaths.items() if key in by_key}
+
+    # --- what becomes of it ---
+
+    def abort(self, partition: Partition) -> None:
+        """Take an order for `partition` back, if there is one."""
+        present = self._pass
+        if present is None or present.partition is not partition or present.is_aborted:
+            return
+        present.is_aborted = True
+        present.to_swap.clear()
+        if present.ended is None:
+            self._outbox.to_cleaner(CancelOrder(present.order.order_id))
+        self._go_on(present)
+
+    def on_report(self, report: CleanerReport) -> None:
+        """What the cleaner says. Of an order that is not the present one it has nothing to say any more."""
+        present = self._pass
+        if present is None or report.order_id != present.order.order_id:
+            return
+        match report:
+            case CleanedSegment():
+                if not present.is_aborted:
+                    present.to_swap.append(report)
+            case PassEnded():
+                present.ended = report
+                if report.outcome is not PassOutcome.DONE:
+                    present.is_aborted = True
+                    present.to_swap.clear()
+        self._go_on(present)
+
+    def on_cleaner_gone(self) -> None:
+        """The process has ended, for whatever reason; another one takes the next order."""
+        present = self._pass
+        if present is None or present.ended is not None:
+            return
+        key = present.partition.key
+        if not present.is_aborted:
+            self._deaths[key] = self._deaths.get(key, 0) + 1
+            if self._deaths[key] >= DEATHS_MAX:
+                self.uncleanable[key] = f"the cleaner died at it {DEATHS_MAX} times"
+        self.on_report(PassEnded(present.order.order_id, PassOutcome.ABORTED, reason="the cleaner died"))
+
+    def _on_swapped(self, present: _Pass, effect: SwapEffect, result: EffectResult) -> None:
+        """A cleaned segment is in its place; the old files go file.delete.delay.ms later."""
+        log = present.partition.log
+        log.on_swapped(effect)
+        self._retention.delete_later(log, effect.replaced_paths)
+        self._swap_ended(present)
+
+    def _on_swap_failed(self, present: _Pass, error: DiskError) -> None:
+        """The log's directory is on its way out, or the log itself is gone."""
+        self._replicas.log_effect_failed(present.partition.log, error)
+        self.abort(present.partition)
+        self._swap_ended(present)
+
+    def _swap_ended(self, present: _Pass) -> None:
+        assert present is self._pass
+        present.is_swapping = False
+        self._go_on(present)
+
+    def _on_dropped(self, present: _Pass, result: EffectResult) -> None:
+        """What an aborted pass has written is gone."""
+        self._end(present)
+
+    def _on_dropping_failed(self, present: _Pass, error: DiskError) -> None:
+        self._replicas.log_effect_failed(present.partition.log, error)
+        self._end(present)
+
+    def _go_on(self, present: _Pass) -> None:
+        """The next segment in its place; when there is none and the cleaner is done, the end."""
+        if present.is_swapping or present.is_dropping:
+            return
+        if present.to_swap:
+            self._swap(present, present.to_swap.popleft())
+        elif present.ended is not None:
+            if not present.is_aborted:
+                self._end(present)
+            else:
+                present.is_dropping = True
+                completion = Completion(partial(self._on_dropped, present), partial(self._on_dropping_failed, present))
+                self._outbox.add_effect(DropCleanedEffect(present.order.directory), completion)
+
+    def _swap(self, present: _Pass, cleaned: CleanedSegment) -> None:
+        log = present.partition.log
+        try:
+            effect = log.begin_swap(cleaned)
+        except DiskError as error:
+            self._replicas.disk_failed(log, error)
+            effect = None
+        if effect is None:
+            self.abort(present.partition)
+        else:
+            present.is_swapping = True
+            done, failed = partial(self._on_swapped, present, effect), partial(self._on_swap_failed, present)
+            self._outbox.add_effect(effect, Completion(done, failed, (log,)))
+
+    def _end(self, present: _Pass) -> None:
+        ended, log, key = present.ended, present.partition.log, present.partition.key
+        assert ended is not None
+        self._pass = None
+        log.end_cleaning()
+        if present.is_aborted and ended.outcome is PassOutcome.DONE:
+            ended = replace(ended, outcome=PassOutcome.ABORTED)
+        self._passes[ended.outcome] += 1
+        self._bytes_read += ended.statistics.bytes_read
+        self._bytes_written += ended.statistics.bytes_written
+        match ended.outcome:
+            case PassOutcome.DONE:
+                log.compacted_upto(ended.next_dirty_offset)
+                self._checkpoints.first_dirty_offset_moved(log)
+                self._deaths.pop(key, None)
+            case PassOutcome.ABORTED:
+                # What was in its way, such as a full disk, may be there for a while.
+                self._due_ms = self._now_ms + self._backoff_ms
+            case PassOutcome.UNCLEANABLE:
+                self.uncleanable[key] = ended.reason
+            case PassOutcome.DISK_ERROR:
+                assert ended.disk_error is not None
+                if self._replicas.by_log.get(log) is present.partition:
+                    self._replicas.disk_failed(log, DiskError(ended.disk_error, "clean", log.directory))
+            case _:
+                assert_never(ended.outcome)
+        topic, partition = log.topic_partition
+        before = present.before
+        self._outbox.report_pass(
+            PassReport(
+                topic,
+                partition,
+                before.first_dirty_offset,
+                before.cleanable_ratio,
+                ended,
+                self.uncleanable.get(key, ""),
+            )
+        )

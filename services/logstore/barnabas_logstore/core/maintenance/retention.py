@@ -1,0 +1,170 @@
+"""Retention: every log is looked at each `log.retention.check.interval.ms`, and what its time is over for goes.
+
+The files of a segment are renamed at once, which takes them out of the log for good, and removed
+`file.delete.delay.ms` later, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from barnabas.ports.disk import DiskError
+from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
+from barnabas_logstore.core.maintenance.full_disks import FullDisks
+from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
+from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import DeleteFilesEffect, RetireEffect
+from barnabas_logstore.core.storage.log.features.log_retention import RetentionOutcome
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.streams.completion import Completion, ignore_result
+from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.watches import Watches
+
+# A look at a log costs some microseconds, and a look into a file now and then.
+LOGS_PER_TICK = 128
+# Kafka's initial delay: a logstore that is started has more urgent things to do.
+FIRST_CHECK_MS_MAX = 30_000
+
+
+class Retention:
+    def __init__(
+        self,
+        replicas: Replicas,
+        checkpoints: Checkpoints,
+        full_disks: FullDisks,
+        flusher: LogFlusher,
+        watches: Watches,
+        outbox: Outbox,
+        check_interval_ms: int,
+        moved: Callable[[Partition], None],
+    ) -> None:
+        """`moved` is told of partitions whose log begins elsewhere than before."""
+        self._replicas = replicas
+        self._checkpoints = checkpoints
+        self._full_disks = full_disks
+        self._flusher = flusher
+        self._watches = watches
+        self._outbox = outbox
+        self._moved = moved
+        self._check_interval_ms = check_interval_ms
+        self._now_ms = 0
+        self._due_ms = -1
+        self._to_check: deque[Partition] = deque()
+        # Logs with retired segments whose files still have their names; a dict for its order.
+        self._retiring: dict[PartitionLog, None] = {}
+        # Logs that were rolled to go as a whole: a dict for its order.
+        self._to_flush: dict[PartitionLog, None] = {}
+        self._deletions: deque[tuple[int, DeleteFilesEffect]] = deque()
+
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        self._now_ms = now_ms
+        if self._due_ms < 0:
+            self._due_ms = now_ms + min(self._check_interval_ms, FIRST_CHECK_MS_MAX)
+        if now_ms >= self._due_ms and not self._to_check:
+            self._due_ms = now_ms + self._check_interval_ms
+            self._to_check.extend(self._replicas.by_key.values())
+        for _ in range(min(len(self._to_check), LOGS_PER_TICK)):
+            self.check(self._to_check.popleft(), wall_ms)
+        for log in [*self._retiring, *self._to_flush]:
+            self.go_on(log)
+        self._delete(now_ms)
+
+    def check_soon(self, partition: Partition) -> None:
+        """Before all others, by the next tick: somebody has deleted records, perhaps to make room."""
+        self._to_check.appendleft(partition)
+
+    def check(self, partition: Partition, wall_ms: int) -> None:
+        """Apply retention to one partition now."""
+        log = partition.log
+        is_here = partition.online and self._replicas.by_log.get(log) is partition
+        if not is_here or not partition.is_config_known:
+            return
+        try:
+            match log.apply_retention(partition.high_watermark, wall_ms):
+                case RetentionOutcome.NOTHING:
+                    return
+                case RetentionOutcome.RETIRED:
+                    pass
+                case RetentionOutcome.ROLLED:
+                    self._to_flush[log] = None
+                case outcome:
+                    assert_never(outcome)
+            self._retiring[log] = None
+            self.log_start_moved(partition)
+            self.go_on(log)
+        except DiskError as error:
+            self._replicas.disk_failed(log, error)
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """By retention or by DeleteRecords: whoever watches is told, and it is written down in time."""
+        self._watches.changed(partition)
+        self._moved(partition)
+        self._checkpoints.log_start_moved(partition.log)
+
+    def log_start_followed(self, partition: Partition) -> None:
+        """By what the leader says. Without room the files go as soon as they would at the leader itself."""
+        self.log_start_moved(partition)
+        if partition.log.no_room is not None:
+            self.check_soon(partition)
+
+    def go_on(self, log: PartitionLog) -> None:
+        """Rename what is left to rename, as soon as no flush is under way."""
+        if log in self._to_flush:
+            self._flush_rolled(log)
+        if log not in self._retiring:
+            return
+        if log.error is not None or log not in self._replicas.by_log:
+            # Its files are where their names say no more; another log may have these names by now.
+            del self._retiring[log]
+        elif (effect := log.begin_retirement()) is not None:
+            del self._retiring[log]
+            self._outbox.add_effect(
+                effect,
+                Completion(
+                    partial(self._on_retired, log, effect), partial(self._on_retiring_failed, log, effect), (log,)
+                ),
+            )
+
+    def _flush_rolled(self, log: PartitionLog) -> None:
+        """Look again as soon as the segment that was rolled for retention is flushed."""
+        partition = self._replicas.by_log.get(log)
+        if partition is None or log.error is not None:
+            del self._to_flush[log]
+        elif log.recovery_point >= log.segments.active.base_offset:
+            del self._to_flush[log]
+            self.check_soon(partition)
+        elif (effect := log.begin_due_flush(self._now_ms)) is not None:
+            self._flusher.send(log, effect)
+
+    def _on_retired(self, log: PartitionLog, effect: RetireEffect, result: EffectResult) -> None:
+        """The files are out of the log's way; they are removed after file.delete.delay.ms."""
+        log.retirement.done(effect)
+        self.delete_later(log, effect.retired_paths)
+
+    def _on_retiring_failed(self, log: PartitionLog, effect: RetireEffect, error: DiskError) -> None:
+        self._full_disks.log_effect_failed(log, error, partial(self._retire_later, log, effect))
+
+    def _retire_later(self, log: PartitionLog, effect: RetireEffect) -> None:
+        """A rename found no room: it is tried again with the next tick."""
+        log.retirement.undo(effect)
+        self._retiring[log] = None
+
+    def delete_later(self, log: PartitionLog, paths: list[str]) -> None:
+        """Remove files that are not the log's any more, in file.delete.delay.ms."""
+        removal = DeleteFilesEffect(log.state.log_directory, paths)
+        self._deletions.append((self._now_ms + log.config.file_delete_delay_ms, removal))
+
+    def _delete(self, now_ms: int) -> None:
+        waiting = deque[tuple[int, DeleteFilesEffect]]()
+        for due_ms, effect in self._deletions:
+            if due_ms <= now_ms:
+                failed = partial(self._replicas.directory_failed, effect.log_directory)
+                self._outbox.add_effect(effect, Completion(ignore_result, failed))
+            else:
+                waiting.append((due_ms, effect))
+        self._deletions = waiting

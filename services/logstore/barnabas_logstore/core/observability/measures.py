@@ -1,0 +1,70 @@
+"""Measures: what a logstore has to report of itself, asked for at a scrape and never in the path of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from barnabas.metrics.family import Family, Measured, Sample
+from barnabas.metrics.log_families import FULL_LOG_DIRECTORIES, OFFLINE_LOG_DIRECTORIES
+from barnabas.metrics.topic_families import (
+    BYTES_IN,
+    BYTES_OUT,
+    FAILED_FETCH_REQUESTS,
+    FAILED_PRODUCE_REQUESTS,
+    FETCH_REQUESTS,
+    MESSAGES_IN,
+    PRODUCE_REQUESTS,
+    REPLICATION_BYTES_IN,
+    REPLICATION_BYTES_OUT,
+    TOPICS_WITHOUT_LABEL,
+)
+from barnabas_logstore.core.coordinator.coordination import Coordination
+from barnabas_logstore.core.maintenance.directories import Directories
+from barnabas_logstore.core.observability.partition_metrics_scan import PartitionMetricsScan
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.replica.topic_meters import TopicMeter
+
+
+class Measures:
+    def __init__(
+        self, replicas: Replicas, directories: Directories, coordination: Coordination, rooms: Sequence[Measured]
+    ) -> None:
+        """`rooms` know what they have counted; like all here they have a bounded number of samples, whatever the number
+        of partitions.
+        """
+        self._replicas = replicas
+        self._directories = directories
+        self._coordination = coordination
+        self._rooms = rooms
+
+    def survey(self) -> PartitionMetricsScan:
+        """To be stepped until it is done, then asked for its samples."""
+        return PartitionMetricsScan(self._replicas, self._coordination.partitions)
+
+    def samples(self) -> Iterator[Sample]:
+        """All but the survey's."""
+        yield Sample(OFFLINE_LOG_DIRECTORIES, (), self._directories.offline_count)
+        yield Sample(FULL_LOG_DIRECTORIES, (), self._directories.full_count)
+        meters = self._replicas.meters
+        yield from _samples_of(meters.total(), "")
+        for meter in meters:
+            yield from _samples_of(meter, meter.label)
+        yield Sample(TOPICS_WITHOUT_LABEL, (), meters.refused)
+        for room in self._rooms:
+            yield from room.samples()
+
+
+def _samples_of(meter: TopicMeter, label: str) -> Iterator[Sample]:
+    counted: tuple[tuple[Family, int], ...] = (
+        (BYTES_IN, meter.bytes_in),
+        (MESSAGES_IN, meter.messages_in),
+        (BYTES_OUT, meter.bytes_out),
+        (PRODUCE_REQUESTS, meter.produce_requests),
+        (FAILED_PRODUCE_REQUESTS, meter.failed_produce_requests),
+        (FETCH_REQUESTS, meter.fetch_requests),
+        (FAILED_FETCH_REQUESTS, meter.failed_fetch_requests),
+        (REPLICATION_BYTES_IN, meter.replication_bytes_in),
+        (REPLICATION_BYTES_OUT, meter.replication_bytes_out),
+    )
+    for family, count in counted:
+        yield Sample(family, (label,), count)

@@ -1,0 +1,305 @@
+"""The follower's side of replication: what leaders answer is written, or tells where to cut.
+
+Truncation follows the leader's word on where epochs part (KIP-595), as many rounds as that takes, and never the high
+watermark (KIP-101). A log whose records are all deleted at the leader begins anew where the leader's begins. Records
+that do not fit end that partition's fetching until the next LeaderAndIsr.
+
+A cut has two parts: offsets that go back are written down first (`Checkpoints.lower`), and until that is done a new
+leader epoch makes the cut a thing of the past. Then an IO worker cuts, and commands for the partition wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece
+from barnabas.ports.disk import DiskError
+from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
+from barnabas_logstore.core.maintenance.full_disks import FullDisks
+from barnabas_logstore.core.replica.partition import Partition, PartitionKey
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.replica.throttles import Throttles
+from barnabas_logstore.core.replication.fetcher import Fetcher, FetchLimits, FollowedPartition, Stage
+from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effects import TruncateEffect
+from barnabas_logstore.core.storage.log.features.replicated_batches import (
+    begins_before,
+    begins_behind_wide_gap,
+)
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.log_state import LogState
+from barnabas_logstore.core.streams.completion import Completion
+from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.replication_outbox import ReplicationOutbox
+
+Told = Callable[[Partition], None]
+
+
+class Following:
+    """Everything that this logstore follows. `now_ms` and `wall_ms` are those of the last step."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        checkpoints: Checkpoints,
+        full_disks: FullDisks,
+        outbox: Outbox,
+        says: ReplicationOutbox,
+        limits: FetchLimits,
+        throttles: Throttles,
+        *,
+        watermark_moved: Told,
+        log_start_moved: Told,
+        before_cut: Callable[[Partition], bool],
+        has_writes: Callable[[PartitionLog], None],
+    ) -> None:
+        """`before_cut` ends whatever else is at work on the partition, and says whether it has ended; `has_writes`: a
+        log has been given some.
+        """
+        self._replicas = replicas
+        self._checkpoints = checkpoints
+        self._full_disks = full_disks
+        self._outbox = outbox
+        self._says = says
+        self._limits = limits
+        self._throttles = throttles
+        self._watermark_moved = watermark_moved
+        self._log_start_moved = log_start_moved
+        self._before_cut = before_cut
+        self._has_writes = has_writes
+        self._fetchers: dict[int, Fetcher] = {}
+        self._leader_of: dict[PartitionKey, int] = {}
+        self._is_stopped = False
+        self.now_ms = self.wall_ms = 0
+
+    # --- what the controller says ---
+
+    def follow(self, partition: Partition) -> None:
+        """After every LeaderAndIsr that says something new: fetch from its leader, if that is another logstore."""
+        leader_id = partition.leader_id
+        before = self._leader_of.get(partition.key)
+        follows = partition.online and not partition.is_stopped and leader_id >= 0 and not partition.leading
+        if before is not None and (not follows or before != leader_id):
+            self.forget(partition)
+        if follows:
+            self._leader_of[partition.key] = leader_id
+            fetcher = self._fetchers.setdefault(leader_id, Fetcher(self._limits, self._throttles))
+            if not fetcher.is_fetching(partition):
+                self._give_up_cut(partition)
+                fetcher.follow(partition)
+
+    def forget(self, partition: Partition) -> None:
+        """It is not followed any more, by that leader at least."""
+        leader_id = self._leader_of.pop(partition.key, None)
+        if leader_id is not None:
+            self._give_up_cut(partition)
+            self._fetchers[leader_id].forget(partition.key)
+
+    def stop(self) -> None:
+        """Take nothing any more: the logstore is about to stop, and its logs have to come to rest."""
+        self._is_stopped = True
+        for partition in self._replicas.by_key.values():
+            self._give_up_cut(partition)
+
+    @property
+    def leaders(self) -> list[int]:
+        """Whom a stream is wanted to."""
+        return [leader_id for leader_id, fetcher in self._fetchers.items() if not fetcher.is_idle]
+
+    # --- streams ---
+
+    def connected(self, leader_id: int) -> None:
+        if leader_id in self._fetchers:
+            self._fetchers[leader_id].connected()
+
+    def disconnected(self, leader_id: int) -> None:
+        if leader_id in self._fetchers:
+            self._fetchers[leader_id].disconnected()
+
+    @property
+    def has_work(self) -> bool:
+        """A fetch can go out."""
+        return not self._is_stopped and any(fetcher.may_fetch for fetcher in self._fetchers.values())
+
+    def take_fetches(self) -> Iterable[tuple[int, ReplicaFetch]]:
+        for leader_id, fetcher in () if self._is_stopped else self._fetchers.items():
+            fetch = fetcher.take_fetch(self.now_ms)
+            if fetch is not None:
+                yield leader_id, fetch
+
+    # --- answers ---
+
+    def on_piece(self, leader_id: int, piece: ReplicaPiece) -> None:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None or not fetcher.is_answer(piece) or self._is_stopped:
+            return
+        for data in piece.partitions:
+            followed = fetcher.asked_of(data.slot, piece.request_id)
+            if followed is not None:
+                self._take(fetcher, followed, data)
+        if piece.last:
+            fetcher.answered(piece)
+
+    def _take(self, fetcher: Fetcher, followed: FollowedPartition, data: ReplicaData) -> None:
+        log = followed.partition.log
+        end_offset = log.log_end_offset
+        followed.word = (data.high_watermark, data.log_start_offset)
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > end_offset:
+            # Everything that we have has been deleted at the leader.
+            self._begin_cut(fetcher, followed, data.log_start_offset, begin_anew=True)
+            if followed.stage is Stage.BACKING_OFF:
+                self._hear(fetcher, followed)
+        elif data.error_code:
+            fetcher.back_off(followed, self.now_ms)
+        elif data.diverging_end_offset >= 0:
+            own_epoch, own_end = log.leader_epochs.end_offset_of(data.diverging_epoch, end_offset)
+            offset = min(data.diverging_end_offset, own_end if own_epoch >= 0 else end_offset)
+            if offset < end_offset:
+                self._begin_cut(fetcher, followed, offset, begin_anew=False)
+            else:
+                self._fail(fetcher, followed, f"the leader's log parts from ours at {offset}, our end is {end_offset}")
+        elif data.records:
+            fetcher.brought(followed, len(data.records), self.now_ms)
+            followed.partition.meter.replication_bytes_in += len(data.records)
+            self._append(fetcher, followed, memoryview(data.records))
+        else:
+            self._hear(fetcher, followed)
+
+    def _append(self, fetcher: Fetcher, followed: FollowedPartition, records: memoryview) -> None:
+        partition = followed.partition
+        log = partition.log
+        base_offset = begins_before(records, log.next_offset)
+        is_all_deleted = log.next_offset == log.log_start_offset or followed.word[1] > (base_offset or 0)
+        if base_offset is None or not is_all_deleted:
+            base_offset = begins_behind_wide_gap(log.state, records)
+        if base_offset is not None:
+            # The leader's log begins in the midst of a batch, or did when ours began there: that batch is taken from
+            # its begin. Whatever else we have is deleted at the leader. Or we have nothing, and compaction has left
+            # the leader nothing for so long that a segment of ours can't begin at offset 0.
+            followed.records = records
+            self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
+            return
+        problem = log.append_replicated(records, partition.leader_epoch, self.wall_ms)
+        if isinstance(problem, ErrorCode):
+            fetcher.back_off(followed, self.now_ms)
+            if partition.online:
+                # For lack of room, of which there is more where the log begins further on.
+                self._hear(fetcher, followed)
+        elif problem is not None:
+            self._fail(fetcher, followed, problem)
+        else:
+            fetcher.move(followed, Stage.WRITING)
+            self._has_writes(log)
+
+    def _fail(self, fetcher: Fetcher, followed: FollowedPartition, problem: str) -> None:
+        fetcher.move(followed, Stage.FAILED)
+        self._says.report(followed.partition, problem)
+
+    def _hear(self, fetcher: Fetcher, followed: FollowedPartition) -> None:
+        """The leader's watermark, as far as our log goes, and the start of its log."""
+        partition = followed.partition
+        (high_watermark, log_start_offset), followed.word = followed.word, (-1, -1)
+        followed.is_in_sync = 0 <= high_watermark <= partition.log.log_end_offset
+        high_watermark = min(high_watermark, partition.log.log_end_offset)
+        if high_watermark > partition.high_watermark:
+            partition.high_watermark = high_watermark
+            self._watermark_moved(partition)
+        log_start_offset = min(log_start_offset, partition.high_watermark)
+        if log_start_offset > partition.log.log_start_offset:
+            partition.log.move_log_start(log_start_offset)
+            self._log_start_moved(partition)
+            # DeleteRecords waits at the leader until it hears of that.
+            fetcher.move(followed, Stage.TO_TELL)
+
+    # --- writes ---
+
+    def on_written(self, partition: Partition) -> None:
+        """A write of the partition's log is over, well or for lack of room."""
+        found = self._find(partition, Stage.WRITING)
+        if found is None or not partition.log.writes.is_idle:
+            return
+        fetcher, followed = found
+        if partition.log.no_room is not None:
+            fetcher.back_off(followed, self.now_ms)
+        else:
+            fetcher.move(followed, Stage.TO_TELL)
+        self._hear(fetcher, followed)
+
+    def _find(self, partition: Partition, stage: Stage) -> tuple[Fetcher, FollowedPartition] | None:
+        leader_id = self._leader_of.get(partition.key)
+        if leader_id is None:
+            return None
+        fetcher = self._fetchers[leader_id]
+        followed = fetcher.of(partition.key)
+        return (fetcher, followed) if followed is not None and followed.stage is stage else None
+
+    # --- cuts ---
+
+    def _begin_cut(self, fetcher: Fetcher, followed: FollowedPartition, offset: int, *, begin_anew: bool) -> None:
+        partition = followed.partition
+        log = partition.log
+        is_free = self._before_cut(partition) and log.no_room is None
+        if not is_free or not log.begin_truncation(offset, begin_anew=begin_anew):
+            followed.records = None
+            fetcher.back_off(followed, self.now_ms)
+            return
+        fetcher.move(followed, Stage.CUTTING)
+        partition.high_watermark = min(partition.high_watermark, offset)
+        self._checkpoints.lower(log)
+
+    def go_on_cutting(self) -> None:
+        """A checkpoint is in place: cut what waited for that."""
+        for fetcher in self._fetchers.values():
+            for followed in fetcher.at(Stage.CUTTING):
+                log = followed.partition.log
+                is_waiting = log.truncation.is_begun and log.truncation.in_flight is None
+                if is_waiting and self._checkpoints.is_lowered(log):
+                    self._cut(log)
+
+    def _cut(self, log: PartitionLog) -> None:
+        effect = log.truncation.begin_cut()
+        done, failed = partial(self._on_truncated, log, effect), partial(self._on_truncation_failed, log, effect)
+        self._outbox.add_effect(effect, Completion(done, failed, (log,)))
+
+    def _give_up_cut(self, partition: Partition) -> None:
+        """Another leader may think otherwise. One that is under way is finished first: see `Control`."""
+        truncation = partition.log.truncation
+        if truncation.is_begun and truncation.in_flight is None:
+            truncation.give_up()
+            partition.high_watermark = max(partition.high_watermark, partition.log.log_start_offset)
+
+    def _on_truncated(self, log: PartitionLog, effect: TruncateEffect, result: EffectResult) -> None:
+        if log.error is None:
+            assert isinstance(result, LogState)
+            log.on_truncated(effect, result)
+            self._truncation_ended(log, is_cut=True)
+
+    def _on_truncation_failed(self, log: PartitionLog, effect: TruncateEffect, error: DiskError) -> None:
+        self._full_disks.log_effect_failed(log, error, partial(self._undo_truncation, log, effect))
+
+    def _undo_truncation(self, log: PartitionLog, effect: TruncateEffect) -> None:
+        log.truncation.undo(effect)
+        self._truncation_ended(log, is_cut=False)
+
+    def _truncation_ended(self, log: PartitionLog, *, is_cut: bool) -> None:
+        """The log is cut, or there was no room for that."""
+        partition = self._replicas.by_log.get(log)
+        if partition is None:
+            return
+        partition.high_watermark = max(min(partition.high_watermark, log.log_end_offset), log.log_start_offset)
+        self._checkpoints.first_dirty_offset_moved(log)
+        self._log_start_moved(partition)
+        found = self._find(partition, Stage.CUTTING)
+        if found is None:
+            return
+        fetcher, followed = found
+        records, followed.records = followed.records, None
+        if not is_cut:
+            fetcher.back_off(followed, self.now_ms)
+        elif records is not None:
+            self._append(fetcher, followed, records)
+        else:
+            fetcher.move(followed, Stage.TO_TELL)
+            self._hear(fetcher, followed)

@@ -1,0 +1,174 @@
+"""Batches that their topic's config wants opened: for a codec of its own (`compression.type`), or a key in every record
+(`cleanup.policy=compact`). Kafka's LogValidator, record by record.
+
+A batch is what its producer made of it: this is work for a worker, bounded by what a batch may hold. Records are looked
+at, never made anew: where the codec changes, their bytes are what they were.
+
+Errors: those of `batch_validation`; INVALID_RECORD for a batch that can't be opened, holds more than
+DECOMPRESSED_BYTES_MAX, or whose records are not what its header says, offsets included; INVALID_RECORD and
+INVALID_TIMESTAMP with the records that are to blame, in Kafka's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from barnabas.channel.messages import RecordError
+from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
+from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import Buffer, MalformedFrame
+from barnabas.wire.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, Compression, assemble_batch
+from barnabas.wire.records import outline_records
+from barnabas_logstore.core.storage.batches.batch_validation import check_client_batch
+
+RECORD_ERRORS_MAX = 100
+"""Kafka names every record. A client that gets everything wrong learns that from a hundred of a million too."""
+
+_PRODUCERS_CODEC = "producer"
+_COMPACT = "compact"
+_TARGETS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+_ATTRIBUTES_POSITION = 22
+_COMPRESSION_MASK = 0x07
+_SHOWN_ERRORS = 3
+_TIMESTAMP_MAX = 2**63 - 1
+
+
+@dataclass(slots=True, frozen=True)
+class Refusal:
+    error: ErrorCode
+    message: str = ""
+    """For the client, where Kafka has one."""
+    record_errors: list[RecordError] = field(default_factory=list)
+
+
+def may_open(config: TopicConfig) -> bool:
+    """Whether there are batches that the topic wants opened; where not, nothing else needs to be asked."""
+    return config.compression_type != _PRODUCERS_CODEC or _COMPACT in config.cleanup_policy
+
+
+def must_open(records: memoryview, config: TopicConfig) -> bool:
+    """Whether this one has to be. (One that is too short for a header is refused without.)"""
+    if len(records) < HEADER_BYTES:
+        return False
+    target = _TARGETS.get(config.compression_type)
+    has_other_codec = target is not None and records[_ATTRIBUTES_POSITION] & _COMPRESSION_MASK != target
+    return has_other_codec or _COMPACT in config.cleanup_policy
+
+
+def open_batch(
+    records: memoryview, topic_partition: str, config: TopicConfig, wall_ms: int, codecs: Codecs
+) -> memoryview | Refusal:
+    """The batch as it may be appended. `topic_partition` is its name in messages."""
+    checked = check_client_batch(records, config, wall_ms, is_to_be_opened=True)
+    if isinstance(checked, ErrorCode):
+        return Refusal(checked)
+    header, records = checked
+    payload: Buffer | None = records[HEADER_BYTES:]
+    if header.compression != Compression.NONE:
+        payload = codecs.decompress(header.compression, records[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
+        if payload is None:
+            fault = f"The batch can't be decompressed, or holds more than {DECOMPRESSED_BYTES_MAX} bytes"
+            return Refusal(ErrorCode.INVALID_RECORD, fault)
+    assert payload is not None
+    validation = _Validation(header, topic_partition, config, wall_ms)
+    try:
+        max_timestamp = validation.look_at(payload)
+    except MalformedFrame as fault:
+        return Refusal(ErrorCode.INVALID_RECORD, str(fault))
+    if validation.errors_count:
+        return validation.refusal()
+    target = _TARGETS.get(config.compression_type, header.compression)
+    if target == header.compression and max_timestamp == header.max_timestamp:
+        return records
+    content: Buffer = records[HEADER_BYTES:]
+    if target != header.compression:
+        content = codecs.compress(target, payload, _level(target, config))
+    new_header = header.with_compression(target)._replace(max_timestamp=max_timestamp)
+    return memoryview(assemble_batch(new_header, content))
+
+
+def _level(codec: int, config: TopicConfig) -> int | None:
+    match codec:
+        case Compression.GZIP:
+            return config.compression_gzip_level
+        case Compression.LZ4:
+            return config.compression_lz4_level
+        case Compression.ZSTD:
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+class _Validation:
+    """One look at every record of a batch."""
+
+    def __init__(self, header: BatchHeader, topic_partition: str, config: TopicConfig, wall_ms: int) -> None:
+        self._header = header
+        self._topic_partition = topic_partition
+        self._is_compacted = _COMPACT in config.cleanup_policy
+        self._has_bounds = config.message_timestamp_type != LOG_APPEND_TIME
+        self._earliest_ms = wall_ms - config.message_timestamp_before_max_ms
+        self._latest_ms = wall_ms + config.message_timestamp_after_max_ms
+        self._errors: list[RecordError] = []
+        self._has_invalid_timestamp = False
+        self.errors_count = 0
+
+    def look_at(self, payload: Buffer) -> int:
+        """The largest timestamp. Raises MalformedFrame."""
+        max_timestamp = NO_TIMESTAMP
+        earliest_ms, latest_ms = self._earliest_ms, self._latest_ms
+        is_compacted, has_bounds = self._is_compacted, self._has_bounds
+        for index, (offset_delta, timestamp_ms, key_length) in enumerate(self._records(payload)):
+            if offset_delta != index:
+                raise MalformedFrame(f"record {index} has the offset {offset_delta} in its batch")
+            if timestamp_ms > max_timestamp:
+                max_timestamp = timestamp_ms
+            if key_length < 0 and is_compacted:
+                self._blame(
+                    index,
+                    f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}",
+                )
+            elif has_bounds and not earliest_ms <= timestamp_ms <= latest_ms and timestamp_ms != NO_TIMESTAMP:
+                self._has_invalid_timestamp = True
+                self._blame(
+                    index,
+                    f"Timestamp {timestamp_ms} of message with offset {offset_delta} is out of range. "
+                    f"The timestamp should be within [{earliest_ms}, {latest_ms}]",
+                )
+        if max_timestamp > _TIMESTAMP_MAX:
+            raise MalformedFrame(f"a record has the timestamp {max_timestamp}")
+        return max_timestamp
+
+    def _records(self, payload: Buffer) -> Iterator[tuple[int, int, int]]:
+        base_timestamp = self._header.base_timestamp
+        for _, _, timestamp_delta, offset_delta, _, key_length, _, _ in outline_records(
+            payload, self._header.records_count
+        ):
+            yield offset_delta, base_timestamp + timestamp_delta, key_length
+
+    def _blame(self, index: int, message: str) -> None:
+        self.errors_count += 1
+        if len(self._errors) < RECORD_ERRORS_MAX:
+            self._errors.append(RecordError(index, message))
+
+    def refusal(self) -> Refusal:
+        if self._has_invalid_timestamp:
+            message = "One or more records have been rejected due to invalid timestamp"
+            return Refusal(ErrorCode.INVALID_TIMESTAMP, message, self._errors)
+        shown = ", ".join(
+            f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
+            for error in self._errors[:_SHOWN_ERRORS]
+        )
+        message = (
+            f"One or more records have been rejected due to {self.errors_count} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
+        )
+        return Refusal(ErrorCode.INVALID_RECORD, message, self._errors)

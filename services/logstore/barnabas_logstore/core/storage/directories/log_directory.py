@@ -1,0 +1,443 @@
+"""A log directory: the partitions in it, its checkpoints, whose it is, and whether it was shut down cleanly.
+
+One I/O error takes the whole directory offline: what a disk can't do for one partition it should not be trusted with
+for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.disk import Disk, DiskError
+from barnabas_logstore.core.storage import checkpoints
+from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
+from barnabas_logstore.core.storage.directories.directory_format import check_format, raise_format
+from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal, identify, make_durably
+from barnabas_logstore.core.storage.directories.log_copy import read_origin
+from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effects import (
+    DeleteDirectoryEffect,
+    FileReplacement,
+    FlushEffect,
+    ReplaceEffect,
+    VolumeFlushEffect,
+)
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+ASIDE_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX)
+
+DELETIONS_PER_TICK = 256
+
+
+@dataclass(slots=True, frozen=True)
+class OpenedPartition:
+    """`high_watermark` is the last one that was written down, 0 if none was; the log may be shorter after a crash.
+
+    `topic_id` is None when its file is missing or torn: a power cut came before the first flush. Whoever knows the id
+    records it then (`LogDirectory.record_topic_id`).
+    """
+
+    topic_partition: TopicPartition
+    topic_id: bytes | None
+    high_watermark: int
+    opened: OpenedLog
+
+
+@dataclass(slots=True, frozen=True)
+class ClosingFlush:
+    """`effect` flushes these logs, each as its own flush says."""
+
+    effect: FlushEffect | VolumeFlushEffect
+    flushes: list[tuple[PartitionLog, FlushEffect]]
+
+
+class Apply(Protocol):
+    """What `map` does with one iterable: results in the order of the arguments, the first exception ends it."""
+
+    def __call__(
+        self, function: Callable[[TopicPartition], OpenedPartition], arguments: Iterable[TopicPartition], /
+    ) -> Iterable[OpenedPartition]: ...
+
+
+class LogDirectory:
+    """One of `log.dirs`. Call `open`, then `load` once; from then on partitions are made and removed here."""
+
+    def __init__(self, disk: Disk, path: str, identity: DirectoryIdentity, unique_name: Callable[[], str]) -> None:
+        """`unique_name` gives 32 hexadecimal digits that it never gave before, for directories on their way out."""
+        self._disk = disk
+        self._unique_name = unique_name
+        self.path = path
+        self.identity = identity
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.error: DiskError | None = None
+        """Why the directory is offline."""
+        self.no_room: DiskError | None = None
+        """Why its logs take no appends for now."""
+        self.was_shut_down_cleanly = False
+        self.page_cache_survived = False
+        """Same kernel boot as last time: what a killed process had written is still there, flushed or not. Where it is
+        not, records that had been acknowledged may be gone: an operator is told."""
+        self.may_lack_records = False
+        """And so is the controller, by every start until it has seen to that no ISR relies on them (`trust`)."""
+        self._kernel_boot_id = b""
+        self._deletions: list[tuple[int, str]] = []
+        self.futures: list[TopicPartition] = []
+        """Found by `load`: partitions that were on their way into this directory. Their copies are begun anew."""
+
+    # --- opening ---
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        cluster_id: str,
+        node_id: int,
+        kernel_boot_id: str,
+        new_directory_id: bytes,
+        unique_name: Callable[[], str],
+    ) -> LogDirectory | DirectoryRefusal:
+        """Make or check `meta.properties` and the format, and take the clean-shutdown marker away. Raises DiskError."""
+        make_durably(disk, path)
+        identity = identify(disk, path, DirectoryIdentity(cluster_id, node_id, new_directory_id))
+        if isinstance(identity, DirectoryRefusal):
+            return identity
+        refusal = check_format(disk, path)
+        if refusal is not None:
+            return refusal
+        raise_format(disk, path)
+        disk.watch_volume(path)
+        directory = cls(disk, path, identity, unique_name)
+        directory._take_marker()
+        directory._read_boot(kernel_boot_id.encode())
+        return directory
+
+    def load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply = map) -> list[OpenedPartition]:
+        """Open every partition found, in the order of their names; recovery included. Raises DiskError.
+
+        `apply` is what `map` is: a host with threads opens several partitions at once. Directories that were on their
+        way out go on the list of deletions. Others that are not `<topic>-<partition>` stay as they are.
+        """
+        try:
+            return self._load(config_of, now_ms, apply)
+        except DiskError as error:
+            self.note_failed_flush(error)
+            raise
+
+    def _load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply) -> list[OpenedPartition]:
+        recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT_CHECKPOINT)
+        high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK_CHECKPOINT)
+        log_starts = self._read_offsets(checkpoints.LOG_START_CHECKPOINT)
+        cleaner_offsets = self._read_offsets(checkpoints.CLEANER_OFFSET_CHECKPOINT)
+
+        def open_one(topic_partition: TopicPartition) -> OpenedPartition:
+            opened = open_log(
+                self._disk,
+                self._path_of(topic_partition),
+                topic_partition,
+                config_of(topic_partition[0]),
+                recovery_point=recovery_points.get(topic_partition, 0),
+                shut_down_cleanly=self.was_shut_down_cleanly,
+                log_start_offset=log_starts.get(topic_partition, 0),
+            )
+            opened.log.compacted_upto(cleaner_offsets.get(topic_partition, 0))
+            high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
+            high_watermark = max(high_watermark, opened.log.log_start_offset)
+            topic_id = self._read_topic_id(opened.log)
+            had_upto = max(high_watermarks.get(topic_partition, 0), recovery_points.get(topic_partition, 0))
+            end_offset = opened.log.log_end_offset
+            if opened.is_damaged or end_offset < had_upto or (topic_id is None and end_offset > 0):
+                damaged.append(topic_partition)
+            return OpenedPartition(topic_partition, topic_id, high_watermark, opened)
+
+        names = []
+        damaged: list[TopicPartition] = []
+        for entry in self._disk.list(self.path):
+            if entry.is_directory and entry.name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
+                self._deletions.append((now_ms, f"{self.path}/{entry.name}"))
+                origin = read_origin(self._disk, f"{self.path}/{entry.name}")
+                if origin is not None and entry.name.endswith(FUTURE_SUFFIX):
+                    self.futures.append(origin.topic_partition)
+            elif entry.is_directory and (topic_partition := parse_partition_directory(entry.name)) is not None:
+                names.append(topic_partition)
+        found = list(apply(open_one, names))
+        self.logs = {each.topic_partition: each.opened.log for each in found}
+        aside = self._names_aside()
+        lost = [each for each, offset in recovery_points.items() if offset > 0 and each not in self.logs]
+        damaged += [each for each in lost if aside.isdisjoint(_shortened(each, suffix) for suffix in ASIDE_SUFFIXES)]
+        if damaged:
+            # At rest, by whatever it was. Not by the death of a process: who may lack records has no vote on who leads.
+            self._expect_losses()
+        if not self.was_shut_down_cleanly:
+            # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
+            # crash must not find the old offsets.
+            execute(self._disk, self.checkpoint_recovery_points())
+            execute(self._disk, self.checkpoint_log_starts())
+        return found
+
+    def _names_aside(self) -> set[str]:
+        """The names, as far as they fitted, of the partitions that are on their way out or set aside."""
+        names = [each.name for each in self._disk.list(self.path) if each.name.endswith(ASIDE_SUFFIXES)]
+        return {name.rpartition(".")[0] for name in names}
+
+    def _path_of(self, topic_partition: TopicPartition) -> str:
+        return f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
+
+    def _take_marker(self) -> None:
+        """Read it, then remove it for good before anything is loaded: only a clean shutdown may put it back."""
+        path = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
+        if self._disk.exists(path):
+            self.was_shut_down_cleanly = True
+            self._disk.remove(path)
+        # Also when it is gone: a process that was killed right after it removed it has not flushed that, and the marker
+        # could be back after the next power cut.
+        self._disk.flush_directory(self.path)
+
+    def _read_boot(self, kernel_boot_id: bytes) -> None:
+        """The file is there as long as nothing is lacking. A process that starts after a power cut may be killed, or
+        stopped cleanly, before the controller has heard of it: the next one has to say so again.
+        """
+        self._kernel_boot_id = kernel_boot_id
+        before = self._disk.read_file(self._boot_path) if self._disk.exists(self._boot_path) else b""
+        self.page_cache_survived = before == kernel_boot_id
+        self.may_lack_records = not self.page_cache_survived and not (self.was_shut_down_cleanly and before)
+        if self.may_lack_records:
+            self._forget_boot()
+        elif not self.page_cache_survived:
+            self._disk.replace_file(self._boot_path, kernel_boot_id)
+
+    @property
+    def _boot_path(self) -> str:
+        return f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
+
+    def _forget_boot(self) -> None:
+        if self._disk.exists(self._boot_path):
+            self._disk.remove(self._boot_path)
+
+    def trust(self) -> ReplaceEffect:
+        """The controller knows what may be lacking: a start in the same boot need not say so again."""
+        self.may_lack_records = False
+        return ReplaceEffect(FileReplacement(self._boot_path, self._kernel_boot_id))
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self.path}/{name}"
+        offsets = checkpoints.parse_offsets(self._disk.read_file(path)) if self._disk.exists(path) else None
+        return {} if offsets is None else offsets
+
+    def _read_topic_id(self, log: PartitionLog) -> bytes | None:
+        path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
+        if not self._disk.exists(path):
+            return None
+        if not self.was_shut_down_cleanly:
+            # The process may have been killed before the first flush.
+            log.flush_along(path)
+        return checkpoints.parse_partition_metadata(self._disk.read_file(path))
+
+    # --- partitions ---
+
+    def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | DiskError:
+        """Make a partition with an empty log. An error takes the directory offline, unless there was only no room.
+
+        Nothing is flushed here: thousands of partitions may be made at once. The first flush of the log takes its
+        directory along.
+        """
+        assert topic_partition not in self.logs
+        directory = self._path_of(topic_partition)
+        try:
+            self._disk.make_directory(directory)
+            opened = open_log(self._disk, directory, topic_partition, config, recovery_point=0, shut_down_cleanly=False)
+            self._write_topic_id(opened.log, topic_id)
+        except DiskError as error:
+            return self._give_up(directory, error)
+        if self.no_room is not None:
+            opened.log.disk_full.refuse_appends(self.no_room)
+        self.logs[topic_partition] = opened.log
+        return opened.log
+
+    def _give_up(self, directory: str, error: DiskError) -> DiskError:
+        """A partition that could not be made: without room nothing of it may stay, or a start would take it for one."""
+        try:
+            if error.is_lack_of_room and self._disk.exists(directory):
+                execute(self._disk, DeleteDirectoryEffect(directory))
+        except DiskError as further:
+            error = further
+        if not error.is_lack_of_room:
+            self.error = error
+        return error
+
+    def record_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> DiskError | None:
+        """Write `partition.metadata` of a partition that was found without."""
+        try:
+            self._write_topic_id(self.logs[topic_partition], topic_id)
+        except DiskError as error:
+            self.error = error
+            return error
+        return None
+
+    def _write_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
+        path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
+        metadata = self._disk.open(path, create=True)
+        self._disk.truncate(metadata, 0)
+        self._disk.write_at(metadata, 0, (checkpoints.format_partition_metadata(topic_id),))
+        log.flush_along(path)
+
+    def delete(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:
+        """Take a partition away at once, and its files after file.delete.delay.ms (see `take_deletions`): reads go on
+        meanwhile.
+        """
+        log = self.logs[topic_partition]
+        target = self._move_aside(topic_partition, DELETE_SUFFIX)
+        if target is None:
+            return self.error
+        self._deletions.append((now_ms + log.config.file_delete_delay_ms, target))
+        return None
+
+    def future_of(self, topic_partition: TopicPartition) -> str:
+        """A new name for the copy of a log that comes into this directory."""
+        return self._unique_path(topic_partition, FUTURE_SUFFIX)
+
+    def take_over(self, log: PartitionLog) -> None:
+        """A log has been moved here; its files have their final name."""
+        assert log.topic_partition not in self.logs
+        log.relocate(self._path_of(log.topic_partition))
+        self.logs[log.topic_partition] = log
+        if self.no_room is not None:
+            log.disk_full.refuse_appends(self.no_room)
+
+    def delete_later(self, path: str, now_ms: int) -> None:
+        """Remove a directory that is no partition's: the copy of a log that stays where it is."""
+        self._deletions.append((now_ms, path))
+
+    def set_aside(self, topic_partition: TopicPartition) -> DiskError | None:
+        """Take a partition away that the controller does not know (KIP-516), and keep its files for the operator."""
+        return self.error if self._move_aside(topic_partition, STRAY_SUFFIX) is None else None
+
+    def take_deletions(self, now_ms: int) -> list[DeleteDirectoryEffect]:
+        """The directories whose time has come, or as many of them as one tick may remove."""
+        due = list(islice((each for each in self._deletions if each[0] <= now_ms), DELETIONS_PER_TICK))
+        taken = set(due)
+        self._deletions = [each for each in self._deletions if each not in taken] if taken else self._deletions
+        return [DeleteDirectoryEffect(path) for _, path in due]
+
+    def _move_aside(self, topic_partition: TopicPartition, suffix: str) -> str | None:
+        target = self._unique_path(topic_partition, suffix)
+        try:
+            self._disk.rename(self._path_of(topic_partition), target)
+        except DiskError as error:
+            self.error = error
+            return None
+        del self.logs[topic_partition]
+        return target
+
+    def _unique_path(self, topic_partition: TopicPartition, suffix: str) -> str:
+        return f"{self.path}/{_shortened(topic_partition, suffix)}.{self._unique_name()}{suffix}"
+
+    # --- checkpoints, errors, the end ---
+
+    def checkpoint_recovery_points(self) -> ReplaceEffect:
+        """To be written now and then: the later it is, the less a crash has to scan."""
+        return self._checkpoint(
+            checkpoints.RECOVERY_POINT_CHECKPOINT, {key: log.recovery_point for key, log in self.logs.items()}
+        )
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> ReplaceEffect:
+        return self._checkpoint(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
+
+    def checkpoint_log_starts(self) -> ReplaceEffect:
+        """Only of logs that do not begin with the first segment on the disk: of the others its name tells."""
+        starts = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.segments.first.base_offset or not log.retirement.is_idle
+        }
+        return self._checkpoint(checkpoints.LOG_START_CHECKPOINT, starts)
+
+    def checkpoint_cleaner_offsets(self) -> ReplaceEffect:
+        """Only of logs that have been compacted, as in Kafka."""
+        offsets = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset > 0}
+        return self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, offsets)
+
+    def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> ReplaceEffect:
+        return ReplaceEffect(FileReplacement(f"{self.path}/{name}", checkpoints.format_offsets(offsets)))
+
+    def go_offline(self, error: DiskError) -> list[tuple[PartitionLog, list[object]]]:
+        """Every log of the directory fails; each with the tokens of its appends that are answered KAFKA_STORAGE_ERROR
+        now.
+        """
+        if self.error is None:
+            self.error = error
+        self.note_failed_flush(error)
+        return [(log, log.fail(error)) for log in self.logs.values()]
+
+    def note_failed_flush(self, error: DiskError) -> None:
+        """A failed flush marks pages clean that are not on the disk: they may be gone at the next start, boot or not
+        (ATC'20, "Can Applications Recover from fsync Failures?"). A disk that refuses even this needs another boot.
+        """
+        if error.operation.startswith("flush"):
+            with suppress(DiskError):
+                self._expect_losses()
+
+    def _expect_losses(self) -> None:
+        self.may_lack_records = True
+        self._forget_boot()
+
+    def boot_noted(self) -> None:
+        """`trust` is carried out; a flush may have failed meanwhile."""
+        if self.may_lack_records:
+            with suppress(DiskError):
+                self._forget_boot()
+
+    def closing_flushes(self) -> list[ClosingFlush]:
+        """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle: one for
+        all logs where the disk can do that.
+        """
+        logs = [log for log in self.logs.values() if log.error is None and log.disk_full.is_log_whole]
+        flushes = [(log, flush) for log in logs if (flush := log.begin_closing_flush()) is not None]
+        if flushes and self._disk.is_one_volume(self.path, [log.directory for log, _ in flushes]):
+            return [ClosingFlush(VolumeFlushEffect(self.path, [flush for _, flush in flushes]), flushes)]
+        return [ClosingFlush(flush, [(log, flush)]) for log, flush in flushes]
+
+    def shut_down(
+        self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int, *others: ReplaceEffect
+    ) -> bool:
+        """Write the checkpoints and `others`, and the marker if everything is durable; whether it was written. Raises
+        DiskError.
+        """
+        for effect in (
+            self.checkpoint_recovery_points(),
+            self.checkpoint_log_starts(),
+            self.checkpoint_high_watermarks(high_watermarks),
+            *others,
+        ):
+            execute(self._disk, effect)
+        is_clean = self.error is None and all(log.error is None and log.is_durable for log in self.logs.values())
+        if is_clean:
+            marker = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
+            self._disk.replace_file(marker, checkpoints.format_clean_shutdown(broker_epoch))
+        return is_clean
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """(topic, partition) of `<topic>-<partition>`; None for anything else, such as a directory that was moved aside."""
+    topic, dash, digits = name.rpartition("-")
+    partition = checkpoints.whole_number(digits)
+    if not dash or not topic or partition is None or str(partition) != digits:
+        return None
+    return topic, partition
+
+
+def _shortened(topic_partition: TopicPartition, suffix: str) -> str:
+    """The name of a partition as it begins that of its directory set aside, `<name>.<32 digits><suffix>`: Kafka's own
+    form, of at most 255 bytes, whatever the topic's name.
+    """
+    return f"{topic_partition[0]}-{topic_partition[1]}"[: 255 - len(f".{'':32}{suffix}")]

@@ -1,0 +1,540 @@
+"""A partition's log: appends, what of them is written and what is durable, and rolling from segment to segment.
+
+Three offsets tell the story: `next_offset` is assigned in memory, `log_end_offset` is written (and flushed, where
+flush.messages asks for it) and may be read, `recovery_point` is durable. One write is under way at a time; whatever
+is appended meanwhile goes into the next one. The log never waits: effects go out through `begin_write` and
+`begin_due_flush`, outcomes come back through `on_…`.
+
+Files of a new segment are made by direct calls, once per segment: no data is involved. Everything that can take as
+long as a disk likes (bytes, flushes of a closed segment, snapshots of producers) is in effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
+from barnabas.ports.disk import Disk, DiskError
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import patch_log_append_time
+from barnabas_logstore.core.storage.batches.batch_validation import check_client_batch
+from barnabas_logstore.core.storage.compaction.orders import CleanedSegment
+from barnabas_logstore.core.storage.compaction.swap import plan_swap
+from barnabas_logstore.core.storage.effects import (
+    FlushEffect,
+    NewFile,
+    RetireEffect,
+    StorageEffect,
+    SwapEffect,
+    TakeBackEffect,
+    TruncateEffect,
+    VolumeFlushEffect,
+    WriteEffect,
+)
+from barnabas_logstore.core.storage.log.features import log_retention, log_start
+from barnabas_logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
+from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
+from barnabas_logstore.core.storage.log.features.log_retention import RetentionOutcome, Rule
+from barnabas_logstore.core.storage.log.features.log_retirement import LogRetirement
+from barnabas_logstore.core.storage.log.features.log_truncation import LogTruncation
+from barnabas_logstore.core.storage.log.features.log_writes import LogWrites
+from barnabas_logstore.core.storage.log.features.replicated_batches import check_replicated
+from barnabas_logstore.core.storage.log.log_view import LogView
+from barnabas_logstore.core.storage.log.state.log_state import LogState
+from barnabas_logstore.core.storage.log.state.producer_state import ForgottenBatch, ProducedBatch, note_producer
+from barnabas_logstore.core.storage.segment.rolling import must_roll
+from barnabas_logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, Segment, file_name
+
+
+@dataclass(slots=True, eq=False)
+class AppendOutcome:
+    """Where a batch went. It counts once `log_end_offset` reaches `required_offset`.
+
+    `is_written` is only true of a duplicate whose first copy is in the log already: its token never comes back from
+    `on_written`. `log_append_time_ms` is -1 unless the topic has LogAppendTime. `base_offset` is -1 of a duplicate that
+    is in the log and whose place there is no longer known.
+    """
+
+    base_offset: int
+    required_offset: int
+    log_append_time_ms: int
+    is_duplicate: bool = False
+    is_written: bool = False
+
+
+class PartitionLog(LogView):
+    """Made by `recovery.open_log`. `state` is shared by the features of the log, and written by them and this alone."""
+
+    def __init__(self, disk: Disk, state: LogState) -> None:
+        super().__init__(state)
+        self._disk = disk
+        self.unreported: list[StorageEffect] = []
+        """Effects that were under way when it went offline, and may still do something to the files of these names."""
+        self._swap: tuple[SwapEffect, Segment] | None = None
+        self.disk_full = DiskFullRecovery(state)
+        self.retirement = LogRetirement(state)
+        self.truncation = LogTruncation(state)
+        self.writes = LogWrites(state)
+        self.flushes = LogFlushes(state)
+
+    @property
+    def is_truncating(self) -> bool:
+        """It is about to be cut, or being cut: it may neither grow nor be flushed."""
+        return self.truncation.is_begun
+
+    # --- what the cluster and its operators say ---
+
+    def apply_config(self, config: TopicConfig) -> None:
+        self.state.config = config
+
+    def begin_leader_epoch(self, leader_epoch: int) -> None:
+        """This replica leads under `leader_epoch` from now on."""
+        self.state.leader_epochs.assign(leader_epoch, self.state.next_offset)
+
+    def compacted_upto(self, offset: int) -> None:
+        """Everything below `offset` has been compacted; 0: nothing has."""
+        self.state.first_dirty_offset = offset
+
+    def begin_cleaning(self) -> None:
+        self.state.is_being_cleaned = True
+
+    def end_cleaning(self) -> None:
+        self.state.is_being_cleaned = False
+
+    def flush_along(self, path: str) -> None:
+        """Have a new file, which is the log's but holds none of its batches, flushed with the next flush."""
+        self.flushes.add_file(path)
+
+    # --- appends ---
+
+    def append(self, records: memoryview, leader_epoch: int, wall_ms: int, token: object) -> AppendOutcome | ErrorCode:
+        """Take a batch under `leader_epoch`, which the caller knows to be the present one.
+
+        `records` must stay as it is until the write that carries it is done. `token`, if any, comes back then, from
+        `on_written` or `fail`. KAFKA_STORAGE_ERROR: the log is offline (`error`), or its disk full (`no_room`).
+        """
+        state = self.state
+        if state.error is not None or state.no_room is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        config = state.config
+        checked = check_client_batch(records, config, wall_ms)
+        if isinstance(checked, ErrorCode):
+            return checked
+        header, records = checked
+        last_offset_delta = header.last_offset_delta
+        if header.producer_id >= 0:
+            known = state.producers.check(
+                header.producer_id, header.producer_epoch, header.base_sequence, last_offset_delta
+            )
+            if isinstance(known, ProducedBatch):
+                return self._repeat(known.first_offset, known.last_offset + 1, known.timestamp_ms, token)
+            if isinstance(known, ForgottenBatch):
+                return self._repeat(-1, known.end_offset_max, -1, token)
+            if known is not ErrorCode.NONE:
+                return known
+        max_timestamp_ms = header.max_timestamp
+        log_append_time_ms = -1
+        if config.message_timestamp_type == LOG_APPEND_TIME:
+            stamped = bytearray(records)
+            patch_log_append_time(stamped, 0, wall_ms)
+            records = memoryview(stamped)
+            max_timestamp_ms = log_append_time_ms = wall_ms
+        byte_count = len(records)
+        base_offset = state.next_offset
+        last_offset = base_offset + last_offset_delta
+        segment = state.segments.active
+        if segment.byte_count and must_roll(
+            segment, state.directory, config, byte_count, last_offset, max_timestamp_ms, wall_ms
+        ):
+            segment = self.roll()
+        if leader_epoch != state.leader_epochs.latest:
+            assert leader_epoch > state.leader_epochs.latest, (
+                "an append under an old leader epoch must be fenced before"
+            )
+            state.leader_epochs.assign(leader_epoch, base_offset)
+        if header.producer_id >= 0:
+            state.producers.update(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                last_offset_delta,
+                last_offset,
+                max_timestamp_ms,
+            )
+        self.writes.add(segment, records, base_offset, last_offset + 1, leader_epoch, token)
+        state.segments.recent.add(base_offset, segment.byte_count)
+        segment.add_batch(last_offset, byte_count, max_timestamp_ms)
+        state.next_offset = last_offset + 1
+        return AppendOutcome(base_offset, last_offset + 1, log_append_time_ms)
+
+    def _repeat(self, base_offset: int, required_offset: int, timestamp_ms: int, token: object) -> AppendOutcome:
+        """A duplicate succeeds as its first copy does: now when that is written, else along with it."""
+        state = self.state
+        log_append_time_ms = timestamp_ms if state.config.message_timestamp_type == LOG_APPEND_TIME else -1
+        # What a process before this one has written it may not have lived to flush (flush.messages).
+        is_flushed = required_offset - state.recovery_point < state.config.flush_messages
+        is_written = state.log_end_offset >= required_offset and is_flushed
+        if not is_written and self.writes.is_idle:
+            self.writes.flush_behind(state.segments.active, state.next_offset, token)
+        elif not is_written:
+            self.writes.join(required_offset, token)
+        return AppendOutcome(base_offset, required_offset, log_append_time_ms, True, is_written)
+
+    def append_replicated(self, records: memoryview, leader_epoch: int, wall_ms: int) -> ErrorCode | str | None:
+        """Append the whole batches in `records`; a part of one at the end, as reads leave it, is passed over.
+
+        `leader_epoch` is that of the leader that sent them; no batch may be of a later one. Offsets may jump forward
+        where the leader's log has been compacted. Nothing is appended unless everything fits: then it says what is
+        wrong, or KAFKA_STORAGE_ERROR while the log takes no appends. The records must stay as they are until they are
+        written.
+        """
+        state = self.state
+        if state.error is not None or state.no_room is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        assert not self.truncation.is_begun
+        # An epoch that this replica led without a record has no place among those of another leader.
+        state.leader_epochs.truncate_from(state.next_offset)
+        headers = check_replicated(state, records, leader_epoch)
+        if isinstance(headers, str):
+            return headers
+        run_position = position = 0
+        for header in headers:
+            byte_count = header.size_bytes
+            last_offset = header.last_offset
+            segment = state.segments.active
+            if segment.byte_count and must_roll(
+                segment, state.directory, state.config, byte_count, last_offset, header.max_timestamp, wall_ms
+            ):
+                self._write_run(records[run_position:position])
+                run_position = position
+                segment = self.roll()
+            state.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            note_producer(state.producers, header)
+            if run_position == position:
+                # The write begins where the segment ends now.
+                self.writes.open_run(segment, state.next_offset)
+            state.segments.recent.add(header.base_offset, segment.byte_count)
+            segment.add_batch(last_offset, byte_count, header.latest_timestamp)
+            state.next_offset = last_offset + 1
+            position += byte_count
+        self._write_run(records[run_position:position])
+        return None
+
+    def _write_run(self, run: memoryview) -> None:
+        if run:
+            self.writes.add_run(run, self.state.next_offset)
+
+    # --- rolling ---
+
+    def roll(self) -> Segment:
+        """Begin a segment at `next_offset`; its files are made by the first write to it.
+
+        The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and no append has
+        to wait for it.
+        """
+        state = self.state
+        closing = state.segments.active
+        closing.seal()
+        self._add_snapshot()
+        segment = self._segment_after(closing)
+        segment.begin()
+        state.segments.add(segment)
+        self.flushes.add_closed_segment(closing, state.next_offset)
+        return segment
+
+    def _segment_after(self, closing: Segment) -> Segment:
+        state = self.state
+        start_position = closing.start_position + closing.byte_count
+        return Segment(self._disk, state.directory, state.next_offset, start_position, state.config)
+
+    def try_to_roll(self) -> bool:
+        """Begin a segment while nothing is appended, files and all, so that the one before it can go.
+
+        False: not now, as the disk is at work or full. Raises DiskError.
+        """
+        if not self.is_idle or self.state.no_room is not None:
+            return False
+        segment = self._segment_after(self.state.segments.active)
+        try:
+            segment.create()
+        except DiskError as error:
+            if not error.is_lack_of_room:
+                raise
+            segment.remove()
+            return False
+        self.roll().is_made = True
+        self.flushes.names_changed()
+        return True
+
+    def _add_snapshot(self) -> None:
+        """Have the producers as of `next_offset` written with the next flush."""
+        if self.flushes.snapshot_offset != self.state.next_offset:
+            self._add_snapshot_anew()
+
+    def _add_snapshot_anew(self) -> None:
+        state = self.state
+        path = f"{state.directory}/{file_name(state.next_offset, SNAPSHOT_SUFFIX)}"
+        self.flushes.add_snapshot(NewFile(path, state.producers.snapshot()), state.next_offset)
+
+    # --- the log's start ---
+
+    def delete_records(self, offset: int, high_watermark: int) -> int | ErrorCode:
+        """DeleteRecords: the log start from now on, which is at least `offset` (-1: the high watermark).
+
+        OFFSET_OUT_OF_RANGE past the high watermark; POLICY_VIOLATION where cleanup.policy lacks delete;
+        KAFKA_STORAGE_ERROR. What a crash may undo: see `log_start`.
+        """
+        return log_start.delete_records(self.state, offset, high_watermark)
+
+    def move_log_start(self, offset: int) -> None:
+        """As the leader says; never back."""
+        self.state.move_log_start(offset)
+
+    def apply_retention(self, high_watermark: int, wall_ms: int) -> RetentionOutcome:
+        """Take old segments away: see `log_retention`. Raises DiskError."""
+        is_busy = self._swap is not None or self.is_held or self.truncation.is_begun
+        if self.error is not None or is_busy or not self.disk_full.is_log_whole:
+            return RetentionOutcome.NOTHING
+        outcomes = [self._retire(high_watermark, rule, wall_ms) for rule in log_retention.rules_of(self.state)]
+        return max(outcomes)
+
+    def _retire(self, high_watermark: int, rule: Rule, wall_ms: int) -> RetentionOutcome:
+        state, is_over = self.state, rule(self.state, wall_ms)
+        count = log_retention.count_over(state, min(high_watermark, self.flushes.whole_segments_upto), is_over)
+        if count:
+            self.retire_segments(count)
+        if log_retention.is_last_over(state, high_watermark, is_over) and self.try_to_roll():
+            # The offsets of a log live on in the name of its active segment, so another one has to be there first.
+            return RetentionOutcome.ROLLED
+        return RetentionOutcome.RETIRED if count else RetentionOutcome.NOTHING
+
+    def retire_segments(self, count: int) -> None:
+        """Take the oldest segments out of the log. Reads under way go on; the files go by `begin_retirement`."""
+        retired = self.state.segments.remove_first(count)
+        self.flushes.forget_segments(retired)
+        self.retirement.add(retired)
+
+    def begin_retirement(self) -> RetireEffect | None:
+        """The files of retired segments, unless a flush is under way that may want them, or there are none.
+
+        Its outcome goes to `retirement` or `fail`.
+        """
+        is_busy = self.flushes.in_flight is not None or self.error is not None
+        return None if is_busy else self.retirement.begin()
+
+    # --- compaction ---
+
+    def begin_swap(self, cleaned: CleanedSegment) -> SwapEffect | None:
+        """Have a cleaned segment take its place; None when what it was made of is not there any more, as a whole.
+
+        From here on the log is read with it. The effect's outcome goes to `on_swapped` or `fail`. Raises DiskError.
+        """
+        assert self._swap is None
+        state = self.state
+        if state.error is None and not self.truncation.is_begun:
+            self._swap = plan_swap(self._disk, state.directory, state.config, state.segments, cleaned)
+        return None if self._swap is None else self._swap[0]
+
+    def on_swapped(self, effect: SwapEffect) -> None:
+        """The files have their names in the log."""
+        if self.error is None:
+            assert self._swap is not None
+            begun, segment = self._swap
+            assert effect is begun
+            self._swap = None
+            segment.let_go_of_files()
+
+    # --- writes ---
+
+    def begin_write(self) -> WriteEffect | None:
+        """The next write, unless one is under way or nothing waits. Its outcome goes to `on_written`,
+        `on_write_without_room` or `fail`.
+        """
+        writes = self.writes
+        if not writes.queue or writes.in_flight is not None:
+            return None
+        state = self.state
+        if state.error is not None or state.is_held:
+            return None
+        write = writes.queue[0]
+        effect = write.effect
+        if effect.creates:
+            self.flushes.names_changed()
+        if effect.end_offset - state.recovery_point >= state.config.flush_messages:
+            if self.flushes.in_flight is not None:
+                return None
+            effect.flush = self.flushes.begin(effect.end_offset)
+        elif write.segment is state.segments.active:
+            effect.index_writes = write.segment.take_unsaved_indexes()
+        return writes.begin()
+
+    def on_written(self, effect: WriteEffect) -> list[object]:
+        """`effect` is done, its flush included if it had one; the tokens of the appends that count from now on."""
+        state = self.state
+        if state.error is not None:
+            return []
+        write = self.writes.end(effect)
+        state.log_end_offset = effect.end_offset
+        state.written_position = write.segment.start_position + effect.position + effect.byte_count
+        if effect.flush is not None:
+            self.flushes.done(effect.flush)
+        elif effect.creates:
+            # A flush that was begun meanwhile may have flushed the directory too early.
+            self.flushes.names_changed()
+        return write.tokens
+
+    def on_write_without_room(self, effect: WriteEffect, error: DiskError) -> list[object]:
+        """Forget what is not written; the tokens of its appends, for a KAFKA_STORAGE_ERROR each. What has to be done on
+        the disk for that comes by `begin_taking_back`.
+        """
+        self.disk_full.refuse_appends(error)
+        if effect.flush is not None:
+            self.flushes.undo(effect.flush)
+        if not effect.byte_count:
+            # A flush for a batch that was repeated: nothing is to be taken back.
+            return self.writes.end(effect).tokens
+        write = self.writes.in_flight
+        assert write is not None
+        tokens = self.writes.abandon()
+        self.disk_full.forget_unwritten(
+            write.segment,
+            write.mark,
+            is_made=not effect.creates,
+            new_files=[] if effect.flush is None else effect.flush.new_files,
+        )
+        self.flushes.take_back(self.state.log_end_offset)
+        return tokens
+
+    def begin_taking_back(self) -> TakeBackEffect | None:
+        """What has to be done on the disk after `on_write_without_room`, once nothing else is under way there. Its
+        outcome goes to `disk_full` or `fail`.
+        """
+        return self.disk_full.begin() if self.is_idle else None
+
+    def fail(self, error: DiskError) -> list[object]:
+        """Take the log offline; the tokens of all appends that are not done, for a KAFKA_STORAGE_ERROR each."""
+        if self.state.error is None:
+            self.state.error = error
+        write, flush = self.writes.in_flight, self.flushes.in_flight
+        write_effect = None if write is None else write.effect
+        if write_effect is not None and write_effect.flush is flush:
+            flush = None  # A part of the write, and reported with it.
+        swap = None if self._swap is None else self._swap[0]
+        present: list[StorageEffect | None] = [write_effect, flush, self.retirement.in_flight]
+        present += [self.disk_full.in_flight, swap, self.truncation.in_flight]
+        self.unreported += [effect for effect in present if effect is not None]
+        self.flushes.in_flight = self.retirement.in_flight = self.disk_full.in_flight = self._swap = None
+        self.truncation.abandon()
+        return self.writes.abandon()
+
+    def effect_ended(self, effect: StorageEffect) -> None:
+        """An effect of this log, or a flush of its volume, has ended, whatever the log has become meanwhile."""
+        ended = effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]
+        self.unreported = [each for each in self.unreported if each not in ended]
+
+    # --- flushes ---
+
+    def begin_due_flush(self, now_ms: int) -> FlushEffect | None:
+        """A flush that is due: of closed segments, of everything when flush.ms has passed, of what a crash left behind.
+
+        To be asked for every second or so and after writes. Its outcome goes to `on_flushed`, `on_flush_without_room`
+        or `fail`.
+        """
+        is_busy = self.flushes.in_flight is not None or self.is_held or self.truncation.is_begun
+        if is_busy or self.error is not None or not self.disk_full.is_log_whole:
+            return None
+        upto_offset = self.flushes.due_upto(now_ms)
+        return None if upto_offset < 0 else self.flushes.begin_due(upto_offset, now_ms)
+
+    def begin_closing_flush(self) -> FlushEffect | None:
+        """The last flush of a clean shutdown, once the log is idle; None when everything is durable.
+
+        No append may follow.
+        """
+        assert self.is_idle
+        assert self.error is None
+        if self.is_durable and self.flushes.snapshot_offset == self.log_end_offset:
+            return None
+        self.segments.active.seal()
+        self._add_snapshot()
+        return self.flushes.begin(self.log_end_offset)
+
+    def begin_held_flush(self) -> FlushEffect | None:
+        """Everything that is written, flushed for a move; None when it is durable already. The log is held and idle."""
+        return None if self.is_durable_as_written else self.flushes.begin(self.log_end_offset)
+
+    def on_flushed(self, effect: FlushEffect) -> None:
+        """Everything below `effect.upto_offset` is durable."""
+        if self.error is None:
+            self.flushes.done(effect)
+
+    def on_flush_without_room(self, effect: FlushEffect, error: DiskError) -> None:
+        """A flush on its own found no room for what it has to write first: it is begun again when it is due."""
+        self.disk_full.refuse_appends(error)
+        self.flushes.undo(effect)
+
+    @property
+    def is_durable_as_written(self) -> bool:
+        is_flushed = self.recovery_point == self.log_end_offset and self.flushes.are_all_names_durable
+        return is_flushed and not self.leader_epochs.unsaved and self.disk_full.is_log_whole
+
+    @property
+    def is_durable(self) -> bool:
+        """Nothing is left to be flushed."""
+        return self.next_offset == self.log_end_offset and self.is_durable_as_written
+
+    @property
+    def is_swapping(self) -> bool:
+        """A cleaned segment is on its way to its place."""
+        return self._swap is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits for the disk."""
+        is_renaming = self.retirement.in_flight is not None or self._swap is not None
+        is_busy = is_renaming or self.flushes.in_flight is not None or self.disk_full.in_flight is not None
+        has_writes = self.writes.in_flight is not None or (len(self.writes.queue) > 0 and not self.is_held)
+        is_busy = is_busy or self.truncation.is_begun
+        return not has_writes and not is_busy and not self.unreported
+
+    # --- moves and cuts ---
+
+    def hold(self) -> None:
+        """Begin nothing new on the disk until `release`: the log is about to be in another log directory."""
+        self.state.is_held = True
+
+    def release(self) -> None:
+        self.state.is_held = False
+
+    def relocate(self, directory: str) -> None:
+        """The log's files, byte for byte, are in another directory from now on."""
+        assert self.is_held
+        self.state.relocate(directory)
+        for segment in self.segments.all():
+            segment.relocate(directory)
+        self.writes.relocate()
+        self.flushes.relocate()
+
+    def begin_truncation(self, offset: int, *, begin_anew: bool = False) -> bool:
+        """Get ready to cut at `offset`; before the log's start that is to begin anew. `truncation.begin_cut` cuts.
+
+        False: not now, something else is under way.
+        """
+        is_free = self.is_idle and not self.is_held and self.retirement.is_idle and self.disk_full.is_log_whole
+        if not is_free or self.is_being_cleaned or self.error is not None:
+            return False
+        self.flushes.lower_recovery_point(self.truncation.begin(offset, begin_anew=begin_anew))
+        return True
+
+    def on_truncated(self, effect: TruncateEffect, opened: LogState) -> None:
+        """The log is what it was opened as."""
+        self.truncation.end(effect)
+        state = self.state
+        state.become(opened)
+        self.flushes.begin_anew(opened.unflushed)
+        for segment, following in pairwise(state.segments.all()):
+            if following.base_offset > state.recovery_point:
+                self.flushes.add_closed_segment(segment, following.base_offset)
+        # Snapshots that were to be written with the next flush are forgotten, and retention counts on them.
+        self._add_snapshot_anew()

@@ -1,0 +1,96 @@
+"""Which leader epoch began at which offset (KIP-101): the key to truncating a follower without losing committed
+records.
+
+Kept in `leader-epoch-checkpoint`, one line `<epoch> <start offset>`. The file is written before the recovery point
+passes an entry; entries past the recovery point come back from the batches themselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from barnabas_logstore.core.storage.checkpoints import format_checkpoint, parse_checkpoint, whole_number
+
+NO_EPOCH = -1
+
+
+class LeaderEpochs:
+    """Epochs and their start offsets, both ascending."""
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._start_offsets: list[int] = []
+        self.unsaved = False
+
+    @property
+    def latest(self) -> int:
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start_offset), oldest first."""
+        return list(zip(self._epochs, self._start_offsets, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Records of `epoch` begin at `start_offset`. An epoch that is not newer than the latest one says nothing."""
+        if epoch <= self.latest:
+            return
+        # Epochs that left no record have no place: a later epoch at the same offset takes theirs.
+        while self._start_offsets and self._start_offsets[-1] >= start_offset:
+            self._epochs.pop()
+            self._start_offsets.pop()
+        self._epochs.append(epoch)
+        self._start_offsets.append(start_offset)
+        self.unsaved = True
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch of the record at `offset`; NO_EPOCH before the first known one."""
+        index = bisect_right(self._start_offsets, offset)
+        return self._epochs[index - 1] if index else NO_EPOCH
+
+    def end_offset_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(the largest known epoch at or below `epoch`, where it ends), or (-1, -1) where that is not known.
+
+        Kafka's `LeaderEpochFileCache.endOffsetFor`. An epoch before all that are known is answered with itself and the
+        start of the first: the records of it and of all before it are below. One after all that are known is unknown.
+        """
+        if epoch == NO_EPOCH or epoch > self.latest:
+            return NO_EPOCH, -1
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        index = bisect_right(self._epochs, epoch)
+        return self._epochs[index - 1] if index else epoch, self._start_offsets[index]
+
+    def truncate_from(self, offset: int) -> None:
+        """Forget epochs that begin at or past `offset`."""
+        while self._start_offsets and self._start_offsets[-1] >= offset:
+            self._epochs.pop()
+            self._start_offsets.pop()
+            self.unsaved = True
+
+    def trim_to(self, log_start_offset: int) -> None:
+        """Forget epochs that ended at or before the log start; the one that it falls into begins there."""
+        index = bisect_right(self._start_offsets, log_start_offset) - 1
+        if index < 0 or (index == 0 and self._start_offsets[0] == log_start_offset):
+            return
+        del self._epochs[:index]
+        del self._start_offsets[:index]
+        self._start_offsets[0] = log_start_offset
+        self.unsaved = True
+
+    def format(self) -> bytes:
+        return format_checkpoint([f"{epoch} {start_offset}" for epoch, start_offset in self.entries()])
+
+    @classmethod
+    def parse(cls, content: bytes) -> LeaderEpochs | None:
+        """From the checkpoint's content; None when it is torn or does not ascend."""
+        entries = parse_checkpoint(content, 2)
+        if entries is None:
+            return None
+        epochs = cls()
+        for epoch_text, offset_text in entries:
+            epoch, start_offset = whole_number(epoch_text), whole_number(offset_text)
+            if epoch is None or start_offset is None or epoch <= epochs.latest:
+                return None
+            epochs.assign(epoch, start_offset)
+        epochs.unsaved = False
+        return epochs

@@ -1,0 +1,166 @@
+"""Where a log ends and what epochs it knows, found by reading alone: what `open_log` would find.
+
+For a logstore that is stopped, perhaps for good. After a clean stop the end is looked for from the last index entry of
+the last segment on; after anything else everything past the recovery point is read with its CRCs, as recovery does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.ports.disk import Disk, DiskFile
+from barnabas_logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
+from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH, LeaderEpochs
+from barnabas_logstore.core.storage.log.state.producer_state import NO_PRODUCER_ID, parse_snapshot
+from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
+from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES, OffsetIndex
+from barnabas_logstore.core.storage.segment.scan import scan_batches
+from barnabas_logstore.core.storage.segment.segment import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    ascending,
+    file_name,
+    offsets_of,
+)
+
+_OFFSET_MAX = 2**63 - 1
+_EPOCH_MAX = 2**31 - 1
+
+
+@dataclass(slots=True, frozen=True)
+class LogFound:
+    """`latest_epoch` is -1 where the log knows none, `producer_id_max` -1 without a producer."""
+
+    log_start_offset: int
+    log_end_offset: int
+    latest_epoch: int
+    producer_id_max: int
+
+
+def inspect_log(
+    disk: Disk, directory: str, *, recovery_point: int, shut_down_cleanly: bool, log_start_offset: int
+) -> LogFound:
+    """`recovery_point` and `log_start_offset` are those of the checkpoints, 0 without. Raises DiskError."""
+    return _Reading(disk, directory, recovery_point, log_start_offset).read(shut_down_cleanly)
+
+
+class _Reading:
+    def __init__(self, disk: Disk, directory: str, recovery_point: int, log_start_offset: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._files = {entry.name: entry.byte_count for entry in disk.list(directory)}
+        self._base_offsets = offsets_of(self._files, LOG_SUFFIX)
+        self._epochs = LeaderEpochs()
+        self._end_offset = 0
+        self._producer_id_max = NO_PRODUCER_ID
+
+    def read(self, shut_down_cleanly: bool) -> LogFound:
+        start = max([self._log_start_offset, *self._base_offsets[:1]])
+        epochs_are_known = self._read_epochs()
+        self._read_producers()
+        self._end_offset = start
+        if self._base_offsets:
+            first = 0
+            if epochs_are_known and shut_down_cleanly:
+                first = len(self._base_offsets) - 1
+            elif epochs_are_known:
+                first = sum(base_offset <= self._recovery_point for base_offset in self._base_offsets[1:])
+            if not (epochs_are_known and shut_down_cleanly and self._read_tail(self._base_offsets[-1])):
+                is_end_known = epochs_are_known and shut_down_cleanly and self._epochs.latest != NO_EPOCH
+                self._recover(first, OffsetAndEpoch(_OFFSET_MAX, self._epochs.latest) if is_end_known else None)
+        self._epochs.truncate_from(self._end_offset)
+        return LogFound(start, max(self._end_offset, start), self._epochs.latest, self._producer_id_max)
+
+    def _read_epochs(self) -> bool:
+        """Whether the checkpoint could be read."""
+        if LEADER_EPOCH_CHECKPOINT not in self._files:
+            return False
+        epochs = LeaderEpochs.parse(self._disk.read_file(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"))
+        self._epochs = epochs or self._epochs
+        return epochs is not None
+
+    def _read_producers(self) -> None:
+        """Of every snapshot there is: whose producer is forgotten by the log must not get its id again either."""
+        for offset in offsets_of(self._files, SNAPSHOT_SUFFIX):
+            entries = parse_snapshot(self._disk.read_file(f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"))
+            for entry in entries or ():
+                self._producer_id_max = max(self._producer_id_max, entry.producer_id)
+
+    def _read_tail(self, base_offset: int) -> bool:
+        """The end of a log that was closed; False where it is not as a clean stop leaves it."""
+        byte_count = self._byte_count(base_offset)
+        position = self._last_indexed(base_offset, byte_count)
+        batches = scan_batches(self._disk, self._file(base_offset), position, byte_count)
+        self._end_offset, end_position = base_offset, position
+        for at, header in ascending(batches, base_offset):
+            if self._epochs.epoch_of(header.base_offset) not in (header.partition_leader_epoch, NO_EPOCH):
+                return False
+            self._producer_id_max = max(self._producer_id_max, header.producer_id)
+            self._end_offset, end_position = header.next_offset, at + header.size_bytes
+        return end_position == byte_count
+
+    def _recover(self, first: int, end: OffsetAndEpoch | None) -> None:
+        """From that segment on, up to the first damage, as recovery would: what follows it does not count."""
+        suspects = self._base_offsets[first:]
+        self._end_offset = suspects[0]
+        epoch = self._epoch_before(self._base_offsets[first - 1]) if first else NO_EPOCH
+        for index, base_offset in enumerate(suspects):
+            byte_count = self._byte_count(base_offset)
+            if byte_count == 0 and 0 < index < len(suspects) - 1:
+                continue  # Begun, and given up for lack of room.
+            if base_offset != self._end_offset:
+                return
+            batches = scan_batches(self._disk, self._file(base_offset), 0, byte_count, check_crc=True)
+            after = self._begin_of_first(suspects[index + 1 :]) or end
+            sound = in_order(batches, OffsetAndEpoch(self._end_offset, epoch), after)
+            end_position = 0
+            for position, header in ascending(sound, base_offset):
+                if self._epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
+                    self._epochs.truncate_from(header.base_offset)
+                    self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+                self._producer_id_max = max(self._producer_id_max, header.producer_id)
+                self._end_offset, epoch = header.next_offset, header.partition_leader_epoch
+                end_position = position + header.size_bytes
+            if end_position != byte_count:
+                return
+
+    def _epoch_before(self, base_offset: int) -> int:
+        """Of the last batch of a sound segment, or of what is known of its place, whichever is lower."""
+        byte_count = self._byte_count(base_offset)
+        position = self._last_indexed(base_offset, byte_count)
+        batches = scan_batches(self._disk, self._file(base_offset), position, byte_count)
+        epochs = [header.partition_leader_epoch for _, header in ascending(batches, base_offset)]
+        return min(epochs[-1], self._epochs.epoch_of(self._end_offset - 1)) if epochs else NO_EPOCH
+
+    def _begin_of_first(self, base_offsets: list[int]) -> OffsetAndEpoch | None:
+        """Where the first of them begins that holds anything: its name says so, whatever its batches say."""
+        for base_offset in base_offsets:
+            byte_count = self._byte_count(base_offset)
+            if byte_count > 0:
+                first = next(scan_batches(self._disk, self._file(base_offset), 0, byte_count, check_crc=True), None)
+                is_begin = first is not None and first[1].base_offset == base_offset
+                epoch = first[1].partition_leader_epoch if first is not None and is_begin else _EPOCH_MAX
+                return OffsetAndEpoch(base_offset, epoch)
+        return None
+
+    def _byte_count(self, base_offset: int) -> int:
+        return self._files[file_name(base_offset, LOG_SUFFIX)]
+
+    def _file(self, base_offset: int) -> DiskFile:
+        return self._disk.open(f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}")
+
+    def _last_indexed(self, base_offset: int, byte_count: int) -> int:
+        """Where a batch near the end of the segment begins; 0 when its index tells of none."""
+        name = file_name(base_offset, OFFSET_INDEX_SUFFIX)
+        entries = self._files.get(name, 0) // ENTRY_BYTES
+        if entries == 0:
+            return 0
+        index = self._disk.open(f"{self._directory}/{name}")
+        entry = self._disk.read_at(index, (entries - 1) * ENTRY_BYTES, ENTRY_BYTES)
+        relative_offset, position = OffsetIndex.entry_format.unpack(entry)
+        found = next(scan_batches(self._disk, self._file(base_offset), position, byte_count), None)
+        is_batch = found is not None and found[1].last_offset == base_offset + relative_offset
+        return position if is_batch else 0

@@ -1,0 +1,370 @@
+"""Opening a log: fast after a clean shutdown, with a scan after anything else.
+
+After a crash everything from the recovery point on is suspect. Its segments are read with their CRCs; the log ends at
+the first batch that is torn, corrupt, missing or out of order (`batch_order`), and whatever follows is dropped: a
+later segment is no use with a hole before it. Indexes are rebuilt; leader epochs and producers come from what is
+durable below the recovery point plus the batches that were read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.disk import Disk
+from barnabas.wire.record_batch import BatchHeader
+from barnabas_logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from barnabas_logstore.core.storage.compaction.swap import finish_swaps
+from barnabas_logstore.core.storage.effects import NewFile
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH, LeaderEpochs
+from barnabas_logstore.core.storage.log.state.log_state import LogState, UnflushedFiles
+from barnabas_logstore.core.storage.log.state.producer_state import ProducerState, note_producer, stray_snapshots
+from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers
+from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
+from barnabas_logstore.core.storage.segment.log_segments import LogSegments
+from barnabas_logstore.core.storage.segment.scan import is_broken_off, scan_batches
+from barnabas_logstore.core.storage.segment.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    file_name,
+    offsets_of,
+)
+
+# What an interrupted replacement, deletion or compaction leaves behind.
+LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
+
+_OFFSET_MAX = 2**63 - 1
+_EPOCH_MAX = 2**31 - 1
+
+
+@dataclass(slots=True, frozen=True)
+class RecoveredLog:
+    """`scanned_bytes` were found sound by their CRCs, `dropped_bytes` came after the last sound batch and are gone.
+
+    `is_damaged`: these were more than what a process leaves behind that dies within a write, or the log ends before it
+    may begin. Records that had been acknowledged may be missing.
+    """
+
+    state: LogState
+    scanned_bytes: int
+    dropped_bytes: int
+    is_damaged: bool
+
+
+@dataclass(slots=True, frozen=True)
+class OpenedLog:
+    """A log, and what its recovery came to: see `RecoveredLog`."""
+
+    log: PartitionLog
+    scanned_bytes: int
+    dropped_bytes: int
+    is_damaged: bool
+
+
+def open_log(
+    disk: Disk,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    recovery_point: int,
+    shut_down_cleanly: bool,
+    log_start_offset: int = 0,
+) -> OpenedLog:
+    """Open the log in `directory`: see `recover_log`. Raises DiskError."""
+    found = recover_log(
+        disk,
+        directory,
+        topic_partition,
+        config,
+        recovery_point=recovery_point,
+        shut_down_cleanly=shut_down_cleanly,
+        log_start_offset=log_start_offset,
+    )
+    return OpenedLog(PartitionLog(disk, found.state), found.scanned_bytes, found.dropped_bytes, found.is_damaged)
+
+
+def recover_log(
+    disk: Disk,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    recovery_point: int,
+    shut_down_cleanly: bool,
+    log_start_offset: int,
+) -> RecoveredLog:
+    """Find what the log in `directory` is, which exists; one without segments gets its first. Raises DiskError.
+
+    `log_start_offset` is that of the checkpoint, if any: the log begins there, or with its first segment if that is
+    later.
+    """
+    opening = _Opening(disk, directory, config, recovery_point, log_start_offset)
+    opening.open_segments(shut_down_cleanly)
+    opening.begin_at_log_start()
+    if not shut_down_cleanly:
+        opening.find_first_epochs()
+    opening.remove_leftovers()
+    unflushed = UnflushedFiles(
+        opening.snapshot_offset, has_new_names=not shut_down_cleanly, closed_segments=opening.closed_segments
+    )
+    if opening.unsaved_snapshot is not None:
+        offset, content = opening.unsaved_snapshot
+        unflushed.add_snapshot(NewFile(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}", content), offset)
+    state = LogState(
+        directory,
+        topic_partition,
+        config,
+        opening.segments,
+        opening.leader_epochs,
+        opening.producers,
+        unflushed,
+        log_start_offset=opening.log_start_offset,
+        next_offset=opening.next_offset,
+        recovery_point=min(opening.recovery_point, opening.next_offset),
+    )
+    is_damaged = opening.is_damaged or (shut_down_cleanly and opening.dropped_bytes > 0)
+    return RecoveredLog(state, opening.scanned_bytes, opening.dropped_bytes, is_damaged)
+
+
+class _Opening:
+    """One log while it is being opened: its parts as far as they are known."""
+
+    def __init__(
+        self, disk: Disk, directory: str, config: TopicConfig, recovery_point: int, log_start_offset: int
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.config = config
+        self.recovery_point = recovery_point
+        self.log_start_offset = log_start_offset
+        self.files = {entry.name: entry.byte_count for entry in disk.list(directory)}
+        finish_swaps(disk, directory, self.files)
+        self.segments = LogSegments()
+        self.producers = ProducerState()
+        self.leader_epochs = LeaderEpochs()
+        self.closed_segments: list[tuple[Segment, int]] = []
+        self.snapshot_offset = 0
+        self.unsaved_snapshot: tuple[int, bytes] | None = None
+        self.next_offset = 0
+        self.scanned_bytes = 0
+        self.dropped_bytes = 0
+        self.is_damaged = False
+        self._directory_changed = False
+
+    def open_segments(self, shut_down_cleanly: bool) -> None:
+        found = self._find_segments()
+        if not found:
+            self._begin_anew()
+            return
+        suspect_index = sum(segment.base_offset <= self.recovery_point for segment in found[1:])
+        end: OffsetAndEpoch | None = None
+        if not self._load_leader_epochs():
+            # Epochs decide where a follower truncates: without the file they are read back from every batch.
+            suspect_index = 0
+        elif shut_down_cleanly:
+            suspect_index = len(found) - 1
+            file_bytes = found[-1].byte_count
+            tail = found[-1].open_active()
+            tail_end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
+            if tail_end == file_bytes and self._are_of_known_epochs(tail):
+                self._add_sound(found, tail)
+                self._load_producers(self.next_offset)
+                self.leader_epochs.truncate_from(self.next_offset)
+                return
+            if self.leader_epochs.latest != NO_EPOCH:
+                end = OffsetAndEpoch(_OFFSET_MAX, self.leader_epochs.latest)
+        self._add_sound(found[:suspect_index], [])
+        self._recover(found[suspect_index:], end)
+
+    def begin_at_log_start(self) -> None:
+        """A log that a crash has left shorter than what was deleted at its start begins anew, empty, at its start."""
+        if self.next_offset < self.log_start_offset:
+            self.is_damaged = True
+            for segment in self.segments.all():
+                self._drop(segment)
+            self._begin_anew()
+        self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+        self.leader_epochs.trim_to(self.log_start_offset)
+
+    def find_first_epochs(self) -> None:
+        """A crash may take a log start back, and the epochs forgotten along with it are those of records again."""
+        known = self.leader_epochs.entries()
+        if not known or known[0][1] <= self.log_start_offset:
+            return
+        epochs = LeaderEpochs()
+        for segment in self.segments.overlapping(self.log_start_offset, known[0][1]):
+            for _, header in scan_batches(self.disk, segment.file, 0, segment.byte_count):
+                is_between = self.log_start_offset <= header.last_offset and header.base_offset < known[0][1]
+                if is_between and header.partition_leader_epoch <= known[0][0]:
+                    epochs.assign(header.partition_leader_epoch, max(header.base_offset, self.log_start_offset))
+        for epoch, start_offset in known:
+            epochs.assign(epoch, start_offset)
+        epochs.unsaved = True
+        self.leader_epochs = epochs
+
+    def _begin_anew(self) -> None:
+        self.segments = LogSegments()
+        self.producers.clear()
+        self.leader_epochs.truncate_from(self.log_start_offset)
+        self.closed_segments = []
+        self.snapshot_offset = 0
+        self.unsaved_snapshot = None
+        self.next_offset = self.log_start_offset
+        segment = Segment(self.disk, self.directory, self.log_start_offset, 0, self.config)
+        segment.create()
+        self.segments.add(segment)
+        for offset in offsets_of(self.files, SNAPSHOT_SUFFIX):
+            # The next start would take its producers for those of a log that goes on where this one ended.
+            name = file_name(offset, SNAPSHOT_SUFFIX)
+            self.disk.remove(f"{self.directory}/{name}")
+            del self.files[name]
+            self._directory_changed = True
+
+    def remove_leftovers(self) -> None:
+        """Files that belong to no segment, and snapshots of producers that know of batches the log no longer has."""
+        base_offsets = {segment.base_offset for segment in self.segments.all()}
+        names = [name for name in self.files if name.endswith(LEFTOVER_SUFFIXES)]
+        for suffix in INDEX_SUFFIXES:
+            orphans = [offset for offset in offsets_of(self.files, suffix) if offset not in base_offsets]
+            names += [file_name(offset, suffix) for offset in orphans]
+        ahead = [offset for offset in offsets_of(self.files, SNAPSHOT_SUFFIX) if offset > self.next_offset]
+        names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in ahead]
+        snapshots = [offset for offset in offsets_of(self.files, SNAPSHOT_SUFFIX) if offset <= self.next_offset]
+        names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in stray_snapshots(snapshots, base_offsets)]
+        for name in names:
+            self.disk.remove(f"{self.directory}/{name}")
+        if names or self._directory_changed:
+            # A snapshot that came back after a power cut would vouch for batches that were dropped.
+            self.disk.flush_directory(self.directory)
+
+    def _find_segments(self) -> list[Segment]:
+        segments = []
+        position = 0
+        for base_offset in offsets_of(self.files, LOG_SUFFIX):
+            byte_count = self.files[file_name(base_offset, LOG_SUFFIX)]
+            segments.append(Segment(self.disk, self.directory, base_offset, position, self.config, byte_count))
+            position += byte_count
+        return segments
+
+    def _load_leader_epochs(self) -> bool:
+        """Whether the checkpoint could be read."""
+        if LEADER_EPOCH_CHECKPOINT not in self.files:
+            return False
+        epochs = LeaderEpochs.parse(self.disk.read_file(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"))
+        if epochs is None:
+            return False
+        self.leader_epochs = epochs
+        return True
+
+    def _are_of_known_epochs(self, batches: list[tuple[int, BatchHeader]]) -> bool:
+        """After a clean stop the checkpoint knows every epoch, but for those before the log's start."""
+        known = self.leader_epochs
+        return all(
+            known.epoch_of(header.base_offset) in (header.partition_leader_epoch, NO_EPOCH) for _, header in batches
+        )
+
+    def _add_sound(self, sound: list[Segment], tail: list[tuple[int, BatchHeader]]) -> None:
+        """Take segments as they are. `tail` are the last batches of the active one, when that is among them."""
+        for segment in sound:
+            self.segments.add(segment)
+        if sound:
+            self.next_offset = tail[-1][1].next_offset if tail else sound[-1].base_offset
+        for position, header in tail:
+            self.segments.recent.add(header.base_offset, position)
+
+    def _load_producers(self, upto_offset: int) -> None:
+        """The newest sound snapshot that is not past `upto_offset`, and the batches between the two."""
+        self.producers, self.snapshot_offset = load_producers(
+            self.disk,
+            self.directory,
+            offsets_of(self.files, SNAPSHOT_SUFFIX),
+            self.segments.all(),
+            upto_offset,
+        )
+
+    def _recover(self, suspects: list[Segment], end: OffsetAndEpoch | None) -> None:
+        """Read the suspect segments up to the first damage, and drop what follows it. `end` is what is known of the
+        log's end.
+        """
+        self.next_offset = suspects[0].base_offset
+        epoch = NO_EPOCH
+        # Its indexes are made anew: what they were before is no longer durable, and what they become is not yet.
+        self.recovery_point = min(self.recovery_point, self.next_offset)
+        self._load_producers(self.next_offset)
+        if len(self.segments):
+            # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
+            # in doubt.
+            tail = self.segments.active.open_active(is_in_doubt=True)
+            if tail:
+                # Were one of the two damaged and too large, sound batches would seem to be wrong.
+                epoch = min(tail[-1][1].partition_leader_epoch, self.leader_epochs.epoch_of(self.next_offset - 1))
+        is_cut = False
+        for index, segment in enumerate(suspects):
+            # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.
+            if segment.byte_count == 0 and segment is not suspects[0] and segment is not suspects[-1]:
+                # Begun, and given up for lack of room.
+                self._drop(segment)
+                continue
+            if is_cut or segment.base_offset != self.next_offset:
+                self.is_damaged |= segment.byte_count > 0
+                is_cut = True
+                self._drop(segment)
+                continue
+            self._close_active()
+            self.segments.add(segment)
+            file_bytes = self.disk.size(segment.file)
+            batches = scan_batches(self.disk, segment.file, 0, file_bytes, check_crc=True)
+            after = self._begin_of_first(suspects[index + 1 :]) or end
+            for position, header in segment.rebuild(in_order(batches, OffsetAndEpoch(self.next_offset, epoch), after)):
+                self.segments.recent.add(header.base_offset, position)
+                self._note_leader_epoch(header)
+                note_producer(self.producers, header)
+                self.next_offset, epoch = header.next_offset, header.partition_leader_epoch
+            self.scanned_bytes += segment.byte_count
+            self.is_damaged |= not is_broken_off(
+                self.disk, segment.file, segment.byte_count, file_bytes, self.next_offset
+            )
+            cut_bytes = segment.cut()
+            self.dropped_bytes += cut_bytes
+            is_cut = cut_bytes > 0
+        self.leader_epochs.truncate_from(self.next_offset)
+
+    def _begin_of_first(self, segments: list[Segment]) -> OffsetAndEpoch | None:
+        """Where the first of them begins that holds anything: its name says so, whatever its batches say."""
+        for segment in segments:
+            if segment.byte_count > 0:
+                batches = scan_batches(self.disk, segment.file, 0, segment.byte_count, check_crc=True)
+                first = next(batches, None)
+                is_begin = first is not None and first[1].base_offset == segment.base_offset
+                epoch = first[1].partition_leader_epoch if first is not None and is_begin else _EPOCH_MAX
+                return OffsetAndEpoch(segment.base_offset, epoch)
+        return None
+
+    def _note_leader_epoch(self, header: BatchHeader) -> None:
+        """The checkpoint stands as long as the batches agree: it knows where an epoch began whose first batches have
+        been compacted away.
+        """
+        if self.leader_epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
+            self.leader_epochs.truncate_from(header.base_offset)
+            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def _close_active(self) -> None:
+        """Give the indexes of a segment that has a successor their last entries; the next flush takes it along."""
+        if len(self.segments):
+            self.segments.active.seal()
+            self.closed_segments.append((self.segments.active, self.next_offset))
+            # Where the active segment begins: what is before may be retired, and nobody could tell its producers then.
+            self.unsaved_snapshot = (self.next_offset, self.producers.snapshot())
+
+    def _drop(self, segment: Segment) -> None:
+        self.dropped_bytes += segment.byte_count
+        for suffix in SEGMENT_SUFFIXES:
+            name = file_name(segment.base_offset, suffix)
+            if self.files.pop(name, None) is not None:
+                self.disk.remove(f"{self.directory}/{name}")
+        self._directory_changed = True

@@ -1,0 +1,125 @@
+"""The segments of one log in order: which of them holds an offset, and where in the bytes of the whole log an offset
+is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from barnabas_logstore.core.storage.segment.recent_batches import RecentBatches
+from barnabas_logstore.core.storage.segment.segment import Segment
+
+
+class LogSegments:
+    """At least one segment once `add` has been called; the last one is the active segment, and the only one that grows
+    or shrinks: another is made the active one first (`remove_after`).
+    """
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._base_offsets: list[int] = []
+        # Of all but the active one: a log has thousands of segments, and is asked how long it is all the time.
+        self._closed_bytes = 0
+        self.recent = RecentBatches()
+        """The last batches of the active segment."""
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    @property
+    def byte_count(self) -> int:
+        """Of all segments' records together."""
+        return self._closed_bytes + self.active.byte_count if self._segments else 0
+
+    @property
+    def end_position(self) -> int:
+        """Bytes of the whole log, as assigned so far; never decreases, whatever is deleted at the log's start."""
+        return self.active.start_position + self.active.byte_count if self._segments else 0
+
+    def add(self, segment: Segment) -> None:
+        if self._segments:
+            assert segment.base_offset > self.active.base_offset
+            self._closed_bytes += self.active.byte_count
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+        self.recent.clear()
+
+    def remove_first(self, count: int) -> list[Segment]:
+        """Take the oldest segments away, all but the active one at most."""
+        assert count < len(self._segments)
+        removed = self._segments[:count]
+        del self._segments[:count]
+        del self._base_offsets[:count]
+        self._closed_bytes -= _bytes_of(removed)
+        return removed
+
+    def remove_after(self, segment: Segment) -> None:
+        """Make `segment` the active one again: those after it have never been written."""
+        last = bisect_right(self._base_offsets, segment.base_offset)
+        if last < len(self._segments):
+            self._closed_bytes -= _bytes_of(self._segments[last - 1 : -1])
+            del self._segments[last:]
+            del self._base_offsets[last:]
+            self.recent.clear()
+
+    def closed_neighbours(self, base_offsets: list[int]) -> list[Segment] | None:
+        """The closed segments with these base offsets, if they are there with no other between them."""
+        first = bisect_left(self._base_offsets, base_offsets[0])
+        found = slice(first, first + len(base_offsets))
+        is_closed = found.stop < len(self._segments)
+        return self._segments[found] if is_closed and self._base_offsets[found] == base_offsets else None
+
+    def replace(self, replaced: list[Segment], segment: Segment) -> None:
+        """Put `segment` in the place of neighbours, none of them the active one.
+
+        It ends where they ended in the bytes of the whole log, so that no position after it changes; what it lacks is
+        lacking at its begin.
+        """
+        first = bisect_left(self._base_offsets, replaced[0].base_offset)
+        found = slice(first, first + len(replaced))
+        assert self._segments[found] == replaced
+        assert found.stop < len(self._segments)
+        assert segment.base_offset == replaced[0].base_offset
+        segment.start_position = replaced[-1].start_position + replaced[-1].byte_count - segment.byte_count
+        segment.position_min = replaced[0].position_min
+        self._closed_bytes += segment.byte_count - _bytes_of(replaced)
+        self._segments[found] = [segment]
+        self._base_offsets[found] = [segment.base_offset]
+
+    def all(self) -> list[Segment]:
+        return list(self._segments)
+
+    def holding(self, offset: int) -> Segment:
+        """The segment in whose range `offset` falls; the first one for an offset before it."""
+        return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
+
+    def after(self, segment: Segment) -> Segment | None:
+        index = bisect_right(self._base_offsets, segment.base_offset)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def overlapping(self, start_offset: int, end_offset: int) -> list[Segment]:
+        """The segments that may hold any of [start_offset, end_offset)."""
+        first = max(bisect_right(self._base_offsets, start_offset) - 1, 0)
+        return [segment for segment in self._segments[first:] if segment.base_offset < end_offset]
+
+    def batch_position(self, segment: Segment, offset: int) -> tuple[int, bool]:
+        """(position, exact): where the batch with `offset` begins in `segment`, or a boundary somewhat before it."""
+        if offset <= segment.base_offset:
+            return 0, True
+        if segment is self._segments[-1]:
+            position = self.recent.position_of(offset)
+            if position >= 0:
+                return position, True
+        return segment.offset_index.position_before(offset), False
+
+
+def _bytes_of(segments: list[Segment]) -> int:
+    return sum([segment.byte_count for segment in segments])

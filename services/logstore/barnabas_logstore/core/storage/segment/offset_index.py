@@ -1,0 +1,41 @@
+"""`.index`: from an offset to the position of a batch near it, one entry per `index.interval.bytes` of log.
+
+Kafka's format: entries of 8 bytes, relative offset (u32, of the batch's *last* record) and position (u32), both
+ascending.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from barnabas_logstore.core.storage.segment.index_file import IndexFile
+
+ENTRY_BYTES = 8
+
+
+class OffsetIndex(IndexFile):
+    entry_format = struct.Struct(">II")
+
+    def belongs_to(self, log_bytes: int) -> bool:
+        """Whether this can be the index of a log of `log_bytes`; if not it must be rebuilt."""
+        if len(self._entries) % ENTRY_BYTES:
+            return False
+        # Kafka preallocates an open index: a crash leaves zeros at its end. No real entry has position 0.
+        return not self._entries or 0 < self.last_position() < log_bytes
+
+    def append(self, offset: int, position: int) -> None:
+        self._add(self.entry_format.pack(offset - self.base_offset, position))
+
+    def entry(self, index: int) -> tuple[int, int]:
+        """(offset, position) of one entry."""
+        relative_offset, position = self.entry_format.unpack_from(self._entries, index * ENTRY_BYTES)
+        return self.base_offset + relative_offset, position
+
+    def last_position(self) -> int:
+        """Where the batch of the last entry begins; 0 without entries."""
+        return self.entry(len(self) - 1)[1] if self._entries else 0
+
+    def position_before(self, offset: int) -> int:
+        """Where a batch begins that holds `offset` or comes before it, at most an interval and a batch away."""
+        count = self._count_first_fields(offset - self.base_offset)
+        return self.entry(count - 1)[1] if count else 0

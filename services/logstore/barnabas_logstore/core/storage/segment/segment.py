@@ -1,0 +1,369 @@
+"""One segment of a log: `<base offset, 20 digits>.log` and its two indexes.
+
+A segment counts bytes as soon as their place is assigned; `PartitionLog` knows how many of them are written. Once
+rolled it never changes: its indexes leave memory and are mapped from their files when a lookup needs them. No segment
+holds a file open; the disk keeps open what is used.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
+from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
+from barnabas_logstore.core.storage.effects import SegmentFile, SmallWrite
+from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
+from barnabas_logstore.core.storage.segment.scan import scan_batches
+from barnabas_logstore.core.storage.segment.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from barnabas_logstore.core.storage.segment.time_index import NO_TIMESTAMP, TimeIndex
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+"""Of the producers as of the base offset in the name."""
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+# Made by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first timestamp,
+# whether the indexes are full, entries of both.
+SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int]
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        start_position: int,
+        config: TopicConfig,
+        byte_count: int = 0,
+        name_suffix: str = "",
+    ) -> None:
+        """`start_position`: where the segment begins in the bytes of the whole log. `name_suffix`: what the names of
+        its files end in as long as they are not the log's.
+        """
+        self._disk = disk
+        self._directory = directory
+        self.base_offset = base_offset
+        self._name_files(name_suffix)
+        self._held_file: DiskFile | None = None
+        # Of the active segment, and of a closed one until its entries are in its files; mapped otherwise.
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._are_indexes_known = False
+        """The files were looked at, or made, by this process: they are this log's."""
+        self._bytes_since_index_entry = 0
+        self._max_timestamp: tuple[int, int] | None = None
+        self.start_position = self.position_min = start_position
+        self._index_interval_bytes = config.index_interval_bytes
+        self._index_entries_max = min(
+            config.segment_index_bytes // OFFSET_ENTRY_BYTES, config.segment_index_bytes // TIME_ENTRY_BYTES - 1
+        )
+        self.indexes_full = False
+        self.is_made = True
+        self.is_retired = False
+        """Not in the log any more, its files soon gone; reads that have begun go on with the file that they hold."""
+        self.created_ms = -1
+        """By the wall clock, as far as known: what rolls a segment whose batches have no timestamps."""
+        self.byte_count = byte_count
+        self.first_timestamp_ms = NO_TIMESTAMP
+
+    def _name_files(self, name_suffix: str) -> None:
+        names = [file_name(self.base_offset, suffix) + name_suffix for suffix in SEGMENT_SUFFIXES]
+        self.log_path, self._offset_index_path, self._time_index_path = [f"{self._directory}/{name}" for name in names]
+
+    def relocate(self, directory: str) -> None:
+        """The files are in another directory from now on."""
+        assert self._held_file is None
+        self._directory = directory
+        self._name_files("")
+        for index, path in ((self._offset_index, self.paths[1]), (self._time_index, self.paths[2])):
+            if index is not None:
+                index.path = path
+
+    @property
+    def file(self) -> DiskFile:
+        return self._disk.open(self.log_path) if self._held_file is None else self._held_file
+
+    def hold_files(self) -> None:
+        """Use the files that have the names now, however they are renamed from here on."""
+        self._offset_index, self._time_index = self._map_indexes()
+        self._held_file = self.file
+
+    def let_go_of_files(self) -> None:
+        """The renaming is over: the files have their names in the log."""
+        self._name_files("")
+        self._held_file = None
+        self.release_indexes()
+
+    def position_in_log(self, position: int) -> int:
+        """Where a position of this segment is in the bytes of the whole log.
+
+        A cleaned segment may be a little larger than those that it was made of, and then begins at less than
+        `position_min`: positions of the log ascend all the same.
+        """
+        return max(self.start_position + position, self.position_min)
+
+    @property
+    def paths(self) -> list[str]:
+        """All that has to be flushed for the segment to be durable: the log's file first, then the indexes'."""
+        return [self.log_path, self._offset_index_path, self._time_index_path]
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return self._offset_index if self._offset_index is not None else self._map_indexes()[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return self._time_index if self._time_index is not None else self._map_indexes()[1]
+
+    def create(self) -> None:
+        """Make the files, empty."""
+        for path in self.paths:
+            self._disk.truncate(self._disk.open(path, create=True), 0)
+        self.begin()
+        self.is_made = True
+
+    def begin(self) -> None:
+        """An empty segment. Its files are made by the first write to it (`is_made`)."""
+        self.byte_count = 0
+        self._bytes_since_index_entry = 0
+        self.indexes_full = False
+        self.is_made = False
+        self._max_timestamp = (NO_TIMESTAMP, self.base_offset)
+        self._offset_index = OffsetIndex(self._offset_index_path, self.base_offset, bytearray())
+        self._time_index = TimeIndex(self._time_index_path, self.base_offset, bytearray())
+
+    def remove(self) -> None:
+        """Take back a `create` that failed halfway. Raises DiskError."""
+        for path in self.paths:
+            if self._disk.exists(path):
+                self._disk.remove(path)
+
+    def mark(self) -> SegmentMark:
+        """How the segment is now, for `take_back`."""
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        return (
+            self.byte_count,
+            self._bytes_since_index_entry,
+            self._max_timestamp,
+            self.first_timestamp_ms,
+            self.indexes_full,
+            len(self._offset_index),
+            len(self._time_index),
+        )
+
+    def take_back(self, mark: SegmentMark) -> None:
+        """Forget the batches since. The index files are written anew from their begin, and have to be empty."""
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        (
+            self.byte_count,
+            self._bytes_since_index_entry,
+            self._max_timestamp,
+            self.first_timestamp_ms,
+            self.indexes_full,
+            offset_entries,
+            time_entries,
+        ) = mark
+        self._offset_index.cut(offset_entries)
+        self._time_index.cut(time_entries)
+
+    def save_indexes_anew(self) -> None:
+        """A write of index entries may not have been done."""
+        if self._offset_index is not None and self._time_index is not None:
+            self._offset_index.save_anew()
+            self._time_index.save_anew()
+
+    def open_active(self, *, is_in_doubt: bool = False) -> list[tuple[int, BatchHeader]]:
+        """Make a cleanly closed segment ready for appends; its last batches as (position, header).
+
+        Indexes come into memory, and what follows the last entry is walked over without a look at its CRCs.
+        `is_in_doubt`: the last entry of the time index may be torn.
+        """
+        offset_index, time_index = self._map_indexes()
+        if is_in_doubt and not self._is_last_time_true(offset_index, time_index):
+            self._repair_indexes()
+            offset_index, time_index = self._map_indexes()
+        self._offset_index = OffsetIndex(offset_index.path, self.base_offset, bytearray(offset_index.content()))
+        self._time_index = TimeIndex(time_index.path, self.base_offset, bytearray(time_index.content()))
+        position = self.offset_index.last_position()
+        self._max_timestamp = self.time_index.last()
+        self._bytes_since_index_entry = self.byte_count - position
+        self.indexes_full = len(self.offset_index) >= self._index_entries_max
+        tail = list(ascending(scan_batches(self._disk, self.file, position, self.byte_count), self.base_offset))
+        for _, header in tail:
+            self._note_timestamp(header.latest_timestamp, header.last_offset)
+        for _, header in scan_batches(self._disk, self.file, 0, self.byte_count):
+            self.first_timestamp_ms = header.max_timestamp
+            break
+        return tail
+
+    def add_batch(self, last_offset: int, byte_count: int, max_timestamp_ms: int) -> None:
+        """Account for a batch at the end. Index entries are Kafka's: for a batch that is an interval past the last."""
+        if self.byte_count == 0:
+            self.first_timestamp_ms = max_timestamp_ms
+        self._note_timestamp(max_timestamp_ms, last_offset)
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self.offset_index.append(last_offset, self.byte_count)
+            self.time_index.append_if_later(*self.max_timestamp())
+            self._bytes_since_index_entry = 0
+            # The time index can't be the longer one: it gets an entry only along with the offset index, and the last
+            # of all.
+            self.indexes_full = len(self.offset_index) >= self._index_entries_max
+        self.byte_count += byte_count
+        self._bytes_since_index_entry += byte_count
+
+    def max_timestamp(self) -> tuple[int, int]:
+        """(timestamp_ms, last offset of the batch that reached it first); (NO_TIMESTAMP, base offset) without any."""
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last()
+        return self._max_timestamp
+
+    def first_timestamp(self) -> int:
+        """Of the first batch, ms; NO_TIMESTAMP if it has none. Of a segment found at start it is in the file."""
+        if self.first_timestamp_ms == NO_TIMESTAMP and self.byte_count:
+            self.first_timestamp_ms = parse_header(self._disk.read_at(self.file, 0, HEADER_BYTES)).max_timestamp
+        return self.first_timestamp_ms
+
+    def latest_time_ms(self) -> int:
+        """The largest timestamp in the segment; when it was written last if its batches have none. Raises DiskError."""
+        timestamp_ms = self.max_timestamp()[0]
+        return timestamp_ms if timestamp_ms != NO_TIMESTAMP else self._disk.modified_ms(self.log_path)
+
+    def as_file(self) -> SegmentFile:
+        """Describe the segment to an IO worker that is to read it."""
+        index = self._offset_index
+        content = None if index is None else index.content()
+        return SegmentFile(self.log_path, self.base_offset, self.byte_count, self._offset_index_path, content)
+
+    def seal(self) -> None:
+        """The last entry of the time index: a closed segment's own maximum is then known without reading it."""
+        self.time_index.append_if_later(*self.max_timestamp())
+
+    def take_unsaved_indexes(self) -> list[SmallWrite]:
+        if self._offset_index is None or self._time_index is None:
+            return []
+        unsaved = (self._offset_index.take_unsaved(), self._time_index.take_unsaved())
+        return [write for write in unsaved if write is not None]
+
+    def release_indexes(self) -> None:
+        """Let go of the entries in memory; the files have them all."""
+        self._offset_index = self._time_index = None
+
+    def rebuild(self, batches: Iterable[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader]]:
+        """Fill the indexes anew from the log's own batches, given and yielded as (position, header).
+
+        Ends with them, or at the first that is out of order; `byte_count` then says how far the log is sound.
+        """
+        for path in self.paths[1:]:
+            self._disk.truncate(self._disk.open(path, create=True), 0)
+        self.begin()
+        self.is_made = True
+        for position, header in ascending(batches, self.base_offset):
+            self.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
+            yield position, header
+
+    def end_below(self, offset: int) -> int:
+        """Where the batches below `offset` end, in bytes; one that reaches past it is not below it."""
+        for position, header in scan_batches(
+            self._disk, self.file, self.offset_index.position_before(offset), self.byte_count
+        ):
+            if header.last_offset >= offset:
+                return position
+        return self.byte_count
+
+    def indexes_below(self, byte_count: int, offset: int) -> list[tuple[str, bytes]]:
+        """(path, content) of both indexes as they are for the first `byte_count` bytes, which are below `offset`."""
+        offsets, times = self._map_indexes()
+        offset_entries = bisect_left(range(len(offsets)), byte_count, key=lambda index: offsets.entry(index)[1])
+        time_entries = bisect_left(range(len(times)), offset, key=lambda index: times.entry(index)[1])
+        return [
+            (offsets.path, offsets.content()[: offset_entries * OFFSET_ENTRY_BYTES]),
+            (times.path, times.content()[: time_entries * TIME_ENTRY_BYTES]),
+        ]
+
+    def cut(self) -> int:
+        """Cut the file durably to `byte_count`; how many bytes there were past it."""
+        past_bytes = self._disk.size(self.file) - self.byte_count
+        if past_bytes > 0:
+            # Were the old bytes to come back after the next crash, they might pass for what was appended in their
+            # place.
+            self._disk.truncate(self.file, self.byte_count)
+            self._disk.flush(self.file)
+        return past_bytes
+
+    def _map_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Both indexes as their files are; made anew first when one is missing or can't be this log's."""
+        mapped = self._try_to_map_indexes()
+        if mapped is None or not (
+            self._are_indexes_known or all(index.belongs_to(self.byte_count) for index in mapped)
+        ):
+            self._repair_indexes()
+            # They are right whatever they look like: a time index stays empty where no batch has a timestamp.
+            mapped = self._try_to_map_indexes()
+            assert mapped is not None, f"the indexes of {self.log_path} were made a moment ago"
+        self._are_indexes_known = True
+        return mapped
+
+    def _is_last_time_true(self, offset_index: OffsetIndex, time_index: TimeIndex) -> bool:
+        """Whether the batch that the last entry of the time index speaks of is there."""
+        timestamp_ms, offset = time_index.last()
+        for _, header in scan_batches(self._disk, self.file, offset_index.position_before(offset), self.byte_count):
+            if header.last_offset >= offset:
+                return (header.latest_timestamp, header.last_offset) == (timestamp_ms, offset)
+        return False
+
+    def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
+        try:
+            offsets = self._disk.map(self._disk.open(self._offset_index_path))
+            times = self._disk.map(self._disk.open(self._time_index_path))
+        except DiskError as error:
+            if error.kind is not DiskErrorKind.NOT_FOUND:
+                raise
+            return None
+        return (
+            OffsetIndex(self._offset_index_path, self.base_offset, offsets),
+            TimeIndex(self._time_index_path, self.base_offset, times),
+        )
+
+    def _repair_indexes(self) -> None:
+        for _ in self.rebuild(scan_batches(self._disk, self.file, 0, self._disk.size(self.file))):
+            pass
+        self.seal()
+        for write in self.take_unsaved_indexes():
+            file = self._disk.open(write.path)
+            self._disk.write_at(file, write.position, (write.content,))
+            self._disk.flush(file)
+        self.release_indexes()
+
+    def _note_timestamp(self, max_timestamp_ms: int, last_offset: int) -> None:
+        if max_timestamp_ms > self.max_timestamp()[0]:
+            self._max_timestamp = (max_timestamp_ms, last_offset)
+
+
+def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets in the names of the files with `suffix`, ascending."""
+    digits = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())
+
+
+def ascending(batches: Iterable[tuple[int, BatchHeader]], base_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Up to the first batch that can't come after those before it in this segment: offsets have no checksum."""
+    next_offset = base_offset
+    for position, header in batches:
+        if header.base_offset < next_offset or header.last_offset - base_offset > RELATIVE_OFFSET_MAX:
+            return
+        next_offset = header.next_offset
+        yield position, header

@@ -1,0 +1,144 @@
+"""The control listener's process, as the data process sees it: commands in, answers out, started anew when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.processes import ChildProcess, spawn
+from barnabas_logstore.control import (
+    ANSWER,
+    COMMAND,
+    LISTEN,
+    LISTENING,
+    METRICS,
+    SCRAPED,
+    SERVING,
+    SESSION,
+    STOP_GRACE_MS,
+)
+
+MODULE: Final = "barnabas_logstore.control"
+RESTART_MS_MIN: Final = 100
+RESTART_MS_MAX: Final = 2_000
+
+_log = get_logger("logstore.control_process")
+
+
+class ControlProcess:
+    """`on_command(session_id, request)` gets what controllers say; `answer` sends the core's answers back."""
+
+    def __init__(
+        self,
+        address: str,
+        log_level: str,
+        log_format: str,
+        on_command: Callable[[int, ControlRequest], None],
+        node_id: int,
+        metrics_socket: socket.socket | None,
+        on_scraped: Callable[[], None],
+    ) -> None:
+        """`on_scraped`: the pod's metrics are asked for there (the data process has better to do); `tell_metrics` then.
+
+        `metrics_socket` is bound here, so that it outlives a process that dies.
+        """
+        self._address = address
+        self._log_arguments = (log_level, log_format)
+        self._on_command = on_command
+        self._node_id = node_id
+        self._metrics_socket = metrics_socket
+        self._on_scraped = on_scraped
+        self._loop = asyncio.get_running_loop()
+        self._child: ChildProcess | None = None
+        # Sessions of one child after the other: an answer to a session of a dead child must not reach another's.
+        self._generation = 0
+        self._restart_ms = RESTART_MS_MIN
+        self._may_listen = False
+        self._is_serving = False
+        self._is_stopping = False
+        self.listening: asyncio.Future[int] = self._loop.create_future()
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decoder = msgspec.msgpack.Decoder(ControlRequest)
+
+    def spawn(self) -> None:
+        """Start the process, which listens from `listen` on."""
+        self._spawn()
+
+    async def listen(self) -> int:
+        """Return the port that the process listens on. Raises OSError when it can't listen there."""
+        self._may_listen = True
+        if self._child is not None:
+            self._child.messages.send(LISTEN)
+        return await self.listening
+
+    def answer(self, session_id: int, response: ControlResponse) -> None:
+        """Answer a command; the stream it came on may be gone by now."""
+        generation, child_session = session_id >> 32, session_id & 0xFFFF_FFFF
+        if self._child is not None and generation == self._generation:
+            self._child.messages.send(ANSWER, SESSION.pack(child_session) + self._encode(response))
+
+    def take_commands(self) -> None:
+        """Hand over what has come by now, without waiting for the event loop to find it."""
+        if self._child is not None:
+            self._child.messages.take()
+
+    def tell_metrics(self, snapshot: bytes) -> None:
+        if self._child is not None:
+            self._child.messages.send(METRICS, snapshot)
+
+    def set_serving(self, serving: bool) -> None:
+        """What the listener's health says, now and after restarts."""
+        self._is_serving = serving
+        if self._child is not None:
+            self._child.messages.send(SERVING, b"1" if serving else b"0")
+
+    async def stop(self) -> None:
+        self._is_stopping = True
+        if self._child is not None:
+            await self._child.stop(10 * STOP_GRACE_MS)
+
+    def _spawn(self) -> None:
+        if self._is_stopping:
+            return
+        self._generation += 1
+        arguments = (self._address, *self._log_arguments)
+        self._child = spawn(MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
+        if self._metrics_socket is not None:
+            self._child.messages.send(SCRAPED, str(self._node_id).encode(), [self._metrics_socket.fileno()])
+        if self._may_listen:
+            self._child.messages.send(LISTEN)
+
+    def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
+        if kind == LISTENING:
+            port = int(payload)
+            # Once chosen the port stays: it is what the controller has been told.
+            self._address = f"{self._address.rpartition(':')[0]}:{port}"
+            self._restart_ms = RESTART_MS_MIN
+            self.set_serving(self._is_serving)
+            if not self.listening.done():
+                self.listening.set_result(port)
+            return
+        if kind == METRICS:
+            self._on_scraped()
+            return
+        assert kind == COMMAND, kind
+        (child_session,) = SESSION.unpack_from(payload)
+        request = self._decoder.decode(memoryview(payload)[SESSION.size :])
+        self._on_command(self._generation << 32 | child_session, request)
+
+    def _on_exit(self, exit_code: int) -> None:
+        self._child = None
+        if self._is_stopping:
+            return
+        if not self.listening.done():
+            self.listening.set_exception(OSError(f"the control listener ended with {exit_code} at {self._address}"))
+            return
+        _log.error("control listener died, starting it anew", exit_code=exit_code, wait_ms=self._restart_ms)
+        self._loop.call_later(self._restart_ms / 1000, self._spawn)
+        self._restart_ms = min(2 * self._restart_ms, RESTART_MS_MAX)

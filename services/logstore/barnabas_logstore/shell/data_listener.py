@@ -1,0 +1,187 @@
+"""The data listener: DataChannel.Exchange and .Read, Coordination.Coordinate, PartitionWatch.Watch and
+Replication.Replicate, as bytes packed by `barnabas.channel.packing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+import grpc.aio
+
+from barnabas.channel.messages import (
+    CoordinateResponse,
+    ExchangeResponse,
+    ReadResponse,
+    ReplicateResponse,
+    WatchResponse,
+)
+from barnabas.channel.packing import (
+    pack_coordinate_response,
+    pack_exchange_response,
+    pack_read_response,
+    pack_replicate_response,
+    pack_watch_response,
+    scan_coordinate_request,
+    scan_exchange_request,
+    scan_read_request,
+    scan_replicate_request,
+    scan_watch_request,
+)
+from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
+from barnabas_logstore.core.streams.outbox import Outgoing
+from barnabas_logstore.shell.loop import LogstoreLoop
+from barnabas_protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
+
+DATA_SERVICE: Final[str] = data_pb2.DESCRIPTOR.services_by_name["DataChannel"].full_name
+WATCH_SERVICE: Final[str] = watch_pb2.DESCRIPTOR.services_by_name["PartitionWatch"].full_name
+REPLICATION_SERVICE: Final[str] = replication_pb2.DESCRIPTOR.services_by_name["Replication"].full_name
+
+COORDINATION_SERVICE: Final[str] = coordination_pb2.DESCRIPTOR.services_by_name["Coordination"].full_name
+LISTENER_SERVICES: Final = (DATA_SERVICE, COORDINATION_SERVICE, WATCH_SERVICE, REPLICATION_SERVICE)
+
+M = TypeVar("M")
+
+
+class DataListener:
+    """Streams of all five kinds, by ids of their own. Until `serve` they are refused: the logs are being loaded."""
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._loop: LogstoreLoop | None = None
+        self._streams: dict[int, ServerStream] = {}
+        self._streams_opened = 0
+        register_stream(server, DATA_SERVICE, "Exchange", self._open_exchange)
+        register_stream(server, DATA_SERVICE, "Read", self._open_read)
+        register_stream(server, COORDINATION_SERVICE, "Coordinate", self._open_coordinate)
+        register_stream(server, WATCH_SERVICE, "Watch", self._open_watch)
+        register_stream(server, REPLICATION_SERVICE, "Replicate", self._open_replicate)
+
+    def serve(self, loop: LogstoreLoop) -> None:
+        """Take streams from now on."""
+        self._loop = loop
+
+    def send(self, outgoing: Outgoing) -> None:
+        """One turn's messages; streams to be ended are ended after theirs."""
+        streams = self._streams
+        for stream_id, exchanged in outgoing.exchanges:
+            streams[stream_id].send(pack_exchange_response(exchanged))
+        for stream_id, read in outgoing.reads:
+            streams[stream_id].send(pack_read_response(read))
+        for stream_id, coordinated in outgoing.coordinations:
+            streams[stream_id].send(pack_coordinate_response(coordinated))
+        for stream_id, watched in outgoing.watches:
+            streams[stream_id].send(pack_watch_response(watched))
+        for stream_id, answered in outgoing.replication.responses:
+            streams[stream_id].send(pack_replicate_response(answered))
+        for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):
+            if stream_id in streams:
+                streams[stream_id].close(reason)
+
+    def _open_exchange(self, stream: ServerStream) -> StreamHandler:
+        if self._loop is None:
+            return _refuse(stream)
+        core = self._loop.core
+        return _Stream(self, self._loop, stream, scan_exchange_request, core.on_exchange, _exchange_heartbeat)
+
+    def _open_read(self, stream: ServerStream) -> StreamHandler:
+        if self._loop is None:
+            return _refuse(stream)
+        return _Stream(self, self._loop, stream, scan_read_request, self._loop.core.on_read, _read_heartbeat)
+
+    def _open_coordinate(self, stream: ServerStream) -> StreamHandler:
+        if self._loop is None:
+            return _refuse(stream)
+        core = self._loop.core
+        return _Stream(self, self._loop, stream, scan_coordinate_request, core.on_coordinate, _coordinate_heartbeat)
+
+    def _open_watch(self, stream: ServerStream) -> StreamHandler:
+        if self._loop is None:
+            return _refuse(stream)
+        return _Stream(self, self._loop, stream, scan_watch_request, self._loop.core.on_watch, _watch_heartbeat)
+
+    def _open_replicate(self, stream: ServerStream) -> StreamHandler:
+        if self._loop is None:
+            return _refuse(stream)
+        core = self._loop.core
+        return _Stream(self, self._loop, stream, scan_replicate_request, core.on_replicate, _replicate_heartbeat)
+
+    def add(self, stream: ServerStream) -> int:
+        """A new stream's id."""
+        self._streams_opened += 1
+        self._streams[self._streams_opened] = stream
+        return self._streams_opened
+
+    def remove(self, stream_id: int) -> None:
+        del self._streams[stream_id]
+
+
+class _Stream(Generic[M]):
+    """One stream: each message is scanned, handed to the core, and asks for a turn."""
+
+    __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "_stream_id")
+
+    def __init__(
+        self,
+        listener: DataListener,
+        loop: LogstoreLoop,
+        stream: ServerStream,
+        scan: Callable[[bytes], M],
+        core_takes: Callable[[int, M], None],
+        pack_heartbeat: Callable[[int], bytes],
+    ) -> None:
+        self._listener = listener
+        self._loop = loop
+        self._scan = scan
+        self._core_takes = core_takes
+        self._pack_heartbeat = pack_heartbeat
+        self._stream_id = listener.add(stream)
+
+    def on_message(self, data: bytes) -> None:
+        self._core_takes(self._stream_id, self._scan(data))
+        self._loop.wake()
+
+    def on_closed(self, reason: str) -> None:
+        self._listener.remove(self._stream_id)
+        self._loop.core.on_stream_closed(self._stream_id)
+        self._loop.wake()
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        return self._pack_heartbeat(count)
+
+
+class _Refused:
+    """A stream that came too early."""
+
+    def on_message(self, data: bytes) -> None:
+        pass
+
+    def on_closed(self, reason: str) -> None:
+        pass
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        return b""
+
+
+def _refuse(stream: ServerStream) -> StreamHandler:
+    stream.close("the logs are being loaded")
+    return _Refused()
+
+
+def _exchange_heartbeat(count: int) -> bytes:
+    return pack_exchange_response(ExchangeResponse(heartbeat=count))
+
+
+def _read_heartbeat(count: int) -> bytes:
+    return pack_read_response(ReadResponse(heartbeat=count))
+
+
+def _coordinate_heartbeat(count: int) -> bytes:
+    return pack_coordinate_response(CoordinateResponse(heartbeat=count))
+
+
+def _watch_heartbeat(count: int) -> bytes:
+    return pack_watch_response(WatchResponse(heartbeat=count))
+
+
+def _replicate_heartbeat(count: int) -> bytes:
+    return pack_replicate_response(ReplicateResponse(heartbeat=count))

@@ -1,0 +1,244 @@
+"""Taking the log directories into use: locked against a second process, checked for whose they are, loaded."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.disk import Disk, DiskError
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.logs import get_logger
+from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition, uuid_to_text
+from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from barnabas_logstore.core.storage.directories.log_copy import finish_moves
+from barnabas_logstore.core.storage.directories.log_directory import (
+    LogDirectory,
+    OpenedPartition,
+    parse_partition_directory,
+)
+from barnabas_logstore.shell.known_directories import KNOWN_LOG_DIRS, missed, note_directories
+from barnabas_logstore.shell.posix_disk import disk_error
+
+# Kafka's own name for it.
+LOCK_FILE = ".lock"
+PROGRESS_MS = 2_000
+
+_log = get_logger("logstore.log_dirs")
+
+
+class StartRefused(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
+    """Why this logstore does not start."""
+
+
+@dataclass(slots=True, frozen=True)
+class LoadedDirectories:
+    """All directories, those too that could not be opened and are offline from the start (`LogDirectory.error`)."""
+
+    directories: list[LogDirectory]
+    partitions: list[OpenedPartition]
+
+    @property
+    def directory_id(self) -> str:
+        """Names the directories as one: another value after a disk was replaced."""
+        sound = [directory for directory in self.directories if directory.error is None]
+        return ",".join(sorted(uuid_to_text(directory.identity.directory_id) for directory in sound))
+
+
+def allow_open_files() -> None:
+    """Files with unflushed writes stay open, three per partition: the usual soft limit of 1024 would be a few hundred
+    partitions.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class DirectoryLocks:
+    """Keeps every other process out of the directories, as long as this one lives."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Makes missing directories. Raises StartRefused: another process has one, or all are out of reach.
+
+        What is out of reach, while others are not, is in `failed`, for `load_directories`.
+        """
+        self.failed: dict[str, DiskError] = {}
+        self._descriptors: list[int] = []
+        reasons: list[str] = []
+        for path in paths:
+            try:
+                os.makedirs(path, exist_ok=True)
+                descriptor = os.open(f"{path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                self.failed[path] = disk_error(error, "lock", path)
+                reasons.append(f"log.dirs={path}: {error.strerror}")
+                continue
+            self._descriptors.append(descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise StartRefused(f"log.dirs={path}: another process is using it") from error
+        if not self._descriptors:
+            raise StartRefused("; ".join(reasons))
+
+    def close(self) -> None:
+        """Let others have them."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+
+def load_directories(
+    disk: Disk,
+    paths: Sequence[str],
+    cluster_id: str,
+    node_id: int,
+    kernel_boot_id: str,
+    defaults: TopicConfig,
+    stopping: threading.Event,
+    threads: int,
+    failed: Mapping[str, DiskError],
+) -> LoadedDirectories:
+    """Open every partition, recovery included; it may take minutes, `stopping` ends it. Raises StartRefused.
+
+    Directories are loaded side by side, each by `threads`. One whose disk fails, or has already (`failed`), is offline;
+    all of them are one too many.
+    """
+
+    def load(path: str) -> tuple[LogDirectory, list[OpenedPartition]]:
+        try:
+            if path in failed:
+                raise failed[path]
+            directory = _open(disk, path, cluster_id, node_id, kernel_boot_id)
+            return directory, _load(disk, directory, defaults, stopping, threads)
+        except DiskError as error:
+            _log.error("log directory offline", directory=path, error=str(error))
+            offline = LogDirectory(disk, path, DirectoryIdentity(cluster_id, node_id, bytes(16)), lambda: "")
+            offline.error = error
+            return offline, []
+
+    with ThreadPoolExecutor(len(paths), "log-dir") as executor:
+        loaded = list(executor.map(load, paths))
+    directories = [directory for directory, _ in loaded]
+    partitions = [partition for _, of_directory in loaded for partition in of_directory]
+    errors = [f"log.dirs={each.path}: {each.error}" for each in directories if each.error is not None]
+    if len(errors) == len(directories):
+        raise StartRefused("; ".join(errors))
+    partitions = _without_old_ones(disk, directories, partitions)
+    seen: dict[tuple[str, int], str] = {}
+    for partition in partitions:
+        path = partition.opened.log.directory
+        other = seen.setdefault(partition.topic_partition, path)
+        if other != path:
+            raise StartRefused(f"{path} and {other} are the same partition: move one of them away")
+    directories += _missed(disk, directories, cluster_id, node_id)
+    return LoadedDirectories(directories, partitions)
+
+
+def _missed(disk: Disk, directories: Sequence[LogDirectory], cluster_id: str, node_id: int) -> list[LogDirectory]:
+    """The directories that this logstore has had and that log.dirs lacks, as offline ones."""
+    try:
+        paths = note_directories(disk, directories)
+    except DiskError as error:
+        # A directory without room: it is told of as soon as something is written there.
+        _log.warning("the list of log directories can't be kept", error=str(error))
+        return []
+    found = []
+    for path in paths:
+        _log.error(
+            "log.dirs lacks a directory that this logstore has had: what lies there is offline until it is back; "
+            f"to give it up, remove its line from {KNOWN_LOG_DIRS} in every other one",
+            directory=path,
+        )
+        directory = LogDirectory(disk, path, DirectoryIdentity(cluster_id, node_id, bytes(16)), lambda: "")
+        directory.error = missed(path)
+        found.append(directory)
+    return found
+
+
+def _without_old_ones(
+    disk: Disk, directories: Sequence[LogDirectory], partitions: Sequence[OpenedPartition]
+) -> list[OpenedPartition]:
+    """What a crash at the end of a move has left in two log directories is deleted in the old one."""
+    by_path = {directory.path: directory for directory in directories}
+    kept = {each.opened.log.directory: each for each in partitions}
+    for path in finish_moves(disk, _ends(kept)):
+        _log.warning("this partition has been moved: its old directory is deleted", directory=path)
+        by_path[path.rpartition("/")[0]].delete(kept.pop(path).topic_partition, monotonic_ms())
+    return list(kept.values())
+
+
+def _ends(partitions: Mapping[str, OpenedPartition]) -> list[tuple[TopicPartition, str, int]]:
+    return [(each.topic_partition, path, each.opened.log.log_end_offset) for path, each in partitions.items()]
+
+
+def _open(disk: Disk, path: str, cluster_id: str, node_id: int, kernel_boot_id: str) -> LogDirectory:
+    directory = LogDirectory.open(
+        disk,
+        path,
+        cluster_id=cluster_id,
+        node_id=node_id,
+        kernel_boot_id=kernel_boot_id,
+        new_directory_id=uuid.uuid4().bytes,
+        unique_name=lambda: uuid.uuid4().hex,
+    )
+    if isinstance(directory, DirectoryRefusal):
+        raise StartRefused(directory.message)
+    return directory
+
+
+def _load(
+    disk: Disk, directory: LogDirectory, defaults: TopicConfig, stopping: threading.Event, threads: int
+) -> list[OpenedPartition]:
+    names = [entry.name for entry in disk.list(directory.path) if entry.is_directory]
+    total = sum(parse_partition_directory(name) is not None for name in names)
+    began_ms = told_ms = monotonic_ms()
+    begun = 0
+
+    def config_of(_topic: str) -> TopicConfig:
+        """Asked once per partition, before it is opened: the place to say how far we are."""
+        nonlocal begun, told_ms
+        if stopping.is_set():
+            raise StartRefused("told to stop while the logs were being loaded")
+        now_ms = monotonic_ms()
+        if now_ms - told_ms >= PROGRESS_MS:
+            told_ms = now_ms
+            _log.info("loading logs", directory=directory.path, loaded=begun, total=total)
+        begun += 1
+        return defaults
+
+    with ThreadPoolExecutor(threads, "recovery") as executor:
+        loaded = directory.load(config_of, began_ms, executor.map)
+    kept = [partition for partition in loaded if _is_ours(directory, partition)]
+    _log.info(
+        "logs loaded",
+        directory=directory.path,
+        partitions=len(kept),
+        clean_shutdown=directory.was_shut_down_cleanly,
+        recovered_bytes=sum(partition.opened.scanned_bytes for partition in kept),
+        dropped_bytes=sum(partition.opened.dropped_bytes for partition in kept),
+        took_ms=monotonic_ms() - began_ms,
+    )
+    if kept and directory.may_lack_records:
+        _log.warning(
+            "the machine stopped, a flush failed, or a log is damaged: the last records may be lost",
+            directory=directory.path,
+        )
+    return kept
+
+
+def _is_ours(directory: LogDirectory, partition: OpenedPartition) -> bool:
+    """Without its topic id nobody can say whose records these are: another topic of that name may exist by now."""
+    if partition.topic_id is not None:
+        return True
+    topic, number = partition.topic_partition
+    _log.warning("partition without its topic id is set aside", topic=topic, partition=number)
+    error = directory.set_aside(partition.topic_partition)
+    if error is not None:
+        raise error
+    return False

@@ -1,0 +1,116 @@
+"""`python -m barnabas_purgatory --config FILE`: one purgatory pod, wired together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import uuid
+
+from google.protobuf.message import Message
+
+from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role
+from barnabas.cluster.messages import UpdateMetadata
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.cluster_version import VersionRefused
+from barnabas.runtime.config import load_config
+from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.membership import MembershipClient
+from barnabas.runtime.metrics import MetricsEndpoint
+from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.process_metrics import measures_of_process
+from barnabas.runtime.registration import IdentityTaken, Registration
+from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
+from barnabas.runtime.streams import register_stream
+from barnabas.runtime.traces import trace_exporter
+from barnabas_protos.purgatory.v1 import purgatory_pb2
+from barnabas_purgatory.shell.config import PurgatoryConfig
+from barnabas_purgatory.shell.pod import PurgatoryPod
+
+SERVICE = purgatory_pb2.DESCRIPTOR.services_by_name["Purgatory"].full_name
+# Completions that one gateway has not read: far more than all that it could have parked.
+PENDING_BYTES_MAX = 64 << 20
+STOP_GRACE_MS = 500
+
+_log = get_logger("purgatory")
+
+
+async def serve(config: PurgatoryConfig) -> None:
+    """Run until SIGTERM or SIGINT. Raises IdentityTaken, OSError (the listener)."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    traces = trace_exporter(config.traces_otlp_endpoint, "purgatory", config.pod_id)
+    metrics_socket = bind_metrics(config.metrics_listeners)
+    pod = PurgatoryPod(config.pod_id, config.purgatory_entries_max, traces)
+    server, port = create_server(config.listeners)
+    register_stream(server, SERVICE, "Park", pod.open_stream, pending_bytes_max=PENDING_BYTES_MAX)
+    health = await add_health(server, SERVICE, serving=False)
+    add_reflection(server, SERVICE)
+    await server.start()
+    address = config.advertised_address(port)
+    metrics_address = told_address(config.metrics_listeners, metrics_socket, address)
+    etcd = config.etcd_client()
+    keys = Keys(config.etcd_prefix)
+    membership = MembershipClient(etcd, keys, monotonic_ms)
+    registration = Registration(
+        etcd,
+        keys,
+        Role.PURGATORY,
+        config.pod_id,
+        describe=lambda incarnation: PurgatoryRegistration(config.pod_id, incarnation, address, metrics_address),
+        new_incarnation=lambda: uuid.uuid4().hex,
+        ttl_ms=config.lease_ttl_ms,
+    )
+
+    metrics = PodMetrics("purgatory", config.pod_id, [*measures_of_process("purgatory"), *pod.measured])
+    metrics.measure(registration, etcd.meter)
+    endpoint = MetricsEndpoint(metrics_socket, metrics.collect) if metrics_socket is not None else None
+
+    def apply(update: UpdateMetadata, _: Message) -> None:
+        pod.metadata(update)
+        # As the protocol has it; no answer waits for a pod, whose image only ever ends waits for a leader that is gone.
+        membership.acknowledge(pod.image.revision)
+
+    async def live() -> None:
+        if endpoint is not None:
+            endpoint.start()
+        await registration.start()
+        await health.set_serving(True)
+        _log.info("serving", pod_id=config.pod_id, address=address)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(registration.run())
+            tasks.create_task(membership.subscribe(Role.PURGATORY, config.pod_id, apply))
+            tasks.create_task(pod.logstores.run())
+
+    life = asyncio.ensure_future(live())
+    stop = asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        life.cancel()
+        (failure, _) = await asyncio.gather(life, stop, return_exceptions=True)
+        await registration.stop()
+        await stop_server(server, STOP_GRACE_MS)
+        await etcd.close()
+    if isinstance(failure, Exception):
+        raise failure
+
+
+def main() -> None:
+    loaded = load_config(PurgatoryConfig, sys.argv[1:], program="barnabas-purgatory")
+    config = loaded.config
+    configure_logging("purgatory", config.log_level, config.log_format)
+    loaded.log_notices()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serve(config))
+    except* (IdentityTaken, VersionRefused, OSError) as refused:
+        sys.exit(f"barnabas-purgatory: {refused.exceptions[0]}")
+
+
+if __name__ == "__main__":
+    main()

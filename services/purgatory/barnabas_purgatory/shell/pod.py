@@ -1,0 +1,165 @@
+"""PurgatoryPod: the core between its gateways' streams, its logstores' streams and the clock.
+
+Whatever comes in is handed to the core as it comes; what goes out is sent once per turn of the event loop, so that
+everything that arrived together leaves together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from barnabas.channel.messages import GroupState, ParkResponse, PartitionState
+from barnabas.channel.packing import pack_park_response, scan_park_request
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import UpdateMetadata
+from barnabas.metrics.family import Measured, Sample
+from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAMS, LOGSTORE_STREAMS_LOST
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.streams import ServerStream
+from barnabas.runtime.traces import TraceExporter
+from barnabas_purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.shell.logstores import LogstoreLinks
+from barnabas_purgatory.shell.spans import TracedWaits
+
+_log = get_logger("purgatory.pod")
+
+
+class PurgatoryPod:
+    """Everything of one pod runs on one event loop; nothing here awaits."""
+
+    def __init__(self, pod_id: str, entries_max: int, traces: TraceExporter | None = None) -> None:
+        self.pod_id = pod_id
+        self._traced = None if traces is None else TracedWaits(traces)
+        self.image = ClusterImage()
+        self.logstores = LogstoreLinks(pod_id, self)
+        self._core = PurgatoryCore(monotonic_ms(), entries_max)
+        self._streams: dict[int, ServerStream] = {}
+        self._streams_opened = 0
+        self._logstores_up = 0
+        self._logstores_lost = 0
+        self._loop = asyncio.get_running_loop()
+        self._turn_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.measured: list[Measured] = [self._core, self]
+
+    # --- gateways ----------------------------------------------------------------------------------------------------
+
+    def open_stream(self, stream: ServerStream) -> ParkStream:
+        """A processor of a gateway wants to park."""
+        self._streams_opened += 1
+        self._streams[self._streams_opened] = stream
+        return ParkStream(self, self._streams_opened, stream)
+
+    def park(self, stream_id: int, data: bytes) -> None:
+        """One message of a gateway. Raises MalformedMessage."""
+        request = scan_park_request(data)
+        stream = self._streams[stream_id]
+        if request.hello is not None:
+            mine, theirs = self.image.cluster_id, request.hello.cluster_id
+            if mine and theirs and mine != theirs:
+                stream.close(f"this is purgatory pod {self.pod_id} of cluster {mine}, not of {theirs}")
+                return
+            stream.send(pack_park_response(ParkResponse(pod_id=self.pod_id)))
+        if request.traced and self._traced is not None:
+            self._traced.parked(stream_id, request.traced)
+        now_ms = monotonic_ms()
+        core = self._core
+        for produce in request.produces:
+            core.park_produce(stream_id, produce, now_ms)
+        for fetch in request.fetches:
+            core.park_fetch(stream_id, fetch, now_ms)
+        for group in request.groups:
+            core.park_group(stream_id, group, now_ms)
+        for entry_id in request.cancels:
+            core.cancel(stream_id, entry_id)
+        if request.cancels and self._traced is not None:
+            self._traced.cancelled(stream_id, request.cancels)
+        self._schedule_turn()
+
+    def stream_closed(self, stream_id: int) -> None:
+        del self._streams[stream_id]
+        self._core.stream_closed(stream_id)
+        if self._traced is not None:
+            self._traced.stream_closed(stream_id)
+        self._schedule_turn()
+
+    # --- logstores and controller ------------------------------------------------------------------------------------
+
+    def metadata(self, update: UpdateMetadata) -> None:
+        """What the controller publishes: where the logstores are, and which epochs have ended."""
+        if self.image.apply(update):
+            self.logstores.follow(self.image.cluster_id, self.image.brokers.values())
+            self._core.metadata_applied(self.image)
+            self._schedule_turn()
+
+    def logstore_up(self, node_id: int) -> None:
+        """This and the next three: see `LogstoreWatcher`."""
+        self._logstores_up += 1
+        self._core.logstore_up(node_id)
+        self._schedule_turn()
+
+    def partition_states(self, node_id: int, states: list[PartitionState]) -> None:
+        self._core.partition_states(node_id, states)
+        self._schedule_turn()
+
+    def group_states(self, node_id: int, states: list[GroupState]) -> None:
+        self._core.group_states(node_id, states)
+        self._schedule_turn()
+
+    def logstore_down(self, node_id: int) -> None:
+        self._logstores_up -= 1
+        self._logstores_lost += 1
+        self._core.logstore_down(node_id)
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(GATEWAY_STREAMS, (), len(self._streams))
+        yield Sample(LOGSTORE_STREAMS, (), self._logstores_up)
+        yield Sample(LOGSTORE_STREAMS_LOST, (), self._logstores_lost)
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def _schedule_turn(self) -> None:
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_scheduled = False
+        now_ms = monotonic_ms()
+        self._core.advance(now_ms)
+        outputs = self._core.take_outputs()
+        for node_id, request in outputs.watch_requests():
+            self.logstores.send(node_id, request)
+        for stream_id, completions in outputs.completions.items():
+            self._streams[stream_id].send(pack_park_response(ParkResponse(completions=completions)))
+            if self._traced is not None:
+                self._traced.ended(stream_id, completions)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ms = self._core.next_deadline_ms()
+        if deadline_ms is not None:
+            self._timer = self._loop.call_later(max(0, deadline_ms - now_ms) / 1000, self._schedule_turn)
+
+
+class ParkStream:
+    """One processor's stream, as `barnabas.runtime.streams` hands it over."""
+
+    __slots__ = ("_pod", "_stream", "_stream_id")
+
+    def __init__(self, pod: PurgatoryPod, stream_id: int, stream: ServerStream) -> None:
+        self._pod = pod
+        self._stream_id = stream_id
+        self._stream = stream
+
+    def on_message(self, data: bytes) -> None:
+        self._pod.park(self._stream_id, data)
+
+    def on_closed(self, reason: str) -> None:
+        _log.debug("gateway gone", peer=self._stream.peer, reason=reason)
+        self._pod.stream_closed(self._stream_id)
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        return pack_park_response(ParkResponse(heartbeat=count))
