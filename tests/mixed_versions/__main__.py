@@ -35,7 +35,7 @@ def main() -> int:
     tree = directory / release.version
     tree.mkdir()
     release.extract(tree, "barnabas", "services", "protos")
-    assert found_in(tree, "services").is_relative_to(tree)
+    assert found_in(tree, "barnabas").is_relative_to(tree)
     services = ONE_OF_EACH if arguments.short else (*ORDER, *reversed(ORDER))
     with MixedCluster(tree, ORDER) as cluster:
         print(f"version {release.version} started in {cluster.start():.1f} s", flush=True)

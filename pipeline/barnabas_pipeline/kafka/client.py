@@ -1,8 +1,8 @@
 """A client of a Kafka cluster, as far as the pipeline needs one: blocking, single-threaded, retrying.
 
 Own, and not librdkafka's, since its reading half hands out one object per record, which costs more than all else;
-see `barnabas_pipeline.kafka.columns`. Retries last until `api_timeout_ms`: then whoever called gets the last reason in one
-`ClusterUnreachable`.
+see `barnabas_pipeline.kafka.columns`. Retries last until `api_timeout_ms`: then the caller gets the last reason
+in one `ClusterUnreachable`.
 """
 
 from __future__ import annotations
