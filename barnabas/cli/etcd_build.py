@@ -77,6 +77,7 @@ def build_with_go_of_pypi(cache: Path, say: Say) -> Path:
         directory = Path(name)
         _install_go(directory)
         own = {
+            "TMPDIR": name,
             "GOTOOLCHAIN": "local",
             "GOENV": "off",
             "GOPATH": str(directory / "path"),

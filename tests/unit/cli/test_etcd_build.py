@@ -88,7 +88,7 @@ def test_go_of_pypi_is_held_to_its_hashes_and_leaves_nothing_behind(
     temporary = Path(variables["GOPATH"]).parent
     assert temporary.parent == tmp_path / "cache"
     assert not temporary.exists()
-    assert all(Path(variables[name]).is_relative_to(temporary) for name in ("GOCACHE", "GOMODCACHE"))
+    assert all(Path(variables[name]).is_relative_to(temporary) for name in ("GOCACHE", "GOMODCACHE", "TMPDIR"))
 
 
 def test_uv_installs_where_there_is_no_pip(bin_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
