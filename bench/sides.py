@@ -14,6 +14,7 @@ from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
 from barnabas.cli.processes import ProcessIdentity
 from barnabas.cli.services import Role, Service
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
+from tests.checkouts import import_path, module_of
 
 NETWORK_THREADS = 3
 """Of both sides, so that neither has more hands at the network."""
@@ -94,7 +95,9 @@ def _of_checkout(service: Service, checkout: Path) -> Service:
     if service.role is Role.ETCD:
         return service
     properties = {key: value for key, value in service.properties.items() if key != "metrics.listeners"}
-    argv = [shutil.which("env") or "env", f"PYTHONPATH={checkout.resolve()}", "PYTHONSAFEPATH=1", *service.argv]
+    interpreter, option, _, *arguments = service.argv
+    command = [interpreter, option, module_of(checkout, service.role), *arguments]
+    argv = [shutil.which("env") or "env", f"PYTHONPATH={import_path(checkout.resolve())}", "PYTHONSAFEPATH=1", *command]
     return replace(service, properties=properties, argv=argv)
 
 

@@ -18,7 +18,9 @@ import grimp
 from tests.durations import read_ledger
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("barnabas", "bench", "pipeline", "protos", "services", "tests")
+ROOTS = ("services/controller", "services/gateway", "services/logstore", "services/purgatory", "protos", "pipeline")
+"""Folders of one package each; the other packages lie in the root."""
+PACKAGES = ("barnabas", *(f"barnabas_{Path(root).name}" for root in ROOTS), "bench", "tests")
 TIERS = ("tests.unit.", "tests.property.", "tests.regressions.", "tests.scenarios.")
 DOCS_TESTS = "tests.unit.docs"
 CPU_SECONDS_MAX = 60.0
@@ -42,7 +44,8 @@ def changed_files(base: str) -> list[Path]:
 
 def module_of(path: Path) -> str:
     """Return the name that a Python file is imported by."""
-    parts = path.with_suffix("").parts
+    root = next((root for root in ROOTS if path.is_relative_to(root)), "")
+    parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

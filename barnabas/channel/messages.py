@@ -1,9 +1,10 @@
 """The data channel's messages as the cores see them.
 
-Each class mirrors the message of the same name in `protos/barnabas_protos/logstore/v1/{data,replication,watch,coordination}.proto` and
-`protos/barnabas_protos/purgatory/v1/purgatory.proto`, field by field, with the types and numbers of its fields in its annotations
-(`barnabas.channel.proto_fields`); `barnabas.channel.packing` packs and scans them. The meaning of every field is
-documented in the protos, once. Buffers are slices of what was received, never copied here.
+Each class mirrors the message of the same name in `protos/barnabas_protos`, in `data.proto`, `replication.proto`,
+`watch.proto` and `coordination.proto` of `logstore/v1` and in `purgatory/v1/purgatory.proto`, field by field, with the
+types and numbers of its fields in its annotations (`barnabas.channel.proto_fields`); `barnabas.channel.packing` packs
+and scans them. The meaning of every field is documented in the protos, once. Buffers are slices of what was received,
+never copied here.
 """
 
 from __future__ import annotations

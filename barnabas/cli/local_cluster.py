@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas.cli import ports, processes
-from barnabas.cli.etcd_binary import Say, find_etcd, pick_etcd
+from barnabas.cli.etcd_binary import find_etcd, pick_etcd
+from barnabas.cli.etcd_build import Say
 from barnabas.cli.layout import ClusterDirectory, ClusterLayout
 from barnabas.cli.processes import ProcessIdentity
 from barnabas.cli.readiness import not_ready

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
+import sysconfig
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from barnabas.cli.etcd_binary import cache_path
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
@@ -15,6 +18,15 @@ ETCD_HEARTBEAT_MS = 20
 ETCD_ELECTION_MS = 200
 """An etcd of one member elects itself after one to two election timeouts, and nothing is read or written before. Its
 default of 1 s is for members that are slow to hear from each other, of which a local cluster has none."""
+
+_PACKAGES: Final = (
+    "barnabas",
+    "barnabas_controller",
+    "barnabas_gateway",
+    "barnabas_logstore",
+    "barnabas_protos",
+    "barnabas_purgatory",
+)
 
 
 class Role(StrEnum):
@@ -64,12 +76,20 @@ def service_environment() -> dict[str, str]:
     If PYTHONDONTWRITEBYTECODE keeps bytecode from being written beside the sources, it is written to the cache instead:
     otherwise a dozen processes would compile the same modules at every start, which doubles its duration.
     """
-    root = str(Path(__file__).parents[2])
-    search_path = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    search_path = [*_package_folders(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path), "PYTHONUNBUFFERED": "1"}
     if environment.pop("PYTHONDONTWRITEBYTECODE", ""):
         environment.setdefault("PYTHONPYCACHEPREFIX", str(cache_path() / "bytecode"))
     return environment
+
+
+def _package_folders() -> list[str]:
+    """Where this process found Barnabas' packages, unless every process of this interpreter looks there."""
+    specs = [importlib.util.find_spec(name) for name in _PACKAGES]
+    origins = [spec.origin for spec in specs if spec is not None and spec.origin is not None]
+    installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    folders = dict.fromkeys(Path(origin).resolve().parents[1] for origin in origins)
+    return [str(folder) for folder in folders if folder not in installed]
 
 
 def _etcd(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> Service:

@@ -1,7 +1,7 @@
 """Requests of gateways to one logstore for Kafka's administrative APIs, as plain values for the cores.
 
-Each class mirrors the message of the same name in `protos/barnabas_protos/logstore/v1/administration.proto`, field by field (a test
-checks it). The meaning of every field is documented there, once.
+Each class mirrors the message of the same name in `protos/barnabas_protos/logstore/v1/administration.proto`, field by
+field (a test holds it). The meaning of every field is documented there, once.
 """
 
 from __future__ import annotations

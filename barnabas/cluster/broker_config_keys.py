@@ -1,10 +1,10 @@
 """Every configuration key of Barnabas' services: type, bounds, which services read it, and whether it may change.
 
-The names are Kafka's if Kafka has the key. The keys that topics inherit are made from `TOPIC_KEYS`, and services take
-their defaults and bounds from there. The default of any other key is declared by each service
-(`services/*/barnabas_*/shell/config.py`; a test compares the two), and so are its bounds unless the key is dynamic. Kafka's keys
-that Barnabas does not have are in `barnabas.cluster.kafka_config_keys`. No key names a class or a URL to load anything
-from, and none ever may while it is dynamic (CVE-2025-27817, CVE-2025-27818).
+Kafka's names where Kafka has the thing. The keys that topics follow are made from `TOPIC_KEYS`, and services take their
+defaults and bounds from there. The default of any other key is with each service
+(`services/*/barnabas_*/shell/config.py`; a test holds the two together), as are its bounds unless the key can change
+while services run. What Kafka has and Barnabas has not is in `barnabas.cluster.kafka_config_keys`. No key names a class
+or a URL to load anything from, and none ever may while it is dynamic (CVE-2025-27817, CVE-2025-27818).
 """
 
 from __future__ import annotations

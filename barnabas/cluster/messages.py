@@ -1,8 +1,8 @@
 """Messages between the controller and the members of the cluster, as plain values for the cores.
 
 Each class mirrors the message of the same name in `protos/barnabas_protos/controller/v1/{cluster,membership}.proto` and
-`protos/barnabas_protos/logstore/v1/control.proto`, field by field (a test checks it); `barnabas.runtime.protobuf` converts both ways.
-The meaning of every field is documented there, once.
+`protos/barnabas_protos/logstore/v1/control.proto`, field by field (a test holds it); `barnabas.runtime.protobuf`
+converts both ways. The meaning of every field is documented there, once.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ controllers, and have none.
 A key is known, and it may be served:
 
 - Known: `barnabas.wire.messages` has its module, which reads and writes every version of the row.
-- Served: `services/gateway/barnabas_gateway/core/handlers` has its handler, and ApiVersions lists it. Until then the row says what the
-  key waits for.
+- Served: `services/gateway/barnabas_gateway/core/handlers` has its handler, and ApiVersions tells it. Until
+  then the row says what the key waits for.
 
 To serve a key, write `State.SERVED` into its row and its handler into `HANDLERS`, and run `scripts/protocol`, which
 writes `docs/reference/protocol.md` and the key's module. Tests hold all of these to each other.

@@ -133,7 +133,7 @@ class FaultCluster:
         if previous is not None:
             processes.signal_session(previous, signal.SIGKILL)
         config_path = self.layout.directory / "conf" / f"{service}.properties"
-        argv = command_of(self.layout, service, config_path)
+        argv = self.command(service, config_path)
         if role_of(service) is not Role.ETCD:
             config_path.parent.mkdir(exist_ok=True)
             config = properties_of(self.layout, service)
@@ -143,6 +143,10 @@ class FaultCluster:
         identity = processes.spawn(argv, self.log_path(service), {**service_environment(), **(environment or {})})
         processes.write_pid_file(self.layout.directory / "run" / f"{service}.pid", identity)
         self._identities[service] = identity
+
+    def command(self, service: str, config_path: Path) -> list[str]:
+        """What `spawn` starts."""
+        return command_of(self.layout, service, config_path)
 
     def is_alive(self, service: str) -> bool:
         identity = self._identities.get(service)

@@ -1,8 +1,9 @@
 """One target in a process of its own, until its time is over: `python -m tests.fuzz.engine NAME --seconds 60 …`.
 
-Under Atheris (libFuzzer) the branches of `barnabas` and `services` are instrumented, generated decoders included. Where
-there is no Atheris the same inputs are made and checked without: less is found, but what is broken is broken here too.
-Both end by themselves and print lines of libFuzzer's form; a finding ends the process with a status that is not 0.
+Under Atheris (libFuzzer) the branches of `barnabas` and the services are instrumented, generated decoders included.
+Where there is no Atheris the same inputs are made and checked without: less is found, but what is broken is broken
+here too. Both end by themselves and print lines of libFuzzer's form; a finding ends the process with a status that
+is not 0.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _RESIDENT_GROWTH_BYTES_MAX: Final = 64 << 20
 _INPUT_SECONDS_MAX: Final = 20
 """A hang that the line count does not see, in a library's C code say. Generous: the machine may be busy."""
 _SEEDS: Final = 300
+_OURS: Final = ["barnabas", "barnabas_controller", "barnabas_gateway", "barnabas_logstore", "barnabas_purgatory"]
 
 
 def main() -> None:
@@ -72,7 +74,7 @@ def _atheris() -> ModuleType | None:
 
 def load_instrumented(atheris: Any, name: str) -> Target:
     """The target, in a process that has imported nothing of `barnabas` yet."""
-    with atheris.instrument_imports(include=["barnabas", "services"]):
+    with atheris.instrument_imports(include=_OURS):
         target = load(name)
         from barnabas.wire.source import Source
     compiled = Source.function

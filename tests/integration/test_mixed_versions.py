@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from tests.checkouts import environment_of
 from tests.mixed_versions.__main__ import SKIPPED
-from tests.mixed_versions.rolling_upgrade import environment_of
 from tests.property.channel_messages import CODECS, to_proto, values, with_later_fields
 from tests.releases import ROOT, releases
 from tests.tiers import Cost, examples

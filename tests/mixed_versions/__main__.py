@@ -38,7 +38,7 @@ def main() -> int:
     release.extract(tree, "barnabas", "services", "protos")
     # Once, and not by each of its processes, which all start at the same moment.
     compileall.compile_dir(tree, quiet=1, workers=0)
-    assert found_in(tree, "services").is_relative_to(tree)
+    assert found_in(tree, "barnabas").is_relative_to(tree)
     services = ONE_OF_EACH if arguments.short else (*ORDER, *reversed(ORDER))
     with MixedCluster(tree, ORDER) as cluster:
         print(f"version {release.version} started in {cluster.start():.1f} s", flush=True)

@@ -17,8 +17,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.checkouts import environment_of, import_path, module_of
 from tests.faults.cluster import FaultCluster
-from tests.faults.machines import CONTROLLERS, GATEWAYS, LOGSTORES, PURGATORIES
+from tests.faults.machines import CONTROLLERS, GATEWAYS, LOGSTORES, PURGATORIES, role_of
 from tests.faults.rolling_groups import RollingGroups
 
 ORDER = (*LOGSTORES, *PURGATORIES, *CONTROLLERS, *GATEWAYS)
@@ -38,6 +39,13 @@ class MixedCluster(FaultCluster):
         chosen = environment_of(self._tree) if service in self.of_last_release else {}
         super().spawn(service, {**chosen, **(environment or {})})
 
+    def command(self, service: str, config_path: Path) -> list[str]:
+        present = super().command(service, config_path)
+        if service not in self.of_last_release:
+            return present
+        interpreter, option, _, *arguments = present
+        return [interpreter, option, module_of(self._tree, role_of(service)), *arguments]
+
     def other_version(self, service: str) -> None:
         """From its next start on."""
         self.of_last_release ^= {service}
@@ -49,13 +57,8 @@ class MixedCluster(FaultCluster):
         """Raises AssertionError: a process of the service, or one of its children, runs the other code."""
         for pid in self.processes(service):
             variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            runs_old = f"PYTHONPATH={self._tree}".encode() in variables
+            runs_old = f"PYTHONPATH={import_path(self._tree)}".encode() in variables
             assert runs_old == (service in self.of_last_release), f"{service}, process {pid}, runs the other version"
-
-
-def environment_of(tree: Path) -> dict[str, str]:
-    """With it Python finds its packages there, and not where it is started."""
-    return {"PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}
 
 
 def found_in(tree: Path, module: str) -> Path:

@@ -51,7 +51,7 @@ def in_context() -> list[str]:
 
 
 def fetch_wheels() -> None:
-    """Of all that the extra `pipeline` needs and of what builds it, for the base image's CPython 3.11; kept in .cache.
+    """Get wheels of all that `barnabas-pipeline` needs and of what builds it, for CPython 3.11; kept in .cache.
 
     PySpark comes without a wheel: its own is built here, once.
     """
@@ -68,8 +68,8 @@ def fetch_wheels() -> None:
         "--find-links",
         str(WHEELS),
     ]
-    subprocess.run([*command, *pins, f"{ROOT}[pipeline]", "hatchling"], check=True)
-    for own in WHEELS.glob("barnabas-*.whl"):
+    subprocess.run([*command, *pins, str(ROOT), str(ROOT / "pipeline"), "hatchling"], check=True)
+    for own in [*WHEELS.glob("barnabas-*.whl"), *WHEELS.glob("barnabas_pipeline-*.whl")]:
         own.unlink()
 
 

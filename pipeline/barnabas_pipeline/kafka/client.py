@@ -1,8 +1,8 @@
 """A client of a Kafka cluster with what the pipeline needs: blocking, single-threaded, retrying.
 
-Not librdkafka's, since its consumer returns one object per record, which costs more than everything else; see
-`barnabas_pipeline.kafka.columns`. Retries last until `api_timeout_ms`: then the caller gets the last reason in one
-`ClusterUnreachable`.
+Own, and not librdkafka's, since its reading half hands out one object per record, which costs more than all else;
+see `barnabas_pipeline.kafka.columns`. Retries last until `api_timeout_ms`: then the caller gets the last reason
+in one `ClusterUnreachable`.
 """
 
 from __future__ import annotations

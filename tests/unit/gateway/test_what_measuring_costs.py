@@ -17,7 +17,7 @@ from barnabas_gateway.core import processor
 from tests.unit.gateway.world import BATCH, World
 
 MEASURING_PERCENT_MAX = 3.0
-_ROOT = str(Path(processor.__file__).parents[3])
+_ROOT = str(Path(processor.__file__).parents[4])
 _PIPELINED = 20
 """Requests that arrive together, as from a client that doesn't wait for answers."""
 

@@ -160,10 +160,13 @@ def compiled(root: Path) -> pb.FileDescriptorSet:
     """Of all .proto files below `root`/protos, except for etcd's, whose peer is etcd."""
     from grpc_tools import protoc  # type: ignore[import-untyped]
 
-    paths = sorted((root / "protos").rglob("*.proto"))
-    protos = [str(path.relative_to(root)) for path in paths if path.parts[-3] != "etcd"]
+    folder = root / "protos"
+    paths = sorted(folder.rglob("*.proto"))
+    if not (folder / "barnabas_protos").exists():  # version 0.1.0: its files import each other as protos/…
+        folder = root
+    protos = [str(path.relative_to(folder)) for path in paths if path.parts[-3] != "etcd"]
     with tempfile.NamedTemporaryFile(suffix=".binpb") as out:
-        failed = protoc.main(["protoc", f"--proto_path={root}", f"--descriptor_set_out={out.name}", *protos])
+        failed = protoc.main(["protoc", f"--proto_path={folder}", f"--descriptor_set_out={out.name}", *protos])
         if failed:
             raise SystemExit("proto-compat: the .proto files do not compile")
         return pb.FileDescriptorSet.FromString(Path(out.name).read_bytes())

@@ -48,7 +48,7 @@ enum State {
 
 
 def compile_text(directory: Path, text: str) -> pb.FileDescriptorSet:
-    path = directory / "protos" / "test" / "v1" / "store.proto"
+    path = directory / "protos" / "barnabas_protos" / "test" / "v1" / "store.proto"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return compiled(directory)

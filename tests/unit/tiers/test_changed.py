@@ -48,7 +48,13 @@ def test_what_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "module"), [("tests/unit/wire/test_a.py", "tests.unit.wire.test_a"), ("a/b/__init__.py", "a.b")]
+    ("path", "module"),
+    [
+        ("tests/unit/wire/test_a.py", "tests.unit.wire.test_a"),
+        ("a/b/__init__.py", "a.b"),
+        ("services/logstore/barnabas_logstore/core/logstore.py", "barnabas_logstore.core.logstore"),
+        ("protos/barnabas_protos/__init__.py", "barnabas_protos"),
+    ],
 )
 def test_modules_are_named_as_they_are_imported(path: str, module: str) -> None:
     assert module_of(Path(path)) == module
