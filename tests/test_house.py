@@ -32,9 +32,9 @@ LARGE_CONSTRUCTORS: frozenset[str] = frozenset()
 LONG_FILES: frozenset[str] = frozenset()
 SMALL_CORE_FILES = {
     "services/controller/barnabas_controller/core/members/subscriptions.py": "a table that the controller and its requests share",
-    "services/controller/barnabas_controller/core/state/cluster_upgrade.py": "the one place that writes the format of the cluster's state",
+    "services/controller/barnabas_controller/core/state/cluster_upgrade.py": "writes the format",
     "services/controller/barnabas_controller/core/state/settings.py": "configuration",
-    "services/gateway/barnabas_gateway/core/backends/logstores_meter.py": "metrics of a package that has none otherwise",
+    "services/gateway/barnabas_gateway/core/backends/logstores_meter.py": "its package has no other metrics",
     "services/gateway/barnabas_gateway/core/model/cluster_view.py": "what handlers see of the cluster",
     "services/gateway/barnabas_gateway/core/model/error_messages.py": "one rule, for all handlers",
     "services/gateway/barnabas_gateway/core/model/log_dir_paths.py": "one rule, for two handlers",

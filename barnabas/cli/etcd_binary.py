@@ -109,7 +109,7 @@ def pick_etcd(say: Say) -> EtcdBinary:
 
 
 def _get_from_debian(cache: Path, say: Say) -> Path:
-    """Unpack the package rather than install it: that would start a second etcd as a service of the system."""
+    """Unpack the package rather than install it: installing would start a second etcd as a system service."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise SourceFailed("there is no apt-get here")
     directory = cache / "debian"
