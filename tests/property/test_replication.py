@@ -148,7 +148,7 @@ def epoch_start_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
         (old_epochs_may_fetch, 0),
         (shrinks_at_once, 0),
         (joins_when_committed, 370),
-        (epoch_start_is_not_asked_for, 600),
+        (epoch_start_is_not_asked_for, 380),
     ],
 )
 def test_what_others_got_wrong_is_noticed(mutant: Patch, first_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
