@@ -31,7 +31,7 @@ LARGE_FOLDERS = {
 LARGE_CONSTRUCTORS: frozenset[str] = frozenset()
 LONG_FILES: frozenset[str] = frozenset()
 SMALL_CORE_FILES = {
-    "services/controller/barnabas_controller/core/members/subscriptions.py": "a table that the controller and its requests share",
+    "services/controller/barnabas_controller/core/members/subscriptions.py": "a table that several share",
     "services/controller/barnabas_controller/core/state/cluster_upgrade.py": "writes the format",
     "services/controller/barnabas_controller/core/state/settings.py": "configuration",
     "services/gateway/barnabas_gateway/core/backends/logstores_meter.py": "its package has no other metrics",
