@@ -10,7 +10,16 @@ from tests.faults.rolling_kills import LOGSTORES as LOGSTORES_OF_THE_RUN
 from tests.faults.rolling_kills import RollingKills, one_of_each_role, victims_of
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.slow, pytest.mark.deep]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(300),
+    pytest.mark.slow,
+    pytest.mark.deep,
+    pytest.mark.minutes(
+        "seven kills one after the other, each until all have recovered; test_rolling_groups kills a process of each "
+        "service under such producers, and test_kill each service alone under load"
+    ),
+]
 
 PROCESSORS = None
 LOGSTORES = LOGSTORES_OF_THE_RUN
