@@ -88,7 +88,7 @@ def test_the_pipelines_command_explains_itself(
     environment = new_environment()
     environment.install(f"{distributions['barnabas'].wheel}[logstore]", "pyyaml")
     environment.install("--no-deps", str(distributions["barnabas_pipeline"].wheel))
-    assert "Topics to tables" in environment.run("barnabas-pipeline", "--help")
+    assert "Write topics to tables" in environment.run("barnabas-pipeline", "--help")
     for command in ("tables", "replay", "maintain"):
         assert "Usage: barnabas-pipeline" in environment.run("barnabas-pipeline", command, "--help")
 
