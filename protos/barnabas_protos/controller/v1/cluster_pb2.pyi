@@ -188,9 +188,107 @@ class TopicMetadata(_message.Message):
 Global___TopicMetadata: _TypeAlias = TopicMetadata  # noqa: Y015
 
 @_typing.final
-class UpdateMetadata(_message.Message):
-    """UpdateMetadata of Kafka, with the revision of the image that it leads to."""
+class Acl(_message.Message):
+    """UpdateMetadata of Kafka, with the revision of the image that it leads to.
+    An access control entry on a pattern of resources, with the numbers of Kafka's protocol (ResourceType, PatternType,
+    AclOperation, AclPermissionType). It is identified by its content.
+    """
 
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_TYPE_FIELD_NUMBER: _builtins.int
+    PATTERN_TYPE_FIELD_NUMBER: _builtins.int
+    RESOURCE_NAME_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    OPERATION_FIELD_NUMBER: _builtins.int
+    PERMISSION_TYPE_FIELD_NUMBER: _builtins.int
+    resource_type: _builtins.int
+    pattern_type: _builtins.int
+    resource_name: _builtins.str
+    principal: _builtins.str
+    host: _builtins.str
+    operation: _builtins.int
+    permission_type: _builtins.int
+    def __init__(
+        self,
+        *,
+        resource_type: _builtins.int = ...,
+        pattern_type: _builtins.int = ...,
+        resource_name: _builtins.str = ...,
+        principal: _builtins.str = ...,
+        host: _builtins.str = ...,
+        operation: _builtins.int = ...,
+        permission_type: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "operation", b"operation", "pattern_type", b"pattern_type", "permission_type", b"permission_type", "principal", b"principal", "resource_name", b"resource_name", "resource_type", b"resource_type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Acl: _TypeAlias = Acl  # noqa: Y015
+
+@_typing.final
+class UserScramCredential(_message.Message):
+    """A user's SCRAM credential of one mechanism (1: SCRAM-SHA-256, 2: SCRAM-SHA-512), without the password."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    MECHANISM_FIELD_NUMBER: _builtins.int
+    ITERATIONS_FIELD_NUMBER: _builtins.int
+    SALT_FIELD_NUMBER: _builtins.int
+    STORED_KEY_FIELD_NUMBER: _builtins.int
+    SERVER_KEY_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    mechanism: _builtins.int
+    iterations: _builtins.int
+    salt: _builtins.bytes
+    stored_key: _builtins.bytes
+    server_key: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        mechanism: _builtins.int = ...,
+        iterations: _builtins.int = ...,
+        salt: _builtins.bytes = ...,
+        stored_key: _builtins.bytes = ...,
+        server_key: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["iterations", b"iterations", "mechanism", b"mechanism", "salt", b"salt", "server_key", b"server_key", "stored_key", b"stored_key", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UserScramCredential: _TypeAlias = UserScramCredential  # noqa: Y015
+
+@_typing.final
+class ScramUser(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_FIELD_NUMBER: _builtins.int
+    MECHANISM_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    mechanism: _builtins.int
+    def __init__(
+        self,
+        *,
+        user: _builtins.str = ...,
+        mechanism: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mechanism", b"mechanism", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScramUser: _TypeAlias = ScramUser  # noqa: Y015
+
+@_typing.final
+class UpdateMetadata(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REVISION_FIELD_NUMBER: _builtins.int
@@ -204,6 +302,11 @@ class UpdateMetadata(_message.Message):
     BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
     UNKNOWN_TOPICS_FIELD_NUMBER: _builtins.int
     UNKNOWN_BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
+    ACLS_FIELD_NUMBER: _builtins.int
+    REMOVED_ACLS_FIELD_NUMBER: _builtins.int
+    KNOWS_ACLS_FIELD_NUMBER: _builtins.int
+    SCRAM_CREDENTIALS_FIELD_NUMBER: _builtins.int
+    REMOVED_SCRAM_CREDENTIALS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Monotonic over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full update
     of a newer controller epoch.
@@ -214,6 +317,10 @@ class UpdateMetadata(_message.Message):
     """
     cluster_id: _builtins.str
     controller_epoch: _builtins.int
+    knows_acls: _builtins.bool
+    """Whether the controller knows all ACLs: it can read them, and is of a version that has ACLs. If not, a gateway whose
+    authorizer is on allows nothing but to super users.
+    """
     @_builtins.property
     def brokers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Broker]: ...
     @_builtins.property
@@ -235,6 +342,20 @@ class UpdateMetadata(_message.Message):
 
     @_builtins.property
     def unknown_broker_configs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def acls(self) -> _containers.RepeatedCompositeFieldContainer[Global___Acl]:
+        """Full: all ACLs; otherwise the new ones, after `removed_acls` are removed."""
+
+    @_builtins.property
+    def removed_acls(self) -> _containers.RepeatedCompositeFieldContainer[Global___Acl]: ...
+    @_builtins.property
+    def scram_credentials(self) -> _containers.RepeatedCompositeFieldContainer[Global___UserScramCredential]:
+        """For gateways. Full: all credentials; otherwise those that are new or have changed, after
+        `removed_scram_credentials` are removed. One that the controller cannot read is not among them: its user is refused.
+        """
+
+    @_builtins.property
+    def removed_scram_credentials(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScramUser]: ...
     def __init__(
         self,
         *,
@@ -249,10 +370,15 @@ class UpdateMetadata(_message.Message):
         broker_configs: _abc.Iterable[Global___BrokerConfigs] | None = ...,
         unknown_topics: _abc.Iterable[_builtins.str] | None = ...,
         unknown_broker_configs: _abc.Iterable[_builtins.int] | None = ...,
+        acls: _abc.Iterable[Global___Acl] | None = ...,
+        removed_acls: _abc.Iterable[Global___Acl] | None = ...,
+        knows_acls: _builtins.bool = ...,
+        scram_credentials: _abc.Iterable[Global___UserScramCredential] | None = ...,
+        removed_scram_credentials: _abc.Iterable[Global___ScramUser] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker_configs", b"broker_configs", "brokers", b"brokers", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "purgatories", b"purgatories", "revision", b"revision", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls", b"acls", "broker_configs", b"broker_configs", "brokers", b"brokers", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "knows_acls", b"knows_acls", "purgatories", b"purgatories", "removed_acls", b"removed_acls", "removed_scram_credentials", b"removed_scram_credentials", "revision", b"revision", "scram_credentials", b"scram_credentials", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

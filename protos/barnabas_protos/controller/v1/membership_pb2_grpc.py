@@ -79,6 +79,21 @@ class MembershipStub:
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownResponse.FromString,
                 _registered_method=True)
+        self.CreateAcls = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/CreateAcls',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.CreateAclsRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.CreateAclsResponse.FromString,
+                _registered_method=True)
+        self.DeleteAcls = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/DeleteAcls',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.DeleteAclsRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.DeleteAclsResponse.FromString,
+                _registered_method=True)
+        self.AlterScramCredentials = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/AlterScramCredentials',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsResponse.FromString,
+                _registered_method=True)
         self.AllocateProducerIds = channel.unary_unary(
                 '/barnabas.controller.v1.Membership/AllocateProducerIds',
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
@@ -149,6 +164,24 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAcls(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterScramCredentials(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateProducerIds(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -202,6 +235,21 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.ControlledShutdown,
                     request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownRequest.FromString,
                     response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownResponse.SerializeToString,
+            ),
+            'CreateAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAcls,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.CreateAclsRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.CreateAclsResponse.SerializeToString,
+            ),
+            'DeleteAcls': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAcls,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.DeleteAclsRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.DeleteAclsResponse.SerializeToString,
+            ),
+            'AlterScramCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterScramCredentials,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsResponse.SerializeToString,
             ),
             'AllocateProducerIds': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateProducerIds,
@@ -452,6 +500,87 @@ class Membership:
             '/barnabas.controller.v1.Membership/ControlledShutdown',
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownRequest.SerializeToString,
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/CreateAcls',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.CreateAclsRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.CreateAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAcls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/DeleteAcls',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.DeleteAclsRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.DeleteAclsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterScramCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/AlterScramCredentials',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -48,6 +48,9 @@ class MembershipStub:
     """KIP-455."""
     ControlledShutdown: _grpc.UnaryUnaryMultiCallable[_membership_pb2.ControlledShutdownRequest, _membership_pb2.ControlledShutdownResponse]
     """A logstore is about to stop: its partitions get other leaders first. Repeated until nothing remains."""
+    CreateAcls: _grpc.UnaryUnaryMultiCallable[_membership_pb2.CreateAclsRequest, _membership_pb2.CreateAclsResponse]
+    DeleteAcls: _grpc.UnaryUnaryMultiCallable[_membership_pb2.DeleteAclsRequest, _membership_pb2.DeleteAclsResponse]
+    AlterScramCredentials: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterScramCredentialsRequest, _membership_pb2.AlterScramCredentialsResponse]
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
 
 @_typing.type_check_only
@@ -68,6 +71,9 @@ class MembershipAsyncStub(MembershipStub):
     """KIP-455."""
     ControlledShutdown: _aio.UnaryUnaryMultiCallable[_membership_pb2.ControlledShutdownRequest, _membership_pb2.ControlledShutdownResponse]  # type: ignore[assignment]
     """A logstore is about to stop: its partitions get other leaders first. Repeated until nothing remains."""
+    CreateAcls: _aio.UnaryUnaryMultiCallable[_membership_pb2.CreateAclsRequest, _membership_pb2.CreateAclsResponse]  # type: ignore[assignment]
+    DeleteAcls: _aio.UnaryUnaryMultiCallable[_membership_pb2.DeleteAclsRequest, _membership_pb2.DeleteAclsResponse]  # type: ignore[assignment]
+    AlterScramCredentials: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterScramCredentialsRequest, _membership_pb2.AlterScramCredentialsResponse]  # type: ignore[assignment]
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
 
 class MembershipServicer(metaclass=_abc_1.ABCMeta):
@@ -139,6 +145,27 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.ControlledShutdownResponse, _abc.Awaitable[_membership_pb2.ControlledShutdownResponse]]:
         """A logstore is about to stop: its partitions get other leaders first. Repeated until nothing remains."""
+
+    @_abc_1.abstractmethod
+    def CreateAcls(
+        self,
+        request: _membership_pb2.CreateAclsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.CreateAclsResponse, _abc.Awaitable[_membership_pb2.CreateAclsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DeleteAcls(
+        self,
+        request: _membership_pb2.DeleteAclsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.DeleteAclsResponse, _abc.Awaitable[_membership_pb2.DeleteAclsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterScramCredentials(
+        self,
+        request: _membership_pb2.AlterScramCredentialsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.AlterScramCredentialsResponse, _abc.Awaitable[_membership_pb2.AlterScramCredentialsResponse]]: ...
 
     @_abc_1.abstractmethod
     def AllocateProducerIds(

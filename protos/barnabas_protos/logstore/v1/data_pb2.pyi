@@ -220,20 +220,26 @@ class Times(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     QUEUE_US_FIELD_NUMBER: _builtins.int
     WORK_US_FIELD_NUMBER: _builtins.int
+    WAIT_US_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     queue_us: _builtins.int
-    """From the message's arrival until the request was begun, and from then until its answer was sent."""
+    """From the message's arrival until the request was begun, and from then until its answer was sent, or until there was
+    nothing to wait for but its commit.
+    """
     work_us: _builtins.int
+    wait_us: _builtins.int
+    """How long the answer was then held until the append was committed, or for as long as a leader holds one."""
     def __init__(
         self,
         *,
         request_id: _builtins.int = ...,
         queue_us: _builtins.int = ...,
         work_us: _builtins.int = ...,
+        wait_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_us", b"queue_us", "request_id", b"request_id", "work_us", b"work_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_us", b"queue_us", "request_id", b"request_id", "wait_us", b"wait_us", "work_us", b"work_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -599,6 +605,7 @@ class Read(_message.Message):
     ISOLATION_LEVEL_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
     RACK_ID_FIELD_NUMBER: _builtins.int
+    ACCEPTS_RANGES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     bytes_max: _builtins.int
     """Spent over the partitions in order; the first non-empty one returns at least one batch (KIP-74)."""
@@ -607,6 +614,8 @@ class Read(_message.Message):
     """The client's rack (KIP-392). With it the leader may name a nearer replica instead of returning records, and a
     follower returns what it has below its own high watermark. Empty: only leaders answer.
     """
+    accepts_ranges: _builtins.bool
+    """Records may be answered as ranges of files (`records_range`): the opener has this stream on a lane."""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReadPartition]: ...
     def __init__(
@@ -617,10 +626,11 @@ class Read(_message.Message):
         isolation_level: _builtins.int = ...,
         partitions: _abc.Iterable[Global___ReadPartition] | None = ...,
         rack_id: _builtins.str = ...,
+        accepts_ranges: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_max", b"bytes_max", "isolation_level", b"isolation_level", "partitions", b"partitions", "rack_id", b"rack_id", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepts_ranges", b"accepts_ranges", "bytes_max", b"bytes_max", "isolation_level", b"isolation_level", "partitions", b"partitions", "rack_id", b"rack_id", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -667,6 +677,8 @@ class ReadResponse(_message.Message):
     CREDIT_FIELD_NUMBER: _builtins.int
     PIECES_FIELD_NUMBER: _builtins.int
     TIMES_FIELD_NUMBER: _builtins.int
+    OPENED_FILES_FIELD_NUMBER: _builtins.int
+    CLOSED_FILES_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome: ...
@@ -678,6 +690,16 @@ class ReadResponse(_message.Message):
     def times(self) -> _containers.RepeatedCompositeFieldContainer[Global___Times]:
         """In the message with the first piece of a read."""
 
+    @_builtins.property
+    def opened_files(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Numbers of files whose descriptors came along with this message, in their order. A number means this one file until
+        the stream ends or the number is in closed_files; it is not used again.
+        """
+
+    @_builtins.property
+    def closed_files(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Files that no later range is in: the logstore has closed them, or deleted them."""
+
     def __init__(
         self,
         *,
@@ -686,10 +708,12 @@ class ReadResponse(_message.Message):
         credit: Global___Credit | None = ...,
         pieces: _abc.Iterable[Global___ReadPiece] | None = ...,
         times: _abc.Iterable[Global___Times] | None = ...,
+        opened_files: _abc.Iterable[_builtins.int] | None = ...,
+        closed_files: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "pieces", b"pieces", "times", b"times", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed_files", b"closed_files", "credit", b"credit", "heartbeat", b"heartbeat", "opened_files", b"opened_files", "pieces", b"pieces", "times", b"times", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -739,6 +763,7 @@ class ReadPartitionResult(_message.Message):
     FETCH_POSITION_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
     PREFERRED_READ_REPLICA_FIELD_NUMBER: _builtins.int
+    RECORDS_RANGE_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """The index in Read.partitions."""
     error_code: _builtins.int
@@ -753,6 +778,12 @@ class ReadPartitionResult(_message.Message):
     records: _builtins.bytes
     preferred_read_replica: _builtins.int
     """Where to read this partition instead: a follower in the client's rack that has the requested offset."""
+    @_builtins.property
+    def records_range(self) -> Global___RecordsRange:
+        """Instead of records: where they are. What has been in such a range never changes, but a truncation may end the file
+        before it.
+        """
+
     def __init__(
         self,
         *,
@@ -766,13 +797,41 @@ class ReadPartitionResult(_message.Message):
         fetch_position: _builtins.int = ...,
         records: _builtins.bytes = ...,
         preferred_read_replica: _builtins.int | None = ...,
+        records_range: Global___RecordsRange | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "preferred_read_replica", b"preferred_read_replica"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "preferred_read_replica", b"preferred_read_replica", "records_range", b"records_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "error_code", b"error_code", "fetch_position", b"fetch_position", "high_watermark", b"high_watermark", "index", b"index", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_start_offset", b"log_start_offset", "preferred_read_replica", b"preferred_read_replica", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "error_code", b"error_code", "fetch_position", b"fetch_position", "high_watermark", b"high_watermark", "index", b"index", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_start_offset", b"log_start_offset", "preferred_read_replica", b"preferred_read_replica", "records", b"records", "records_range", b"records_range"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preferred_read_replica: _TypeAlias = _typing.Literal["preferred_read_replica"]  # noqa: Y015
     _WhichOneofArgType__preferred_read_replica: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__preferred_read_replica) -> _WhichOneofReturnType__preferred_read_replica | None: ...
 
 Global___ReadPartitionResult: _TypeAlias = ReadPartitionResult  # noqa: Y015
+
+@_typing.final
+class RecordsRange(_message.Message):
+    """Bytes of a file in opened_files of this message or of an earlier one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_NUMBER_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    LENGTH_FIELD_NUMBER: _builtins.int
+    file_number: _builtins.int
+    position: _builtins.int
+    length: _builtins.int
+    def __init__(
+        self,
+        *,
+        file_number: _builtins.int = ...,
+        position: _builtins.int = ...,
+        length: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file_number", b"file_number", "length", b"length", "position", b"position"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordsRange: _TypeAlias = RecordsRange  # noqa: Y015
