@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from barnabas.channel.messages import Buffer, ReadPartitionResult, ReadPiece
 from barnabas.channel.packing_primitives import MalformedMessage
+from barnabas.wire.file_range import FileRange, Records
+
+RANGE_BYTES: Final = 16 << 10
+"""What a range counts for in a piece, so that few descriptors go along with a message."""
 
 # An estimate of what a partition's result takes besides its records.
 _PARTITION_OVERHEAD_BYTES: Final = 64
@@ -35,8 +39,8 @@ def split_read_result(result: ReadResult, piece_bytes_max: int = 1 << 20) -> Ite
             yield ReadPiece(result.request_id, False, partitions)
             partitions, room = [], piece_bytes_max
         room -= _PARTITION_OVERHEAD_BYTES
-        length = len(partition.records)
-        if length <= room:
+        length = message_bytes(partition)
+        if length <= room or isinstance(partition.records, FileRange):
             partitions.append(partition)
             room -= length
             continue
@@ -51,6 +55,11 @@ def split_read_result(result: ReadResult, piece_bytes_max: int = 1 << 20) -> Ite
             position += room
             room -= len(part)
     yield ReadPiece(result.request_id, True, partitions)
+
+
+def message_bytes(partition: ReadPartitionResult) -> int:
+    """Return how much of a message the records of a partition take."""
+    return RANGE_BYTES if isinstance(partition.records, FileRange) else len(partition.records)
 
 
 def _first_part(partition: ReadPartitionResult, records: memoryview) -> ReadPartitionResult:
@@ -76,12 +85,12 @@ class _Assembly:
     def __init__(self) -> None:
         self.partitions: list[ReadPartitionResult] = []
         # The record parts of the last partition, joined when the next one begins.
-        self.tail: list[Buffer] = []
+        self.tail: list[Records] = []
         self.byte_count = 0
 
     def add_piece(self, piece: ReadPiece) -> None:
         for result in piece.partitions:
-            self.byte_count += len(result.records) + _PARTITION_OVERHEAD_BYTES
+            self.byte_count += message_bytes(result) + _PARTITION_OVERHEAD_BYTES
             last_index = self.partitions[-1].index if self.partitions else -1
             if result.index == last_index:
                 self.tail.append(result.records)
@@ -94,7 +103,9 @@ class _Assembly:
 
     def _join_tail(self) -> None:
         if len(self.tail) > 1:
-            self.partitions[-1].records = b"".join(self.tail)
+            if any(isinstance(part, FileRange) for part in self.tail):
+                raise MalformedMessage("a range of a file spans pieces")
+            self.partitions[-1].records = b"".join(cast("list[Buffer]", self.tail))
         self.tail.clear()
 
     def join(self, request_id: int) -> ReadResult:

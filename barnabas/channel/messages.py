@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from barnabas.channel.timing import Timed, Times
+from barnabas.wire.file_range import Records
 
 Buffer = bytes | bytearray | memoryview
 
@@ -170,6 +171,14 @@ class Read:
     isolation_level: Annotated[int, "uint32", 3]
     partitions: Annotated[list[ReadPartition], "message", 4]
     rack_id: Annotated[str, "string", 5] = ""
+    accepts_ranges: Annotated[bool, "bool", 6] = False
+
+
+@dataclass(slots=True)
+class RecordsRange:
+    file_number: Annotated[int, "uint64", 1]
+    position: Annotated[int, "uint64", 2]
+    length: Annotated[int, "uint64", 3]
 
 
 @dataclass(slots=True)
@@ -182,8 +191,9 @@ class ReadPartitionResult:
     leader_epoch: Annotated[int, "sint32", 6] = -1
     leader_id: Annotated[int, "sint32", 7] = -1
     fetch_position: Annotated[int, "sint64", 8] = -1
-    records: Annotated[Buffer, "bytes", 9] = b""
+    records: Annotated[Records, "bytes", 9] = b""
     preferred_read_replica: Annotated[int | None, "uint32", 10] = None
+    records_range: Annotated[RecordsRange | None, "message", 11] = None
 
 
 @dataclass(slots=True)
@@ -209,6 +219,8 @@ class ReadResponse:
     credit: Annotated[Credit | None, "message", 3] = None
     pieces: Annotated[list[ReadPiece], "message", 4] = field(default_factory=list)
     times: Annotated[list[Times], "message", 5] = field(default_factory=list)
+    opened_files: Annotated[list[int], "uint64", 6] = field(default_factory=list)
+    closed_files: Annotated[list[int], "uint64", 7] = field(default_factory=list)
 
 
 # --- purgatory → logstore, stream Watch ------------------------------------------------------------------------------

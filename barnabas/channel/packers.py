@@ -1,4 +1,4 @@
-"""The compiler of packers: one message class of the data channel becomes one function from a message to its bytes.
+"""The generator of packers: one message class of the data channel becomes one function from a message to its bytes.
 
 Fields are written in ascending order and proto3's defaults are left out, so the bytes equal protobuf's deterministic
 serialization. Nested messages are inlined, and so are varints of up to two bytes. Fields that are slices are copied
@@ -11,30 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Final, TypeVar
+from typing import Any
 
-from barnabas.channel import packing_primitives
-from barnabas.channel.packing_primitives import SHORT_VARINTS, SHORT_VARINTS_END
+from barnabas.channel.packing_primitives import SHORT_VARINTS_END
 from barnabas.channel.proto_fields import SIGNED_TYPES, UNSIGNED_TYPES, ZIGZAG_TYPES, Field, fields_of, holds_slices
 from barnabas.wire.source import Source
-
-T = TypeVar("T")
-
-_NAMES: Final[dict[str, Any]] = {
-    "SHORT": SHORT_VARINTS,
-    "join": b"".join,
-    "packed_ints": packing_primitives.packed_ints,
-    "packed_uints": packing_primitives.packed_uints,
-    "varint": packing_primitives.varint,
-}
 
 _Put = Callable[[str], None]
 """Writes the line that adds the bytes of an expression to what is packed."""
 
 
-def compile_packer(message: type[T]) -> Callable[[T], bytes]:
-    """Return a function `message -> bytes`."""
-    return _Packer(message).compile()
+def packer_text(name: str, message: type[Any]) -> str:
+    """Return the source of a function `name(message) -> bytes`."""
+    return _Packer(message).text(name)
 
 
 def _tag(field: Field) -> str:
@@ -43,7 +32,7 @@ def _tag(field: Field) -> str:
 
 def _length(expression: str) -> str:
     """Return the expression of the varint of a length."""
-    return f"(SHORT[n] if (n := {expression}) < {SHORT_VARINTS_END} else varint(n))"
+    return f"(SHORT_VARINTS[n] if (n := {expression}) < {SHORT_VARINTS_END} else varint(n))"
 
 
 def _holds_slices(field: Field) -> bool:
@@ -66,14 +55,16 @@ def _simple(value: str, field: Field) -> str:
     if field.type in ZIGZAG_TYPES:
         minus_one = repr(bytes((field.tag, 1)))
         return (
-            f"({tag} + SHORT[n + n] if 0 < (n := {value}) < {SHORT_VARINTS_END // 2}"
+            f"({tag} + SHORT_VARINTS[n + n] if 0 < (n := {value}) < {SHORT_VARINTS_END // 2}"
             f" else {tag} + varint(n + n) if n > 0"
             f" else b'' if not n"
             f" else {minus_one} if n == -1"
             f" else {tag} + varint(-n - n - 1))"
         )
     rest = "varint(n)" if field.type in UNSIGNED_TYPES else "varint(n & 0xFFFF_FFFF_FFFF_FFFF)"
-    return f"({tag} + SHORT[n] if 0 < (n := {value}) < {SHORT_VARINTS_END} else b'' if not n else {tag} + {rest})"
+    return (
+        f"({tag} + SHORT_VARINTS[n] if 0 < (n := {value}) < {SHORT_VARINTS_END} else b'' if not n else {tag} + {rest})"
+    )
 
 
 class _Packer:
@@ -81,16 +72,18 @@ class _Packer:
 
     def __init__(self, message: type[Any]) -> None:
         self.message = message
-        self.source = Source(_NAMES)
+        self.source = Source({})
 
-    def compile(self) -> Callable[[Any], bytes]:
+    def text(self, name: str) -> str:
         source = self.source
-        with source.block("def pack(message):"):
-            source.line("parts = []")
+        with source.block(f"def {name}(message: {self.message.__name__}) -> bytes:"):
+            source.line("n: int")
+            source.line("d: bytes")
+            source.line("parts: list[Any] = []")
             for field in fields_of(self.message):
                 self.pack_field("message", field, self.write_append)
-            source.line("return join(parts)")
-        return source.function("pack", f"pack {self.message.__name__}")
+            source.line('return b"".join(parts)')
+        return source.text()
 
     def write_append(self, expression: str) -> None:
         self.source.line(f"parts.append({expression})")
@@ -161,7 +154,7 @@ class _Packer:
         with source.block(f"if {message}.{field.name}:"):
             source.line(f"{pieces} = [{body}]")
             self.pack_field(message, field, lambda expression: source.line(f"{pieces}.append({expression})"))
-            source.line(f"{body} = join({pieces})")
+            source.line(f"{body} = b''.join({pieces})")
 
     def pack_slices(self, message: str, field: Field, total: str | None) -> None:
         """Write what adds a message that holds slices, and adds its length to the variable `total`."""

@@ -10,7 +10,7 @@ A message is a dataclass with slots. The annotation of each field has the type a
 
 `list[…]` is a repeated field, `… | None` a field with presence, which is None where it is absent. `bytes` is copied
 out of what was received, `Buffer` is a slice of it. The packers (`barnabas.channel.packers`) and the scanners
-(`barnabas.channel.scanners`) are compiled from these declarations.
+(`barnabas.channel.scanners`) are generated from these declarations.
 """
 
 from __future__ import annotations

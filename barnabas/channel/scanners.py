@@ -1,4 +1,4 @@
-"""The compiler of scanners: one message class of the data channel becomes one function from bytes to a message.
+"""The generator of scanners: one message class of the data channel becomes one function from bytes to a message.
 
 All known fields have one-byte tags and are varints or length-delimited, so a scanner reads the tag and one varint (a
 value or a length) and then decides. Packers write fields in ascending order. The code therefore tests for the fields in
@@ -8,32 +8,15 @@ A tag that is none of those left is skipped when it is unknown; otherwise the te
 Nothing is checked per field: an index past the data is an IndexError, and a field that ends past its message is found
 by the one comparison at the end. A repeated scalar keeps its last value if it is not a list, messages in one field are
 merged, and integers wider than their field are truncated to it, as in protobuf. A missing field has protobuf's default,
-not the dataclass's. Objects are created without their `__init__`, every slot assigned.
+not the dataclass's. Fields are local variables until the message is complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from barnabas.channel import packing_primitives
-from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.channel.proto_fields import Field, fields_of, holds_slices
 from barnabas.wire.source import Source
-
-T = TypeVar("T")
-
-_NAMES: Final[dict[str, Any]] = {
-    "MalformedMessage": MalformedMessage,
-    "long_varint": packing_primitives.long_varint,
-    "new": object.__new__,
-    "scan_string": packing_primitives.scan_string,
-    "scan_varints": packing_primitives.scan_varints,
-    "signed32": packing_primitives.signed32,
-    "signed64": packing_primitives.signed64,
-    "skip_unknown": packing_primitives.skip_unknown,
-    "truncated": packing_primitives.truncated,
-}
 
 _DEFAULTS: Final = {"bool": "False", "bytes": "b''", "string": "''"}
 
@@ -49,53 +32,69 @@ _VALUES: Final = {
 }
 """The expression of a value of each type, from its unsigned varint."""
 
-_nested_scanners: dict[type[Any], Callable[..., Any]] = {}
+_PYTHON_TYPES: Final = {"bool": "bool", "bytes": "bytes", "string": "str"}
 
 
-def compile_scanner(message: type[T]) -> Callable[[bytes], T]:
-    """Return a function `data -> message` that raises only MalformedMessage, for any bytes.
+def scanner_text(name: str, message: type[Any]) -> str:
+    """Return the source of a function `name(data) -> message` that raises only MalformedMessage, for any bytes.
 
-    `Buffer` fields are slices of `data`.
+    `Buffer` fields are slices of `data`. It calls those of `nested_scanner_text`.
     """
     scanner = _Scanner(message)
     source = scanner.source
-    with source.block("def scan(data):"):
+    with source.block(f"def {name}(data: bytes) -> {message.__name__}:"):
         with source.block("try:"):
             if holds_slices(message):
                 source.line("view = memoryview(data)")
             source.line("position = 0")
             source.line("end = len(data)")
-            scanner.make_message()
+            scanner.begin_message("")
             scanner.scan_fields()
+            source.line(f"return {scanner.made()}")
         with source.block("except IndexError:"):
             source.line("raise MalformedMessage('a message is truncated') from None")
-        source.line("return message")
-    return source.function("scan", f"scan {message.__name__}")
+    return source.text()
 
 
-def _nested_scanner(message: type[Any]) -> Callable[..., Any]:
-    scanner = _nested_scanners.get(message)
-    if scanner is None:
-        scanner = _nested_scanners[message] = _compile_nested(message)
-    return scanner
-
-
-def _compile_nested(message: type[Any]) -> Callable[..., Any]:
-    """Return a function `(data, position, end, known) -> message` for a message within another one.
+def nested_scanner_text(message: type[Any]) -> str:
+    """Return the source of a function `(data, position, end, known) -> message` for a message within another one.
 
     After `data` it takes a memoryview of it if the message contains slices. `known` is an earlier message in the same
     field, into which this one is merged, or None.
     """
     scanner = _Scanner(message)
     source = scanner.source
-    with source.block(f"def scan({_data(message)}, position, end, known=None):"):
-        with source.block("if known is None:"):
-            scanner.make_message()
-        with source.block("else:"):
-            source.line("message = known")
+    view = ", view: memoryview" if holds_slices(message) else ""
+    arguments = f"data: bytes{view}, position: int, end: int, known: {message.__name__} | None = None"
+    with source.block(f"def {_nested_name(message)}({arguments}) -> {message.__name__}:"):
+        scanner.begin_message("known")
         scanner.scan_fields()
-        source.line("return message")
-    return source.function("scan", f"scan {message.__name__}")
+        source.line(f"return {scanner.made()}")
+    return source.text()
+
+
+def messages_within(message: type[Any]) -> list[type[Any]]:
+    """Return the message classes that nested scanners are needed for, each after those within it."""
+    found: list[type[Any]] = []
+    for field in fields_of(message):
+        if field.type == "message":
+            found += [*messages_within(field.python_type), field.python_type]
+    return list(dict.fromkeys(found))
+
+
+def enums_within(message: type[Any]) -> list[type[Any]]:
+    """Return the enums of its fields and of those within it."""
+    messages = [*messages_within(message), message]
+    return list(dict.fromkeys(f.python_type for each in messages for f in fields_of(each) if f.type == "enum"))
+
+
+def members_name(enum: type[Any]) -> str:
+    """Return the name of the dictionary of an enum's members by their numbers."""
+    return f"_MEMBERS_OF_{enum.__name__.upper()}"
+
+
+def _nested_name(message: type[Any]) -> str:
+    return f"_scan_{message.__name__}"
 
 
 def _data(message: type[Any]) -> str:
@@ -107,28 +106,44 @@ class _Scanner:
     """Writes one scanner."""
 
     def __init__(self, message: type[Any]) -> None:
-        assert "__slots__" in vars(message), f"{message.__name__}: a dataclass with slots"
         self.message = message
         self.fields = fields_of(message)
-        self.is_frozen = vars(message)["__dataclass_params__"].frozen
-        self.source = Source({**_NAMES, "message_type": message})
+        self.source = Source({})
 
-    def make_message(self) -> None:
-        """Write the creation of a message with protobuf's defaults."""
-        self.source.line("message = new(message_type)")
+    def begin_message(self, known: str) -> None:
+        """Write a variable for each field: protobuf's default, or the field of the message in the variable `known`."""
         for field in self.fields:
             default = _DEFAULTS.get(field.type, "0")
             if field.is_repeated or field.has_presence:
                 default = "[]" if field.is_repeated else "None"
-            self.store(field, default)
+            self.source.line(f"f_{field.name}: {self.variable_type(field)} = {default}")
+        if known:
+            with self.source.block(f"if {known} is not None:"):
+                for field in self.fields:
+                    self.source.line(f"f_{field.name} = {known}.{field.name}")
+
+    def variable_type(self, field: Field) -> str:
+        """Return the annotation of a field's variable; that of an enum holds its number."""
+        name = _PYTHON_TYPES.get(field.type, "int")
+        if field.type == "message":
+            name = field.python_type.__name__
+        elif field.is_slice:
+            name = "Any"
+        if field.is_repeated:
+            return f"list[{name}]"
+        return f"{name} | None" if field.has_presence else name
+
+    def made(self) -> str:
+        """Return the expression of the message of all variables."""
+        values = [
+            f"{members_name(field.python_type)}[f_{field.name}]" if field.type == "enum" else f"f_{field.name}"
+            for field in self.fields
+        ]
+        return f"{self.message.__name__}({', '.join(values)})"
 
     def store(self, field: Field, value: str) -> None:
         """Write the assignment of an expression to a field."""
-        if self.is_frozen:
-            self.source.names[f"set_{field.name}"] = getattr(self.message, field.name).__set__
-            self.source.line(f"set_{field.name}(message, {value})")
-        else:
-            self.source.line(f"message.{field.name} = {value}")
+        self.source.line(f"f_{field.name} = {value}")
 
     def scan_fields(self) -> None:
         """Write the loop over `data[position:end]`."""
@@ -175,9 +190,8 @@ class _Scanner:
                 self.write_next_field()
                 return
             assert field.type == "message", f"{field.name}: repeated {field.type} is not served"
-            source.line(f"append = message.{field.name}.append")
             with source.block("while True:"):
-                source.line(f"append({self.nested(field)})")
+                source.line(f"f_{field.name}.append({self.nested(field)})")
                 source.line("position += value")
                 self.write_next_field()
                 with source.block(f"if tag != {field.tag:#04x}:"):
@@ -192,7 +206,7 @@ class _Scanner:
             self.store(field, _VALUES[field.type].format("value"))
             return
         if field.type == "message":
-            value = self.nested(field, f", message.{field.name}")
+            value = self.nested(field, f", f_{field.name}")
         elif field.type == "string":
             value = "scan_string(data, position, value)"
         else:
@@ -202,8 +216,7 @@ class _Scanner:
 
     def nested(self, field: Field, known: str = "") -> str:
         """Return the expression of a message that starts at `position` and has `value` bytes."""
-        name = self.source.constant(f"scan_{field.python_type.__name__}", _nested_scanner(field.python_type))
-        return f"{name}({_data(field.python_type)}, position, position + value{known})"
+        return f"{_nested_name(field.python_type)}({_data(field.python_type)}, position, position + value{known})"
 
     def scan_packed(self, field: Field) -> None:
         """Write the tests for a repeated scalar, packed or not."""
@@ -212,16 +225,14 @@ class _Scanner:
             values = "scan_varints(data, position, position + value)"
             if field.type != "uint64":
                 values = f"[{_VALUES[field.type].format('each')} for each in {values}]"
-            source.line(f"message.{field.name} += {values}")
+            source.line(f"f_{field.name} += {values}")
             source.line("position += value")
             self.write_next_field()
         with source.block(f"if tag == {field.element_tag:#04x}:"):
-            source.line(f"message.{field.name}.append({_VALUES[field.type].format('value')})")
+            source.line(f"f_{field.name}.append({_VALUES[field.type].format('value')})")
             self.write_next_field()
 
     def check_enum(self, field: Field) -> None:
         """Write the conversion of a number to its enum; one that the enum lacks is refused, as is an absent one."""
-        members = self.source.constant(f"members_{field.name}", {int(member): member for member in field.python_type})
-        with self.source.block(f"if message.{field.name} not in {members}:"):
-            self.source.line(f"raise MalformedMessage(f'{field.name} {{message.{field.name}}} is not known')")
-        self.store(field, f"{members}[message.{field.name}]")
+        with self.source.block(f"if f_{field.name} not in {members_name(field.python_type)}:"):
+            self.source.line(f"raise MalformedMessage(f'{field.name} {{f_{field.name}}} is not known')")

@@ -21,3 +21,4 @@ class Times:
     request_id: Annotated[int, "uint64", 1]
     queue_us: Annotated[int, "uint64", 2] = 0
     work_us: Annotated[int, "uint64", 3] = 0
+    wait_us: Annotated[int, "uint64", 4] = 0

@@ -22,6 +22,20 @@ ACCEPTING_PAUSED = Family(
     Kind.COUNTER,
     "How often accepting stopped: max.connections reached, no live processor, or no file descriptors.",
 )
+AUTHENTICATIONS = Family(
+    "barnabas_gateway_authentications",
+    Kind.COUNTER,
+    "Authentications of clients by SASL, by how they ended: succeeded, failed or timed out.",
+    ("listener", "mechanism", "outcome"),
+)
+UNAUTHENTICATED = Family(
+    "barnabas_gateway_connections_unauthenticated",
+    Kind.GAUGE,
+    "Connections whose clients have yet to authenticate by SASL, or to complete the handshake of TLS.",
+)
+TLS_HANDSHAKES_FAILED = Family(
+    "barnabas_gateway_tls_handshakes_failed", Kind.COUNTER, "Handshakes of TLS that failed.", ("listener",)
+)
 PROCESSORS = Family("barnabas_gateway_processors", Kind.GAUGE, "Processors that are alive and responsive.")
 PROCESSOR_DEATHS = Family(
     "barnabas_gateway_processor_deaths", Kind.COUNTER, "Processors that died: each was restarted."
@@ -44,6 +58,24 @@ STREAMS_LOST = Family(
 )
 STREAM_ATTEMPTS_FAILED = Family(
     "barnabas_streams_attempts_failed", Kind.COUNTER, "Failed attempts to open a stream.", ("stream",)
+)
+LANES_OPENED = Family(
+    "barnabas_streams_lanes_opened",
+    Kind.COUNTER,
+    "Streams that went on by a Unix socket, because the other process is on the same host.",
+    ("stream",),
+)
+LANES_REFUSED = Family(
+    "barnabas_streams_lanes_refused",
+    Kind.COUNTER,
+    "Streams that stayed on gRPC, although the other process is on the same host: its socket was not reached.",
+    ("stream",),
+)
+LANES_LOST = Family(
+    "barnabas_streams_lanes_lost",
+    Kind.COUNTER,
+    "Streams that ended because their Unix socket failed; they are opened again, by gRPC.",
+    ("stream",),
 )
 
 LOGSTORE_ANSWER_MS = Family(

@@ -18,7 +18,7 @@ SILENT_PROCESSES = Family(
 LOOP_LATENESS = Family(
     "barnabas_loop_lateness_ms",
     Kind.HISTOGRAM,
-    "How late the event loop of a process runs a timer, measured ten times a second: it is busy, or the process was "
+    "How late the event loop of a process runs a timer, measured twice a second: it is busy, or the process was "
     "stopped.",
     ("process",),
 )

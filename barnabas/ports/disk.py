@@ -77,6 +77,10 @@ class Disk(Protocol):
         """Return the bytes at `position`: fewer than `length` only if the file ends."""
         ...
 
+    def load(self, file: DiskFile, position: int, length: int) -> int:
+        """Bring these bytes into the page cache, unless they are there; return how many of them the file has."""
+        ...
+
     def map(self, file: DiskFile) -> Buffer:
         """Return the whole present content, read only; pages are read from the disk as they are accessed. For files
         that don't change.
@@ -117,6 +121,12 @@ class Disk(Protocol):
 
     def read_file(self, path: str) -> bytes:
         """Return the content of a small file."""
+        ...
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Write the whole content of a small file, which the caller writes again before flushing it: so nothing has to
+        keep it open until then.
+        """
         ...
 
     def replace_file(self, path: str, content: bytes) -> None:

@@ -31,7 +31,6 @@ class State(Enum):
     SERVED = "served"
     CONSUMER_GROUPS = "not served yet; it needs the new consumer group protocol (KIP-848)"
     TRANSACTIONS = "not served yet; it needs the transaction coordinator"
-    SECURITY = "not served yet; it needs authentication and authorization"
     QUOTAS = "not served yet; it needs quotas"
     REMOVAL = "not served yet; `barnabas nodes remove` removes a logstore"
     TELEMETRY = "not served yet; it needs a store for the metrics of clients"
@@ -90,7 +89,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14, 4, "0-5", State.SERVED
     DESCRIBE_GROUPS = 15, 5, "0-6", State.SERVED
     LIST_GROUPS = 16, 3, "0-5", State.SERVED
-    SASL_HANDSHAKE = 17, NEVER, "0-1", State.SECURITY
+    SASL_HANDSHAKE = 17, NEVER, "0-1", State.SERVED
     API_VERSIONS = 18, 3, "0-4", State.SERVED
     CREATE_TOPICS = 19, 5, "2-7", State.SERVED
     DELETE_TOPICS = 20, 4, "1-6", State.SERVED
@@ -109,7 +108,7 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33, 2, "0-2", State.SERVED
     ALTER_REPLICA_LOG_DIRS = 34, 2, "1-2", State.SERVED
     DESCRIBE_LOG_DIRS = 35, 2, "1-5", State.SERVED
-    SASL_AUTHENTICATE = 36, 2, "0-2", State.SECURITY
+    SASL_AUTHENTICATE = 36, 2, "0-2", State.SERVED
     CREATE_PARTITIONS = 37, 2, "0-3", State.SERVED
     CREATE_DELEGATION_TOKEN = 38, 2, "1-3", State.SERVED
     RENEW_DELEGATION_TOKEN = 39, 2, "1-2", State.SERVED
@@ -124,7 +123,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CLIENT_QUOTAS = 48, 1, "0-1", State.SERVED
     ALTER_CLIENT_QUOTAS = 49, 1, "0-1", State.QUOTAS
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, "0", State.SERVED
-    ALTER_USER_SCRAM_CREDENTIALS = 51, 0, "0", State.SECURITY
+    ALTER_USER_SCRAM_CREDENTIALS = 51, 0, "0", State.SERVED
     VOTE = 52, 0
     BEGIN_QUORUM_EPOCH = 53, 1
     END_QUORUM_EPOCH = 54, 1

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, cast
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.decoding import compile_decoder, compile_decoder_in_steps
 from barnabas.wire.encoding import compile_encoder, compile_encoder_in_steps
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.headers import decode_response_header, encode_request_header, response_header_version
 from barnabas.wire.messages import MESSAGES, Request, Response, api_key_of
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Buffer, Steps
@@ -115,23 +116,24 @@ def encode_request(message: Request, version: int, correlation_id: int, client_i
     return buffers
 
 
-def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
+def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer | FileRange]:
     """Return the whole frame, including size and header, as buffers to be sent in order.
 
-    Each non-empty record set in `message` is one of these buffers, the very same object; all others are `bytes`.
+    Each non-empty record set in `message` is one of these buffers, the very same object, and may be a range of a file;
+    all others are `bytes`.
     """
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
-    return _framed(encoder, encoder.encode(message), correlation_id)
+    return cast("list[Buffer | FileRange]", _framed(encoder, encoder.encode(message), correlation_id))
 
 
-def encode_response_in_steps(message: Response, version: int, correlation_id: int) -> Steps[list[Buffer]]:
+def encode_response_in_steps(message: Response, version: int, correlation_id: int) -> Steps[list[Buffer | FileRange]]:
     """Like `encode_response`, one element per step."""
     encode = _encoders_in_steps.get((type(message), version))
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
     if encode is None:
         encode = compile_encoder_in_steps(type(message), version, encoder.api_key.is_flexible(version))
         _encoders_in_steps[type(message), version] = encode
-    return _framed(encoder, (yield from encode(message)), correlation_id)
+    return cast("list[Buffer | FileRange]", _framed(encoder, (yield from encode(message)), correlation_id))
 
 
 def _framed(encoder: _Encoder, buffers: list[Buffer], correlation_id: int) -> list[Buffer]:
@@ -142,7 +144,7 @@ def _framed(encoder: _Encoder, buffers: list[Buffer], correlation_id: int) -> li
     return buffers
 
 
-def frame_response(api_key: int, version: int, correlation_id: int, body: Buffer) -> list[Buffer]:
+def frame_response(api_key: int, version: int, correlation_id: int, body: Buffer) -> list[Buffer | FileRange]:
     """Return the whole frame of a response whose body is already encoded; the body is copied."""
     header = _RESPONSE_HEADERS[response_header_version(api_key, version)]
     return [header.pack(header.size - 4 + len(body), correlation_id) + body]

@@ -39,7 +39,6 @@ _NAMES: Final[dict[str, Any]] = {
     "check_tag_count": primitives.check_tag_count,
     "continue_uvarint": primitives.continue_uvarint,
     "fixed_array": _fixed_array,
-    "new": object.__new__,
     "read_tag": primitives.read_tag,
     "skip_tags": primitives.skip_tags,
     "struct_error": struct.error,
@@ -131,7 +130,7 @@ class _Decoder:
     def read_struct(self, target: str, message: type[Any]) -> None:
         """Read the fields of one struct into a new object in `target`; may leave a run waiting."""
         source = self.source
-        made = f"new({source.constant(message.__name__, message)})"
+        made = f"{source.allocator(message)}({source.constant(message.__name__, message)})"
         if "." in target:
             struct_in_field, target = target, source.fresh("s")
             source.line(f"{target} = {struct_in_field} = {made}")

@@ -18,11 +18,12 @@ _SIZE: Final = Struct(">i")
 class FrameSplitter:
     """One per connection and direction."""
 
-    __slots__ = ("_frame_bytes", "_frame_bytes_max", "_partial")
+    __slots__ = ("_frame_bytes", "_partial", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int) -> None:
         """`frame_bytes_max` is `socket.request.max.bytes`: the largest size that a frame may declare."""
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
+        """It may change between two calls of `feed`."""
         self._frame_bytes = -1
         """Size of the frame in `_partial`, -1 while `_partial` holds less than a size."""
         self._partial = bytearray()
@@ -79,6 +80,6 @@ class FrameSplitter:
         return end
 
     def _checked(self, size: int) -> int:
-        if 0 <= size <= self._frame_bytes_max:
+        if 0 <= size <= self.frame_bytes_max:
             return size
-        raise MalformedFrame(f"a frame of {size} bytes; at most {self._frame_bytes_max} are allowed")
+        raise MalformedFrame(f"a frame of {size} bytes; at most {self.frame_bytes_max} are allowed")

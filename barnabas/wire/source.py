@@ -46,6 +46,12 @@ class Source:
         self.names[name] = value
         return name
 
+    def allocator(self, message: type[Any]) -> str:
+        """Bind the `__new__` of a class as a global, once: compiled classes have one of their own."""
+        name = f"new_{message.__name__}"
+        self.names[name] = message.__new__
+        return name
+
     def struct_method(self, method: str, formats: str) -> str:
         """Bind `Struct(">" + formats).pack` or `.unpack_from` as a global, once."""
         name = f"{method}_{formats}".replace("?", "o")

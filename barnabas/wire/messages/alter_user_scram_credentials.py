@@ -5,7 +5,7 @@ Sets and deletes SCRAM credentials of users (KIP-554).
 - The client salts the password; 4096 to 16384 iterations, UNACCEPTABLE_CREDENTIAL otherwise.
 - A credential that is altered twice in a request is DUPLICATE_RESOURCE, and not altered at all.
 
-State: not served yet; it needs authentication and authorization.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_51_alter_user_scram_credentials.py`.
 
 Source: Kafka's AlterUserScramCredentialsRequest.json and AlterUserScramCredentialsResponse.json.
 """

@@ -5,7 +5,7 @@ One token of the SASL exchange, either way (KIP-152).
 - v1: how long the session lives until it has to authenticate again, 0 for as long as it likes (KIP-368).
 - SASL_AUTHENTICATION_FAILED says no more than that in its message, and the connection is closed after a delay.
 
-State: not served yet; it needs authentication and authorization.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_36_sasl_authenticate.py`.
 
 Source: Kafka's SaslAuthenticateRequest.json and SaslAuthenticateResponse.json.
 """

@@ -7,7 +7,7 @@ Chooses the SASL mechanism of a connection (KIP-43).
   is never flexible.
 - UNSUPPORTED_SASL_MECHANISM comes with the mechanisms that are enabled, and the connection is closed.
 
-State: not served yet; it needs authentication and authorization.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_17_sasl_handshake.py`.
 
 Source: Kafka's SaslHandshakeRequest.json and SaslHandshakeResponse.json.
 """

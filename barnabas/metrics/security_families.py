@@ -1,0 +1,13 @@
+"""Authorization: what is denied, and how many ACLs decide it."""
+
+from __future__ import annotations
+
+from barnabas.metrics.family import Family, Kind
+
+DENIED = Family(
+    "barnabas_authorizations_denied",
+    Kind.COUNTER,
+    "Operations that were denied to clients, by resource type and operation.",
+    ("resource_type", "operation"),
+)
+ACLS = Family("barnabas_acls", Kind.GAUGE, "ACLs that the gateway knows.")
