@@ -5,17 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import ssl
 import struct
 from typing import Final, TypeVar
 
+from barnabas.client.client_security import ClientSecurity
+from barnabas.client.sasl import SaslRefusal, create_sasl_client
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response, api_key_of
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from barnabas.wire.primitives import MalformedFrame
 
 RESPONSE_BYTES_MAX: Final = 1 << 28
+CLEAR: Final = ClientSecurity()
+"""Neither TLS nor SASL."""
 
 _SIZE: Final = struct.Struct(">i")
 _RECEIVE_BYTES: Final = 1 << 24
@@ -52,6 +59,7 @@ class KafkaConnection:
         timeout_seconds: float,
         client_id: str = "barnabas",
         response_bytes_max: int = RESPONSE_BYTES_MAX,
+        security: ClientSecurity = CLEAR,
     ) -> None:
         """`timeout_seconds` applies to connecting, and to each read and write."""
         self.address = f"{host}:{port}"
@@ -62,9 +70,19 @@ class KafkaConnection:
         self._versions: dict[int, tuple[int, int]] = {}
         try:
             self._socket = connect(host, port, timeout_seconds)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise self._broken(error) from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if security.context is not None:
+                self._socket = security.context.wrap_socket(self._socket, server_hostname=host)
+            if security.mechanism:
+                self._authenticate(security)
+        except BaseException as error:
+            self._socket.close()
+            if isinstance(error, OSError) and not isinstance(error, ConnectionBroken):
+                raise self._broken(_reason_of(error)) from error
+            raise
 
     def __enter__(self) -> KafkaConnection:
         return self
@@ -74,6 +92,23 @@ class KafkaConnection:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _authenticate(self, security: ClientSecurity) -> None:
+        """By SASL, before any other request (KIP-43, KIP-152)."""
+        handshake = self.ask(SaslHandshakeRequest(security.mechanism), 1, SaslHandshakeResponse)
+        if handshake.error_code != ErrorCode.NONE:
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise self._broken(f"{security.mechanism} is not enabled there; these are: {offered}")
+        client = create_sasl_client(security.mechanism, security.user, security.password)
+        token: bytes | None = client.first_token()
+        while token is not None:
+            answer = self.ask(SaslAuthenticateRequest(token), 1, SaslAuthenticateResponse)
+            if answer.error_code != ErrorCode.NONE:
+                raise self._broken(answer.error_message or ErrorCode(answer.error_code).message)
+            try:
+                token = client.next_token(bytes(answer.auth_bytes))
+            except SaslRefusal as refusal:
+                raise self._broken(str(refusal)) from None
 
     def learn_versions(self, software_name: str, software_version: str) -> None:
         """Ask the broker which versions it supports: required before `version_of`, `call` and `send`."""
@@ -150,9 +185,18 @@ class KafkaConnection:
             except OSError as error:
                 raise self._broken(error) from error
             if count == 0:
-                raise self._broken("the broker closed the connection")
+                raise self._broken("the broker closed the connection (does it need TLS, or authentication?)")
             filled += count
         return data
 
     def _broken(self, reason: OSError | str) -> ConnectionBroken:
         return ConnectionBroken(f"{self.address}: {reason}")
+
+
+def _reason_of(error: OSError) -> OSError | str:
+    """Say what is wrong where OpenSSL says it in a riddle."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS there, or none that is known here: {error.reason}"
+    return error

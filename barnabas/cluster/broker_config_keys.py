@@ -21,6 +21,7 @@ from barnabas.cluster.topic_config_keys import TOPIC_KEYS, default_of
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+_PASSWORD: Final = ConfigType.PASSWORD
 _GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER = Role.GATEWAY, Role.LOGSTORE, Role.PURGATORY, Role.CONTROLLER
 _ALL: Final = (_LOGSTORE, _GATEWAY, _PURGATORY, _CONTROLLER)
 _GATEWAY_FIRST: Final = (_GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER)
@@ -99,6 +100,49 @@ _KAFKAS: Final = (
     ),
     _key("listener.security.protocol.map", _STRING, "The protocol of each listener name.", _GATEWAY),
     _key(
+        "sasl.enabled.mechanisms",
+        _LIST,
+        "SASL mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; by listener with listener.name.",
+        _GATEWAY,
+    ),
+    _key("sasl.server.max.receive.size", _INT, "Maximum size of a token before authentication.", _GATEWAY),
+    _key(
+        "connections.max.reauth.ms",
+        _LONG,
+        "How long an authenticated session lasts until the client has to authenticate again; 0: no limit.",
+        _GATEWAY,
+    ),
+    _key(
+        "connection.failed.authentication.delay.ms",
+        _INT,
+        "Delay before a failed authentication is answered, and its connection closed.",
+        _GATEWAY,
+    ),
+    _key("ssl.keystore.location", _STRING, "File with a listener's private key and certificates.", _GATEWAY),
+    _key("ssl.keystore.type", _STRING, "PEM or PKCS12; by the file's content if unset.", _GATEWAY),
+    _key("ssl.keystore.password", _PASSWORD, "Password of a PKCS12 key store.", _GATEWAY),
+    _key("ssl.key.password", _PASSWORD, "Password of a private key in PEM.", _GATEWAY),
+    _key("ssl.keystore.certificate.chain", _PASSWORD, "Certificates in PEM, instead of a file.", _GATEWAY),
+    _key("ssl.keystore.key", _PASSWORD, "Private key in PEM, instead of a file.", _GATEWAY),
+    _key("ssl.truststore.location", _STRING, "File with the authorities of clients' certificates.", _GATEWAY),
+    _key("ssl.truststore.type", _STRING, "PEM or PKCS12; by the file's content if unset.", _GATEWAY),
+    _key("ssl.truststore.password", _PASSWORD, "Password of a PKCS12 trust store.", _GATEWAY),
+    _key("ssl.truststore.certificates", _PASSWORD, "Authorities in PEM, instead of a file.", _GATEWAY),
+    _key(
+        "ssl.client.auth",
+        _STRING,
+        "Whether clients need a certificate.",
+        _GATEWAY,
+        choices=("required", "requested", "none"),
+    ),
+    _key("ssl.enabled.protocols", _LIST, "Versions of TLS: TLSv1.2, TLSv1.3.", _GATEWAY),
+    _key(
+        "ssl.principal.mapping.rules",
+        _STRING,
+        "The principal of a client's certificate, by rules for its subject.",
+        _GATEWAY,
+    ),
+    _key(
         "num.network.threads",
         _INT,
         "Number of a gateway's processors, each a separate process.",
@@ -134,6 +178,20 @@ _KAFKAS: Final = (
     ),
     _key("fetch.max.bytes", _INT, "Maximum size of the response to one Fetch, whatever its client requests.", _GATEWAY),
     _key("auto.create.topics.enable", _BOOLEAN, "Whether Metadata creates missing topics.", _GATEWAY),
+    _key(
+        "authorizer.class.name",
+        _STRING,
+        "Kafka's StandardAuthorizer: clients may do what ACLs allow; empty: everything. No class is loaded.",
+        _GATEWAY,
+        choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ),
+    _key("super.users", _STRING, "Principals that may do everything, separated by semicolons.", _GATEWAY),
+    _key(
+        "allow.everyone.if.no.acl.found",
+        _BOOLEAN,
+        "Whether everything is allowed with a resource that falls under no ACL.",
+        _GATEWAY,
+    ),
     _key(
         "num.partitions",
         _INT,

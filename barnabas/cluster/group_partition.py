@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import unpack
 
 
@@ -19,6 +20,7 @@ def _utf16(text: str) -> tuple[int, ...]:
     return unpack(f">{len(encoded) // 2}H", encoded)
 
 
+@lru_cache(maxsize=16_384)  # every heartbeat and commit of a group asks
 def partition_of_group(group_id: str, partitions: int) -> int:
     """Kafka's `GroupCoordinatorService.partitionFor`; `Utils.abs` maps the smallest int32, which has no int32 absolute
     value, to 0.

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
+from barnabas.cluster.acls import Acl
 from barnabas.cluster.messages import (
     NO_EPOCH,
     NO_LEADER,
@@ -15,6 +18,7 @@ from barnabas.cluster.messages import (
     TopicMetadata,
     UpdateMetadata,
 )
+from barnabas.cluster.scram import UserScramCredential
 
 
 class ClusterImage:
@@ -27,13 +31,16 @@ class ClusterImage:
 
     __slots__ = (
         "_broker_configs_version",
+        "acls",
         "broker_configs",
         "brokers",
         "cluster_id",
         "controller_epoch",
+        "knows_acls",
         "partitions_by_topic_id",
         "purgatories",
         "revision",
+        "scram_credentials",
         "topics_by_id",
         "topics_by_name",
     )
@@ -48,6 +55,10 @@ class ClusterImage:
         # The controller epoch and the revision of these configs.
         self._broker_configs_version = (-1, -1)
         self.purgatories: list[Purgatory] = []
+        # By user and number of the mechanism.
+        self.scram_credentials: dict[tuple[str, int], UserScramCredential] = {}
+        self.acls: dict[Acl, None] = {}
+        self.knows_acls = False
         self.topics_by_name: dict[str, TopicMetadata] = {}
         self.topics_by_id: dict[bytes, TopicMetadata] = {}
         self.partitions_by_topic_id: dict[bytes, dict[int, PartitionMetadata]] = {}
@@ -76,6 +87,19 @@ class ClusterImage:
             update.controller_epoch, update.revision, update.broker_configs, update.unknown_broker_configs
         )
         self.purgatories = sorted(update.purgatories, key=lambda each: each.pod_id)
+        if update.full:
+            self.acls = dict.fromkeys(update.acls)
+        else:
+            for acl in update.removed_acls:
+                self.acls.pop(acl, None)
+            self.acls.update(dict.fromkeys(update.acls))
+        self.knows_acls = update.knows_acls
+        if update.full:
+            self.scram_credentials.clear()
+        for removed in update.removed_scram_credentials:
+            self.scram_credentials.pop((removed.user, removed.mechanism), None)
+        for credential in update.scram_credentials:
+            self.scram_credentials[credential.user, credential.mechanism] = credential
         self.revision = update.revision
         self.cluster_id = update.cluster_id
         self.controller_epoch = update.controller_epoch
@@ -152,7 +176,9 @@ class ClusterImage:
         known = self.partition(topic_id, partition)
         if known is None or leader == NO_EPOCH or leader_epoch <= known.leader_epoch:
             return False
-        self.partitions_by_topic_id[topic_id][partition] = replace(known, leader=leader, leader_epoch=leader_epoch)
+        self.partitions_by_topic_id[topic_id][partition] = structs.replace(
+            known, leader=leader, leader_epoch=leader_epoch
+        )
         return True
 
 

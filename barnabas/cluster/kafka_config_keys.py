@@ -15,11 +15,10 @@ _UNSUPPORTED: Final = {
         log.dir.failure.timeout.ms log.initial.task.delay.ms offsets.commit.timeout.ms request.timeout.ms
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     """,
-    "SASL and delegation tokens are not supported yet": """
-        connection.failed.authentication.delay.ms connections.max.reauth.ms
+    "only PLAIN and SCRAM are supported, and no delegation tokens": """
         delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
         delegation.token.max.lifetime.ms delegation.token.secret.key sasl.client.callback.handler.class
-        sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+        sasl.jaas.config sasl.kerberos.kinit.cmd
         sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
         sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
         sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
@@ -39,15 +38,15 @@ _UNSUPPORTED: Final = {
         sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
         sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
         sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-        sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
+        sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
     """,
-    "TLS on Kafka listeners is not supported yet": """
-        ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
-        ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-        ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
-        ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
-        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
-        ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    "OpenSSL's own ciphers are used, in its order": """
+        ssl.cipher.suites
+    """,
+    "TLS is OpenSSL's, without Java's classes; services do not use it between each other yet": """
+        ssl.allow.dn.changes ssl.allow.san.changes ssl.endpoint.identification.algorithm ssl.engine.factory.class
+        ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
+        ssl.trustmanager.algorithm
     """,
     "a logstore that stops revokes its registration": """
         controlled.shutdown.enable
@@ -143,7 +142,7 @@ _UNSUPPORTED: Final = {
         background.threads
     """,
     "there is no JVM, so no class can be loaded": """
-        alter.config.policy.class.name authorizer.class.name client.quota.callback.class config.providers
+        alter.config.policy.class.name client.quota.callback.class config.providers
         create.topic.policy.class.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
         metric.reporters principal.builder.class security.providers
     """,
@@ -205,7 +204,7 @@ _REMOVED: Final = {
 }
 
 _PREFIXES: Final = {
-    "listener.name.": "per-listener settings are not supported yet",
+    "listener.name.": "listeners with names are the gateway's",
     "zookeeper.": "Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints",
     "config.providers.": "there is no JVM, so no class can be loaded",
     "rlmm.config.": "there is no tiered storage",

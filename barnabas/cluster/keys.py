@@ -19,22 +19,28 @@ replica is gone.
     /barnabas/partitions/<topic id>/<n>     PartitionChunk, partitions from 500 × n
     /barnabas/deletions/<topic id>          DeletionRecord
     /barnabas/broker_configs/<id>           BrokerConfigsRecord, "default" for those of all brokers
+    /barnabas/acls/<digest>                 Acl; the digest is of its content
+    /barnabas/scram_credentials/<n>/<user>  UserScramCredential, by the number of the mechanism
     /barnabas/producer_ids                  ProducerIdsRecord
     /barnabas/operations/…                  see barnabas/cluster/operation_records.py
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
+from barnabas.cluster.acls import Acl, acl_problem
 from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
 from barnabas.cluster.operation_records import OperationKeys, OperationRecord
+from barnabas.cluster.scram import UserScramCredential
 
 PARTITIONS_PER_CHUNK = 500
 
@@ -58,6 +64,7 @@ class Keys:
     """The keys under one prefix, which ends with a slash."""
 
     __slots__ = (
+        "acls",
         "broker_configs_directory",
         "cluster",
         "controller_epoch",
@@ -67,6 +74,7 @@ class Keys:
         "partitions",
         "prefix",
         "producer_ids",
+        "scram_credentials",
         "topics",
         "version",
     )
@@ -82,6 +90,8 @@ class Keys:
         self.partitions = prefix + "partitions/"
         self.deletions = prefix + "deletions/"
         self.broker_configs_directory = prefix + "broker_configs/"
+        self.acls = prefix + "acls/"
+        self.scram_credentials = prefix + "scram_credentials/"
         self.producer_ids = prefix + "producer_ids"
         self.operations = OperationKeys(prefix + "operations/")
 
@@ -103,6 +113,13 @@ class Keys:
 
     def deletion(self, topic_id: bytes) -> str:
         return self.deletions + topic_id.hex()
+
+    def acl(self, acl: Acl) -> str:
+        """Return the key of an ACL, which is the same for the same content: it can't be there twice."""
+        return self.acls + hashlib.sha256(encode_record(acl)).hexdigest()[:32]
+
+    def scram_credential(self, mechanism: int, user: str) -> str:
+        return f"{self.scram_credentials}{mechanism}/{user}"
 
     def broker_configs(self, broker_id: int) -> str:
         return self.broker_configs_directory + ("default" if broker_id == ALL_BROKERS else str(broker_id))
@@ -265,6 +282,8 @@ Record = (
     | PartitionChunk
     | DeletionRecord
     | BrokerConfigsRecord
+    | Acl
+    | UserScramCredential
     | ProducerIdsRecord
     | VersionRecord
     | OperationRecord
@@ -350,6 +369,10 @@ def encode_record(record: Record) -> bytes:
             return _dump({"topic": record.topic, "topic_id": record.topic_id.hex(), "partitions": record.partitions})
         case BrokerConfigsRecord():
             return _dump({"broker_id": record.broker_id, "configs": record.configs})
+        case Acl():
+            return _dump(structs.asdict(record))
+        case UserScramCredential():
+            return _dump(record.to_json())
         case ProducerIdsRecord():
             return _dump({"next_producer_id": record.next_producer_id})
         case _:
@@ -404,6 +427,17 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
         case ["broker_configs", _]:
             broker_configs = _typed(BrokerConfigsRecord, _load(value))
             return _held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
+        case ["acls", _]:
+            acl = _typed(Acl, _load(value))
+            problem = acl_problem(acl)
+            if problem:
+                raise UnreadableValue(problem)
+            return _held_by(key, keys.acl(acl), acl)
+        case ["scram_credentials", _]:
+            values = _load(value)
+            keys_of_user = {name: bytes.fromhex(values[name]) for name in ("salt", "stored_key", "server_key")}
+            credential = _typed(UserScramCredential, values | keys_of_user)
+            return _held_by(key, keys.scram_credential(credential.mechanism, credential.user), credential)
         case ["operations", _]:
             kind = keys.operations.kind_of(key)
             if kind is None:

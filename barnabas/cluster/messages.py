@@ -10,6 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
+from barnabas.cluster.acls import Acl, AclFilter
+from barnabas.cluster.scram import ScramUser, UserScramCredential
+
 NO_LEADER = -1
 NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
@@ -34,17 +39,18 @@ class Purgatory:
     address: str
 
 
-@dataclass(slots=True, frozen=True)
-class PartitionMetadata:
+class PartitionMetadata(msgspec.Struct, frozen=True):
+    """Not a dataclass: a topic may have ten thousand of them, and this is created in a quarter of the time."""
+
     partition: int
     leader: int
     leader_epoch: int
     partition_epoch: int
-    replicas: list[int]
-    in_sync_replicas: list[int]
-    adding_replicas: list[int] = field(default_factory=list)
-    removing_replicas: list[int] = field(default_factory=list)
-    eligible_leader_replicas: list[int] = field(default_factory=list)
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()
     leader_recovering: bool = False
 
 
@@ -76,6 +82,11 @@ class UpdateMetadata:
     broker_configs: list[BrokerConfigs] = field(default_factory=list)
     unknown_topics: list[str] = field(default_factory=list)
     unknown_broker_configs: list[int] = field(default_factory=list)
+    acls: list[Acl] = field(default_factory=list)
+    removed_acls: list[Acl] = field(default_factory=list)
+    knows_acls: bool = False
+    scram_credentials: list[UserScramCredential] = field(default_factory=list)
+    removed_scram_credentials: list[ScramUser] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)
@@ -366,6 +377,43 @@ class AlterReassignmentsResponse:
 
 
 @dataclass(slots=True, frozen=True)
+class CreateAclsRequest:
+    acls: list[Acl]
+    timeout_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class AclResult:
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class CreateAclsResponse:
+    results: list[AclResult]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteAclsRequest:
+    filters: list[AclFilter]
+    timeout_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class DeletedAcls:
+    error_code: int
+    error_message: str = ""
+    acls: list[Acl] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteAclsResponse:
+    results: list[DeletedAcls]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
 class ControlledShutdownRequest:
     broker_id: int
     broker_epoch: int
@@ -375,6 +423,31 @@ class ControlledShutdownRequest:
 class ControlledShutdownResponse:
     error_code: int
     remaining: int = -1
+
+
+@dataclass(slots=True, frozen=True)
+class AlterScramCredentialsRequest:
+    deletions: list[ScramUser]
+    upsertions: list[UserScramCredential]
+    timeout_ms: int
+
+    def users(self) -> list[str]:
+        """Return the users that it names, each once, in the order of the response's results."""
+        changes: list[ScramUser | UserScramCredential] = [*self.deletions, *self.upsertions]
+        return list(dict.fromkeys(each.user for each in changes))
+
+
+@dataclass(slots=True, frozen=True)
+class ScramUserResult:
+    user: str
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class AlterScramCredentialsResponse:
+    results: list[ScramUserResult]
+    revision: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -396,6 +469,9 @@ ClusterRequest: TypeAlias = (
     | CreatePartitionsRequest
     | ElectLeadersRequest
     | AlterReassignmentsRequest
+    | CreateAclsRequest
+    | DeleteAclsRequest
+    | AlterScramCredentialsRequest
     | AllocateProducerIdsRequest
 )
 """Requests of gateways to the active controller for their clients; the classes below answer them, in the same order."""
@@ -407,6 +483,9 @@ ClusterResponse: TypeAlias = (
     | CreatePartitionsResponse
     | ElectLeadersResponse
     | AlterReassignmentsResponse
+    | CreateAclsResponse
+    | DeleteAclsResponse
+    | AlterScramCredentialsResponse
     | AllocateProducerIdsResponse
 )
 

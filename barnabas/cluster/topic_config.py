@@ -75,6 +75,23 @@ class TopicConfig:
             values[name.replace(".", "_")] = ",".join(value) if isinstance(value, tuple) else value
         return cls(**values)  # type: ignore[arg-type]  # each key gives its own field's type
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether cleanup.policy has `compact`."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def opens_batches(self) -> bool:
+        """Whether the topic may require a batch to be opened: for its own codec (`compression.type`), or a key in every
+        record.
+        """
+        return self.compression_type != "producer" or self.is_compacted
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether cleanup.policy has `delete`: records may go by age and size."""
+        return "delete" in self.cleanup_policy
+
     def _contradiction(self) -> str | None:
         if self.remote_storage_enable:
             return (

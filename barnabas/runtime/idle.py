@@ -6,79 +6,13 @@ all that was ready is done, and whatever arrives meanwhile waits for the end of 
 
 from __future__ import annotations
 
-import asyncio
-import selectors
 from collections.abc import Callable, Iterator
-from time import monotonic_ns, thread_time_ns
 from typing import Final
 
 from barnabas.metrics.family import Family, Sample
-from barnabas.runtime.collector import COLLECTOR
 
 _WINDOW_NS_MIN: Final = 1_000_000_000
 _TURN_WINDOW_NS: Final = 60_000_000_000
-
-
-class _Turns:
-    """What the loop has done so far."""
-
-    __slots__ = ("began_ns", "cpu_ns", "longest_cpu_ns", "longest_ns", "waited_ns")
-
-    def __init__(self) -> None:
-        self.waited_ns = 0
-        self.began_ns = 0
-        """The present turn."""
-        self.longest_ns = 0
-        """The longest of the turns since this was last set to 0."""
-        self.cpu_ns = 0
-        """What the thread had used at the end of the previous turn; waiting uses almost nothing."""
-        self.longest_cpu_ns = 0
-
-
-_TURNS: Final = _Turns()
-"""The turns of the event loop of this process that `new_event_loop` has created."""
-
-
-class _MeasuredSelector(selectors.DefaultSelector):
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        turns = _TURNS
-        if timeout is None or timeout > 0:
-            COLLECTOR.loop_is_idle()
-        ended_ns, cpu_ns = monotonic_ns(), thread_time_ns()
-        if turns.began_ns:
-            if ended_ns - turns.began_ns > turns.longest_ns:
-                turns.longest_ns = ended_ns - turns.began_ns
-            if cpu_ns - turns.cpu_ns > turns.longest_cpu_ns:
-                turns.longest_cpu_ns = cpu_ns - turns.cpu_ns
-        turns.cpu_ns = cpu_ns
-        ready = super().select(timeout)
-        turns.began_ns = began_ns = monotonic_ns()
-        if timeout is None or timeout > 0:
-            turns.waited_ns += began_ns - ended_ns
-        return ready
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop whose waiting is measured, and which collects garbage while idle, for `asyncio.Runner`; one per
-    process, once its code is loaded."""
-    COLLECTOR.begin()
-    return asyncio.SelectorEventLoop(_MeasuredSelector())
-
-
-def loop_waited_ns() -> int:
-    return _TURNS.waited_ns
-
-
-def take_longest_turn_ns() -> int:
-    """Return the longest turn since the last call, without the present one."""
-    longest_ns, _TURNS.longest_ns = _TURNS.longest_ns, 0
-    return longest_ns
-
-
-def take_longest_turn_cpu_ns() -> int:
-    """Return the most processor time that one turn has used since the last call, without the present turn."""
-    longest_ns, _TURNS.longest_cpu_ns = _TURNS.longest_cpu_ns, 0
-    return longest_ns
 
 
 class LongestTurn:

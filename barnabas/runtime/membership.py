@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
 from barnabas.cluster.messages import (
+    AclResult,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterConfigsRequest,
@@ -29,14 +30,21 @@ from barnabas.cluster.messages import (
     AlterPartitionResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsResult,
     CreateTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DeletedAcls,
     DeleteTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -44,6 +52,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     ReassignmentResult,
+    ScramUserResult,
     UpdateMetadata,
 )
 from barnabas.ports.etcd import Snapshot
@@ -53,7 +62,7 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import StreamLink
-from barnabas.runtime.trace_parent import TraceParent
+from barnabas.runtime.tracing.trace_parent import TraceParent
 from barnabas.wire.errors import ErrorCode
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 from barnabas_protos.controller.v1 import membership_pb2_grpc as rpc
@@ -226,6 +235,48 @@ class MembershipClient:
             return from_proto(AlterReassignmentsResponse, answer)
         code = ErrorCode.REQUEST_TIMED_OUT
         return AlterReassignmentsResponse([ReassignmentResult(code, code.message) for _ in request.partitions], -1)
+
+    async def create_acls(self, request: CreateAclsRequest) -> CreateAclsResponse:
+        """Answered when gateways decide by the ACLs, or with REQUEST_TIMED_OUT: they may still be created.
+
+        Not repeated: they may have been deleted since.
+        """
+        message = to_proto(request, pb.CreateAclsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.CreateAcls(message, timeout=timeout_s), request.timeout_ms, repeatable=False
+        )
+        if answer is not None:
+            return from_proto(CreateAclsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        return CreateAclsResponse([AclResult(code, code.message) for _ in request.acls], revision=-1)
+
+    async def delete_acls(self, request: DeleteAclsRequest) -> DeleteAclsResponse:
+        """Answered when gateways decide without the ACLs, or with REQUEST_TIMED_OUT: they may still be deleted.
+
+        Not repeated: the answer names what was deleted, and another time would find nothing.
+        """
+        message = to_proto(request, pb.DeleteAclsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.DeleteAcls(message, timeout=timeout_s), request.timeout_ms, repeatable=False
+        )
+        if answer is not None:
+            return from_proto(DeleteAclsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        return DeleteAclsResponse([DeletedAcls(code, code.message) for _ in request.filters], revision=-1)
+
+    async def alter_scram_credentials(self, request: AlterScramCredentialsRequest) -> AlterScramCredentialsResponse:
+        """Answered when all gateways know the credentials, or with REQUEST_TIMED_OUT: they may still be changed."""
+        message = to_proto(request, pb.AlterScramCredentialsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.AlterScramCredentials(message, timeout=timeout_s),
+            request.timeout_ms,
+            repeatable=False,
+        )
+        if answer is not None:
+            return from_proto(AlterScramCredentialsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        users = request.users()
+        return AlterScramCredentialsResponse([ScramUserResult(user, code, code.message) for user in users], -1)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may still be."""

@@ -17,12 +17,12 @@ from grpc_reflection.v1alpha import reflection
 Options = Sequence[tuple[str, int | str]]
 
 # Above Kafka's default socket.request.max.bytes (100 MiB) plus what else is in the message.
-_MESSAGE_BYTES_MAX: Final = 256 << 20
+MESSAGE_BYTES_MAX: Final = 256 << 20
 
 # Large frames and lookahead: 1 MB in 1.05 instead of 1.5 ms. The bandwidth probe only delays what the lookahead allows.
 DATA_OPTIONS: Final[Options] = (
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.http2.max_frame_size", 1 << 20),
     ("grpc.http2.lookahead_bytes", 8 << 20),
     ("grpc.http2.bdp_probe", 0),

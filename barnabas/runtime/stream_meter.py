@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from barnabas.metrics.connection_families import STREAM_ATTEMPTS_FAILED, STREAMS_LOST, STREAMS_OPENED
+from barnabas.metrics.connection_families import (
+    LANES_LOST,
+    LANES_OPENED,
+    LANES_REFUSED,
+    STREAM_ATTEMPTS_FAILED,
+    STREAMS_LOST,
+    STREAMS_OPENED,
+)
 from barnabas.metrics.family import Sample
 
 
@@ -17,12 +24,18 @@ class StreamMeter:
         self.opened: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
+        self.lanes_opened: Counter[str] = Counter()
+        self.lanes_refused: Counter[str] = Counter()
+        self.lanes_lost: Counter[str] = Counter()
 
     def samples(self) -> Iterator[Sample]:
         for family, counts in (
             (STREAMS_OPENED, self.opened),
             (STREAMS_LOST, self.lost),
             (STREAM_ATTEMPTS_FAILED, self.failed),
+            (LANES_OPENED, self.lanes_opened),
+            (LANES_REFUSED, self.lanes_refused),
+            (LANES_LOST, self.lanes_lost),
         ):
             for path, count in counts.items():
                 yield Sample(family, (path.rpartition("/")[2],), count)

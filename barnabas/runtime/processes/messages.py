@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from barnabas.runtime.beat import BEAT_MS, next_beat
 from barnabas.runtime.logs import get_logger
 
 _HEAD: Final = struct.Struct("<IBB")
@@ -29,7 +30,7 @@ FDS_MAX: Final = 64
 _PAYLOAD_BYTES_MAX: Final = 256 << 20
 # The metadata of 100,000 partitions is about 5 MiB: only for an end that does not read does so much accumulate.
 PENDING_BYTES_MAX: Final = 64 << 20
-HEARTBEAT_MS: Final = 500
+HEARTBEAT_MS: Final = BEAT_MS
 _HEARTBEAT: Final = b""
 
 _log = get_logger("processes")
@@ -70,7 +71,7 @@ class MessageSocket:
         self.silent_beats = 0
         """How many heartbeats ago the other end was heard, or this socket created."""
         self._loop.add_reader(self._socket, self._read)
-        self._timer = self._loop.call_later(HEARTBEAT_MS / 1000, self._beat)
+        self._timer = self._loop.call_at(next_beat(self._loop.time()), self._beat)
 
     def send(self, kind: bytes, payload: bytes | bytearray | memoryview = b"", fds: Sequence[int] = ()) -> None:
         """Send one message; `fds` stay the caller's, who may close them after this call. Dropped once closed."""
@@ -127,7 +128,7 @@ class MessageSocket:
         self.close()
 
     def _beat(self) -> None:
-        self._timer = self._loop.call_later(HEARTBEAT_MS / 1000, self._beat)
+        self._timer = self._loop.call_at(next_beat(self._loop.time()), self._beat)
         self.silent_beats += 1
         if not self._has_sent and not self._queue:
             self._send(_HEARTBEAT, b"", ())

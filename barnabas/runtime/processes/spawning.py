@@ -20,9 +20,9 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.processes_messages import HEARTBEAT_MS, MessageSocket
+from barnabas.runtime.processes.messages import HEARTBEAT_MS, MessageSocket
 
 _PARENT_VARIABLE: Final = "BARNABAS_PARENT_SOCKET"
 _PR_SET_PDEATHSIG: Final = 1

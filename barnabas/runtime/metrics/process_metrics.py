@@ -25,11 +25,12 @@ from barnabas.metrics.process_families import (
     RESIDENT_BYTES,
     START_TIME_SECONDS,
 )
-from barnabas.runtime.idle import LongestTurn, take_longest_turn_cpu_ns, take_longest_turn_ns
+from barnabas.runtime.beat import next_beat
+from barnabas.runtime.event_loop import take_longest_turn_cpu_ns, take_longest_turn_ns
+from barnabas.runtime.idle import LongestTurn
 from barnabas.runtime.stream_meter import STREAMS
 
 _PAGE_BYTES: Final = resource.getpagesize()
-_LOOK_EVERY_S: Final = 0.1
 _OWN: Final = Path("/proc/self")
 
 
@@ -42,13 +43,13 @@ class LoopMeter:
         self._name = name
         self._loop = asyncio.get_running_loop()
         self._lateness = Histogram()
-        self._due_s = self._loop.time() + _LOOK_EVERY_S
+        self._due_s = next_beat(self._loop.time())
         self._loop.call_at(self._due_s, self._look)
 
     def _look(self) -> None:
         now_s = self._loop.time()
         self._lateness.add(max(0, int((now_s - self._due_s) * 1_000_000)))
-        self._due_s = now_s + _LOOK_EVERY_S
+        self._due_s = next_beat(now_s)
         self._loop.call_at(self._due_s, self._look)
 
     def samples(self) -> Iterator[Sample]:

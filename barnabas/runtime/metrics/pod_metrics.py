@@ -13,7 +13,7 @@ from barnabas.metrics.process_families import BUILD_INFO, PROCESSES, SILENT_PROC
 from barnabas.metrics.snapshot import unpack
 
 ANSWER_S_MAX: Final = 2.0
-"""How long the other processes may take; a scrape waits longer than that (`metrics.COLLECT_S_MAX`)."""
+"""How long the other processes may take; a scrape waits longer than that (`endpoint.COLLECT_S_MAX`)."""
 _THIS: Final = -1
 
 

@@ -10,7 +10,7 @@ apply to them; and the listeners that `controller.listener.names` lists are for 
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,7 +38,8 @@ def sort_out(
     taken: dict[str, str] = {}
     notices: list[Notice] = []
     for key, value in properties.items():
-        reason = why_not_here(key) if key not in fields else None
+        is_known = key in fields or prefix_of(key, fields) is not None
+        reason = None if is_known else why_not_here(key)
         if reason is not None:
             notices.append(Notice(key, reason))
         elif key in _LISTENER_KEYS and key in fields:
@@ -50,6 +51,11 @@ def sort_out(
         else:
             taken[key] = value
     return taken, sorted(notices, key=lambda notice: (notice.reason, notice.key))
+
+
+def prefix_of(key: str, fields: Iterable[str]) -> str | None:
+    """Return the field that holds all keys with the beginning of this one, which it names: "listener.name."."""
+    return next((field for field in fields if field.endswith(".") and key.startswith(field)), None)
 
 
 def why_not_here(key: str) -> str | None:

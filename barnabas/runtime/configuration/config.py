@@ -9,6 +9,7 @@ as in Kafka.
   one of Kafka's, with keys of all services in it: each key without effect in this one is logged in a line.
 - `BARNABAS_NUM_NETWORK_THREADS` in the environment sets a key. Names that are not keys are ignored there, as Kubernetes
   puts its own into every pod (`BARNABAS_GATEWAY_SERVICE_HOST`).
+- A field whose key ends with "." holds all keys that begin so, by the rest of their names.
 - An unknown key is an error that names the nearest known one: a typo must not become a default.
 """
 
@@ -30,9 +31,9 @@ import msgspec
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.config_values import Range
-from barnabas.runtime.kafka_properties import Notice, sort_out, why_not_here
+from barnabas.runtime.configuration.kafka_properties import Notice, prefix_of, sort_out, why_not_here
+from barnabas.runtime.configuration.properties import parse_properties
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.properties import parse_properties
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -87,6 +88,10 @@ def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) ->
     converted: dict[str, Any] = {}
     for key, (text, origin) in values.items():
         field = fields.get(key)
+        prefix = prefix_of(key, fields)
+        if prefix is not None:
+            converted.setdefault(fields[prefix].name, {})[key.removeprefix(prefix)] = text
+            continue
         if field is None:
             raise ConfigError(f"unknown key {key} ({origin}){_hint(key, fields)}")
         converted[field.name] = _convert(key, text, field.type, origin)
@@ -112,6 +117,8 @@ def settings_of(config: msgspec.Struct, given: Collection[str]) -> dict[str, Set
     """Return each key as text; what is empty by default is unset. A value derived from another key counts as given."""
     settings: dict[str, Setting] = {}
     for key, field in _fields_by_key(type(config)).items():
+        if key.endswith("."):
+            continue
         value = _text(getattr(config, field.name))
         default = None if field.required else _text(_default(field)) or None
         is_given = key in given or (value or None) != default
@@ -147,7 +154,7 @@ def _from_environment(struct_type: type[msgspec.Struct], environment: Mapping[st
     values: dict[str, tuple[str, str]] = {}
     for key in _fields_by_key(struct_type):
         name = _environment_name(key)
-        if name in environment:
+        if name in environment and not key.endswith("."):
             values[key] = (environment[name], name)
     return values
 
@@ -193,7 +200,7 @@ class _OneLineParser(argparse.ArgumentParser):
 
 def _parser(struct_type: type[msgspec.Struct], program: str) -> argparse.ArgumentParser:
     keys = [
-        f"  {key}" + ("  (required)" if field.required else f" = {_shown(field)}")
+        f"  {key}" + ("…" if key.endswith(".") else "  (required)" if field.required else f" = {_shown(field)}")
         for key, field in sorted(_fields_by_key(struct_type).items())
     ]
     parser = _OneLineParser(

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc.aio
 
-from barnabas.runtime.traces import CURRENT, parse_traceparent, traceparent
+from barnabas.runtime.tracing.traces import CURRENT, parse_traceparent, traceparent
 
 _KEY = "traceparent"
 

@@ -1,0 +1,1 @@
+"""A service's configuration: files, flags, and the properties files of Kafka."""

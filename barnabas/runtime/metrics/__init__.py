@@ -1,0 +1,1 @@
+"""A pod's metrics endpoint, and the metrics of its processes."""

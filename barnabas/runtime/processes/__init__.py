@@ -1,0 +1,1 @@
+"""Child processes and the messages between them and their parent."""

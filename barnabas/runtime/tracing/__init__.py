@@ -1,0 +1,1 @@
+"""Traces of sampled requests: their export, and their context in calls."""
