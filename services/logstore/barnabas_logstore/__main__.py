@@ -8,9 +8,9 @@ import sys
 import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.cluster_version import VersionRefused
-from barnabas.runtime.config import load_config
+from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.logs import configure_logging
-from barnabas.runtime.processes import run_until_signal
+from barnabas.runtime.processes.spawning import run_until_signal
 from barnabas.runtime.registration import IdentityTaken
 from barnabas_logstore.shell.config import LogstoreSettings
 from barnabas_logstore.shell.driver import DirectoriesLost
@@ -29,10 +29,14 @@ def main() -> None:
     async def serve(stopping: asyncio.Event) -> None:
         await LogstoreNode(loaded).run(stopping)
 
+    refusal: Exception | None = None
     try:
         run_until_signal(serve)
     except* (StartRefused, IdentityTaken, VersionRefused, DirectoriesLost, OSError) as refused:
-        sys.exit(f"{PROGRAM}: {refused.exceptions[0]}")
+        refusal = refused.exceptions[0]
+    # Not in the clause: before Python 3.11.4 what is raised there is shown as a group, with its traceback.
+    if refusal is not None:
+        sys.exit(f"{PROGRAM}: {refusal}")
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ import msgspec
 
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.compression import CODECS
-from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import LogFormat, LogLevel, configure_logging
-from barnabas.runtime.processes import parent_socket
-from barnabas.runtime.processes_messages import MessageSocket
+from barnabas.runtime.processes.messages import MessageSocket
+from barnabas.runtime.processes.spawning import parent_socket
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import CancelOrder, CleanedSegment, CleanerReport, CleanOrder
 from barnabas_logstore.shell.posix_disk import PosixDisk

@@ -23,14 +23,14 @@ from google.protobuf.message import DecodeError
 
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.messages import ControlRequest, ControlResponse
-from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import configure_logging, get_logger
-from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import measures_of_process
-from barnabas.runtime.processes import parent_socket
-from barnabas.runtime.processes_messages import MessageSocket
+from barnabas.runtime.metrics.endpoint import MetricsEndpoint
+from barnabas.runtime.metrics.pod_metrics import PodMetrics
+from barnabas.runtime.metrics.process_metrics import measures_of_process
+from barnabas.runtime.processes.messages import MessageSocket
+from barnabas.runtime.processes.spawning import parent_socket
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.runtime.rpc import Health, add_health, create_server, stop_server
 from barnabas.runtime.streams import ServerStream, register_stream

@@ -25,7 +25,7 @@ comes back by `on_cleaner_report`, its end by `on_cleaner_gone`. A request to th
 (`Outputs.replication.alter_partition`) is answered by `on_alter_partition`; there is one at a time.
 
 Further inputs: `on_registered(broker_epoch)` after each registration, `on_stream_closed(stream_id)` when a stream of
-any kind is closed, `tick(now_ms)` every TICK_MS. The host guarantees:
+any kind is closed, `tick(now_ms)` every TICK_MS, or while `ticks.is_at_rest` every REST_TICK_MS. The host guarantees:
 
 - Stream ids are unique and never reused. A stream exists from its first message on.
 - Effects may be carried out in any order and at any time, but each is reported exactly once, and never after the log
@@ -69,7 +69,8 @@ from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.data.data_inbox import DataInbox, StepLimits
 from barnabas_logstore.core.data.queries import Queries
 from barnabas_logstore.core.data.reads import Reads
-from barnabas_logstore.core.effect_completions import EffectCompletions
+from barnabas_logstore.core.data.uncommitted_results import UncommittedResults
+from barnabas_logstore.core.effect_failures import EffectFailures
 from barnabas_logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.cleaning import Cleaning
@@ -97,6 +98,7 @@ from barnabas_logstore.core.streams.request_times import RequestTimes
 from barnabas_logstore.core.streams.stream_handshake import StreamHandshake
 from barnabas_logstore.core.streams.watch_inbox import WatchInbox
 from barnabas_logstore.core.streams.watches import Watches
+from barnabas_logstore.core.ticks import Ticks
 
 TICK_MS = FLUSH_CHECK_MS
 
@@ -171,16 +173,18 @@ class LogstoreCore:
         self._housekeeping = Housekeeping(
             self._replicas, self._directories, self._checkpoints, self._retention, self._flusher, self._outbox
         )
+        self._uncommitted = UncommittedResults(self._outbox, self._watches, config.commit_hold_ms)
         self._appends = Appends(
             self._replicas,
             self._housekeeping,
             self._outbox,
             codecs,
             self._full_disks,
+            self._uncommitted,
             self._watches,
             self._replication.wrote,
         )
-        self._reads = Reads(self._replicas, self._outbox, config.replica_selector)
+        self._reads = Reads(self._replicas, self._outbox, config.replica_selector, config.range_bytes_min)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         handshake = StreamHandshake(self._replicas, self._outbox)
         self._data_inbox = DataInbox(
@@ -229,7 +233,7 @@ class LogstoreCore:
         self._administration = Administration(
             self._replicas, self._directories, self._settings, self._retention, self._moves, self._outbox
         )
-        self._completions = EffectCompletions(
+        self._failures = EffectFailures(
             self._replicas,
             self._directories,
             self._full_disks,
@@ -238,6 +242,9 @@ class LogstoreCore:
             self._outbox,
             self._fail_pending,
         )
+        disks = (self._appends, self._housekeeping, self._cleaning, self._moves)
+        resting = (*disks, self._replication, self._administration, self._producer_expiry)
+        self.ticks = Ticks(resting, self._replication.leading)
         counting = (self._replication, self._coordination, self._cleaning, self._outbox.times)
         self.measures = Measures(self._replicas, self._directories, self._coordination, counting)
         self.stopping = Stopping(
@@ -246,6 +253,7 @@ class LogstoreCore:
                 self._data_inbox,
                 self._coordination,
                 self._replication,
+                self._uncommitted,
                 self._cleaning,
                 self._moves,
             ],
@@ -261,7 +269,10 @@ class LogstoreCore:
             self._flusher,
             self._replicas,
         )
+        self._now_ms = 0
         self._wall_ms = 0
+        self._may_replicate_on = False
+        """Whether what is carried out in this turn may still lead to messages between replicas."""
         self._found_at_start(loaded)
 
     def _found_at_start(self, loaded: Sequence[OpenedPartition]) -> None:
@@ -278,15 +289,18 @@ class LogstoreCore:
 
     def step(self, now_ms: int, wall_ms: int) -> None:
         """Process a bounded piece of the control commands that have arrived, then one of the data requests."""
+        self._now_ms = now_ms
         self._wall_ms = wall_ms
+        self._may_replicate_on = True
         self._replication.begin_turn(now_ms, wall_ms)
         self._control.step(now_ms)
-        self._completions.act_on_failures()
+        self._failures.act()
         self._administration.step(now_ms)
         self._coordination.step(now_ms, wall_ms)
         self._data_inbox.step(wall_ms)
         self._replication.step()
-        self._completions.act_on_failures()
+        self._uncommitted.expire(now_ms)
+        self._failures.act()
 
     @property
     def partitions(self) -> list[Partition]:
@@ -306,7 +320,8 @@ class LogstoreCore:
 
     def next_deadline_ms(self) -> int | None:
         """Return when a step has something to do that must not wait for the next tick."""
-        return self._coordination.next_deadline_ms
+        deadline_ms, hold_ms = self._coordination.next_deadline_ms, self._uncommitted.next_deadline_ms()
+        return hold_ms if deadline_ms is None or (hold_ms is not None and hold_ms < deadline_ms) else deadline_ms
 
     def take_outputs(self) -> Outputs:
         """Return the effects that are due, and nothing else; or, when there are none, everything to be said.
@@ -319,9 +334,15 @@ class LogstoreCore:
         self._appends.begin_writes()
         self._full_disks.take_back()
         effects = self._outbox.drain_effects()
+        if not effects and self._may_replicate_on and self._replication.has_work:
+            # Once: what is written by now is fetched, or sent to those who wait for it, in this turn. Its reads follow.
+            self._may_replicate_on = False
+            self._replication.step()
+            effects = self._outbox.drain_effects()
         if effects:
             self.stopping.effects_in_flight += len(effects)
             return Outputs(effects)
+        self._uncommitted.settle(self._now_ms)
         self._watches.publish()
         self._coordination.publish()
         outputs = self._outbox.drain_messages()
@@ -356,7 +377,7 @@ class LogstoreCore:
     def on_leader_response(self, leader_id: int, response: ReplicateResponse) -> None:
         """A message of a leader on the stream that `Outputs.replication.links` has asked for; its welcome first."""
         self._replication.on_response(leader_id, response)
-        self._completions.act_on_failures()
+        self._failures.act()
 
     def on_leader_lost(self, leader_id: int) -> None:
         """That stream is lost. It is opened again without being requested again."""
@@ -392,12 +413,12 @@ class LogstoreCore:
     def on_cleaner_report(self, report: CleanerReport) -> None:
         """What the cleaner says of the order that it has (`Outputs.cleaner`)."""
         self._cleaning.on_report(report)
-        self._completions.act_on_failures()
+        self._failures.act()
 
     def on_cleaner_gone(self) -> None:
         """The cleaner has ended, with its order if it had one. The next command is for a new one."""
         self._cleaning.on_cleaner_gone()
-        self._completions.act_on_failures()
+        self._failures.act()
 
     @property
     def uncleanable_partitions(self) -> dict[PartitionKey, str]:
@@ -408,24 +429,28 @@ class LogstoreCore:
         """Do what is due by the clock; the wall clock time is that of the last step."""
         self._replication.begin_turn(now_ms, self._wall_ms)
         self._replication.tick()
+        self._housekeeping.written(self._appends.take_written())
         self._housekeeping.tick(now_ms, self._wall_ms)
         self._producer_expiry.tick(now_ms, self._wall_ms)
         self._full_disks.tick(now_ms)
         self._moves.tick(now_ms)
         self._cleaning.tick(now_ms, self._wall_ms)
         self._administration.wake_waiting()
-        self._completions.act_on_failures()
+        self._failures.act()
 
     # --- disks -------------------------------------------------------------------------------------------------------
 
     def on_io_done(self, effect: StorageEffect, outcome: EffectResult | DiskError) -> None:
         """An effect has been carried out, with its result, or the reason why it failed."""
         self.stopping.effects_in_flight -= 1
-        self._control.on_io_done()
+        if self._control.waits_for_disk:
+            self._control.on_io_done()
         if isinstance(outcome, DiskError):
-            self._completions.on_failed(effect, outcome)
+            self._failures.on_failed(effect, outcome)
         else:
-            self._completions.on_done(effect, outcome)
+            self._outbox.effect_done(effect, outcome)
+            if self._replicas.disk_failures:
+                self._failures.act()
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer every pending request of a partition at once."""

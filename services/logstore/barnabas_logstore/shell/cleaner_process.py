@@ -13,7 +13,7 @@ from typing import Final, assert_never
 import msgspec
 
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.processes import ChildProcess, spawn
+from barnabas.runtime.processes.spawning import ChildProcess, spawn
 from barnabas_logstore.cleaner import CANCEL, CLEANED, ENDED, ORDER, CleanerSettings
 from barnabas_logstore.core.storage.compaction.orders import (
     CancelOrder,

@@ -10,10 +10,10 @@ import msgspec
 from barnabas.cluster.broker_config_keys import BROKER_KEYS, ReplicaSelectorClass, default_for_topics, topic_defaults
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.cluster.topic_config_keys import MINUTE_MS
-from barnabas.runtime.config import bounds, settings_of
+from barnabas.runtime.configuration.config import bounds, settings_of
 from barnabas.runtime.logs import LogFormat, LogLevel
-from barnabas.runtime.metrics_listener import check_metrics_listener
-from barnabas.runtime.traces import check_trace_endpoint
+from barnabas.runtime.metrics.listener import check_metrics_listener
+from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_logstore.core.config import LogstoreConfig
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector
@@ -26,6 +26,8 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
 GROUP_HOLD_MS = 100
 """Most syncs, and joins of a rebalance that all members have noticed, are answered within it, without purgatory."""
+COMMIT_HOLD_MS = 10
+"""Nearly every append with acks=all is committed within it while its followers are well, without purgatory."""
 
 _CORE = LogstoreConfig(node_id=0, cluster_id="")
 _REPLICATION = _CORE.replication

@@ -11,7 +11,7 @@ import msgspec
 
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.processes import ChildProcess, spawn
+from barnabas.runtime.processes.spawning import ChildProcess, spawn
 from barnabas_logstore.control import (
     ANSWER,
     COMMAND,

@@ -5,13 +5,14 @@ Replication.Replicate, as bytes packed by `barnabas.channel.packing`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import grpc.aio
 
 from barnabas.channel.messages import (
     CoordinateResponse,
     ExchangeResponse,
+    ReadRequest,
     ReadResponse,
     ReplicateResponse,
     WatchResponse,
@@ -28,9 +29,11 @@ from barnabas.channel.packing import (
     scan_replicate_request,
     scan_watch_request,
 )
+from barnabas.channel.range_files import HandedFiles
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.shell.driver import LogstoreDriver
+from barnabas_logstore.shell.open_files import read_only
 from barnabas_protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
 
 DATA_SERVICE: Final[str] = data_pb2.DESCRIPTOR.services_by_name["DataChannel"].full_name
@@ -40,7 +43,12 @@ REPLICATION_SERVICE: Final[str] = replication_pb2.DESCRIPTOR.services_by_name["R
 COORDINATION_SERVICE: Final[str] = coordination_pb2.DESCRIPTOR.services_by_name["Coordination"].full_name
 LISTENER_SERVICES: Final = (DATA_SERVICE, COORDINATION_SERVICE, WATCH_SERVICE, REPLICATION_SERVICE)
 
-M = TypeVar("M")
+
+class _Message(Protocol):
+    heartbeat: int
+
+
+M = TypeVar("M", bound=_Message)
 
 
 class DataListener:
@@ -50,6 +58,8 @@ class DataListener:
         self._loop: LogstoreDriver | None = None
         self._streams: dict[int, ServerStream] = {}
         self._streams_opened = 0
+        self._handed: dict[int, HandedFiles] = {}
+        """Of each Read stream."""
         register_stream(server, DATA_SERVICE, "Exchange", self._open_exchange)
         register_stream(server, DATA_SERVICE, "Read", self._open_read)
         register_stream(server, COORDINATION_SERVICE, "Coordinate", self._open_coordinate)
@@ -66,7 +76,7 @@ class DataListener:
         for stream_id, exchanged in outputs.exchanges:
             streams[stream_id].send(pack_exchange_response(exchanged))
         for stream_id, read in outputs.reads:
-            streams[stream_id].send(pack_read_response(read))
+            self._send_read(stream_id, read)
         for stream_id, coordinated in outputs.coordinations:
             streams[stream_id].send(pack_coordinate_response(coordinated))
         for stream_id, watched in outputs.watches:
@@ -77,6 +87,15 @@ class DataListener:
             if stream_id in streams:
                 streams[stream_id].close(reason)
 
+    def _send_read(self, stream_id: int, response: ReadResponse) -> None:
+        stream = self._streams[stream_id]
+        try:
+            descriptors = [read_only(file) for file in self._handed[stream_id].number_ranges(response)]
+        except OSError as error:
+            stream.close(f"a file can't be handed over: {error}")
+            return
+        stream.send(pack_read_response(response), descriptors)
+
     def _open_exchange(self, stream: ServerStream) -> StreamHandler:
         if self._loop is None:
             return _refuse(stream)
@@ -86,7 +105,23 @@ class DataListener:
     def _open_read(self, stream: ServerStream) -> StreamHandler:
         if self._loop is None:
             return _refuse(stream)
-        return _Stream(self, self._loop, stream, scan_read_request, self._loop.core.on_read, _read_heartbeat)
+        handed = HandedFiles()
+
+        def scan(data: bytes) -> ReadRequest:
+            request = scan_read_request(data)
+            if not stream.is_on_lane:
+                for read in request.reads:
+                    read.accepts_ranges = False
+            return request
+
+        def heartbeat(count: int) -> bytes:
+            response = ReadResponse(heartbeat=count)
+            handed.close_ended(response)
+            return pack_read_response(response)
+
+        opened = _Stream(self, self._loop, stream, scan, self._loop.core.on_read, heartbeat)
+        self._handed[opened.stream_id] = handed
+        return opened
 
     def _open_coordinate(self, stream: ServerStream) -> StreamHandler:
         if self._loop is None:
@@ -113,12 +148,13 @@ class DataListener:
 
     def remove(self, stream_id: int) -> None:
         del self._streams[stream_id]
+        self._handed.pop(stream_id, None)
 
 
 class _Stream(Generic[M]):
-    """One stream: each message is decoded, passed to the core, and requests a turn."""
+    """One stream: each message is decoded, passed to the core, and requests a turn; heartbeats do not."""
 
-    __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "_stream_id")
+    __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "stream_id")
 
     def __init__(
         self,
@@ -134,15 +170,17 @@ class _Stream(Generic[M]):
         self._scan = scan
         self._core_takes = core_takes
         self._pack_heartbeat = pack_heartbeat
-        self._stream_id = listener.add(stream)
+        self.stream_id = listener.add(stream)
 
     def on_message(self, data: bytes) -> None:
-        self._core_takes(self._stream_id, self._scan(data))
-        self._loop.wake()
+        message = self._scan(data)
+        if not message.heartbeat:
+            self._core_takes(self.stream_id, message)
+            self._loop.wake()
 
     def on_closed(self, reason: str) -> None:
-        self._listener.remove(self._stream_id)
-        self._loop.core.on_stream_closed(self._stream_id)
+        self._listener.remove(self.stream_id)
+        self._loop.core.on_stream_closed(self.stream_id)
         self._loop.wake()
 
     def pack_heartbeat(self, count: int) -> bytes:
@@ -169,10 +207,6 @@ def _refuse(stream: ServerStream) -> StreamHandler:
 
 def _exchange_heartbeat(count: int) -> bytes:
     return pack_exchange_response(ExchangeResponse(heartbeat=count))
-
-
-def _read_heartbeat(count: int) -> bytes:
-    return pack_read_response(ReadResponse(heartbeat=count))
 
 
 def _coordinate_heartbeat(count: int) -> bytes:

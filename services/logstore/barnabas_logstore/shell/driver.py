@@ -3,21 +3,29 @@
 Input is passed to the core as it arrives and requests a turn. A turn steps the core, carries out the effects that are
 faster done than handed over, and sends one message per stream.
 
-Commands of the controller are checked for by each turn itself, not only when the event loop gets to their socket: under
-load there are megabytes of data to be received before that, several milliseconds' worth.
+Commands of the controller are read before a turn by the event loop, with everything else that has arrived, and by the
+turn itself if that was a while ago: under load there are megabytes of data to be received, several milliseconds' worth.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
+from typing import Final
 
+from barnabas.runtime.beat import next_beat
 from barnabas.runtime.clock import monotonic_ms, wall_ms
+from barnabas.runtime.event_loop import TurnScheduler, turn_began_ns
 from barnabas.runtime.logs import get_logger
 from barnabas_logstore.core.logstore import TICK_MS, LogstoreCore
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outputs
+from barnabas_logstore.core.ticks import REST_TICK_MS
 from barnabas_logstore.shell.io_workers import Completion, IoWorkers
+
+COMMANDS_UNREAD_NS_MAX: Final = 300_000
+"""So long after the event loop has looked for input, a turn looks for commands again."""
 
 _log = get_logger("logstore")
 
@@ -42,12 +50,18 @@ class LogstoreDriver:
         self._workers = workers
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._is_turn_due = False
+        self.wake: Final = TurnScheduler(self._turn).request
+        """Input has arrived: take a turn after the present one."""
         self._is_tick_due = False
+        self._has_continued = False
+        """The last turn left work for this one."""
+        self._is_stopped = False
+        self._rests = False
+        """Whether the timer of the next tick is set for a core at rest."""
         self._completions: list[Completion] = []
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._deadline_ms: int | None = None
+        self._deadline_ms = 0
         self._idle: asyncio.Future[None] | None = None
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Fails if there can be no more turns: every directory is offline, or an invariant is violated."""
@@ -58,19 +72,13 @@ class LogstoreDriver:
 
     def stop(self) -> None:
         """No more turns by the clock; no input may arrive any more."""
+        self._is_stopped = True
         for timer in (self._timer, self._deadline):
             if timer is not None:
                 timer.cancel()
 
-    def wake(self) -> None:
-        """Input has arrived: take a turn after the present one."""
-        if not self._is_turn_due:
-            self._is_turn_due = True
-            self._loop.call_soon(self._turn)
-
     def _turn(self) -> None:
         """A turn that fails is the last one: the core's state can't be trusted any more."""
-        self._is_turn_due = False
         if self.failed.done():
             return
         try:
@@ -80,7 +88,8 @@ class LogstoreDriver:
 
     def _take_turn(self) -> None:
         core = self.core
-        self._take_commands()
+        if self._has_continued or monotonic_ns() - turn_began_ns() > COMMANDS_UNREAD_NS_MAX:
+            self._take_commands()
         completions, self._completions = self._completions, []
         for effect, outcome in completions:
             core.on_io_done(effect, outcome)
@@ -104,22 +113,29 @@ class LogstoreDriver:
                 _log.error(
                     "log directory is full: appends are refused until space is free", directory=path, error=str(lack)
                 )
+        if (self._timer is None or (self._rests and not core.ticks.is_at_rest)) and not self._is_stopped:
+            self._wait_for_tick(now_ms)
         deadline_ms = core.next_deadline_ms()
-        if deadline_ms != self._deadline_ms:
+        if deadline_ms is not None and (self._deadline is None or deadline_ms < self._deadline_ms):
             self._wait_for_deadline(deadline_ms, now_ms)
-        if core.has_work:
+        self._has_continued = core.has_work
+        if self._has_continued:
             self.wake()
         elif self._idle is not None and core.is_idle and not self._idle.done():
             self._idle.set_result(None)
 
-    def _wait_for_deadline(self, deadline_ms: int | None, now_ms: int) -> None:
-        """It is met to a millisecond or two, whenever the next tick is."""
+    def _wait_for_deadline(self, deadline_ms: int, now_ms: int) -> None:
+        """It is met to a millisecond or two, whenever the next tick is. An early timer is harmless: one that is set is
+        only ever replaced by an earlier one.
+        """
         if self._deadline is not None:
             self._deadline.cancel()
-            self._deadline = None
         self._deadline_ms = deadline_ms
-        if deadline_ms is not None:
-            self._deadline = self._loop.call_later((max(0, deadline_ms - now_ms) + 1) / 1000, self.wake)
+        self._deadline = self._loop.call_later((max(0, deadline_ms - now_ms) + 1) / 1000, self._deadline_reached)
+
+    def _deadline_reached(self) -> None:
+        self._deadline = None
+        self.wake()
 
     def _carry_out(self, effects: Sequence[StorageEffect]) -> None:
         for effect in effects:
@@ -136,8 +152,23 @@ class LogstoreDriver:
 
     def _tick(self) -> None:
         self._is_tick_due = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self.wake()
-        self._timer = self._loop.call_later(TICK_MS / 1000, self._tick)
+
+    def _wait_for_tick(self, now_ms: int) -> None:
+        """The next tick is TICK_MS away, or later as long as the core is at rest: a wake-up costs more than a tick."""
+        if self._timer is not None:
+            self._timer.cancel()
+        now = self._loop.time()
+        self._rests = self.core.ticks.is_at_rest
+        due = next_beat(now, REST_TICK_MS if self._rests else TICK_MS)
+        fetch_deadline_ms = self.core.ticks.fetch_deadline_ms
+        if fetch_deadline_ms is not None:
+            # At least a millisecond, so that a clock which rounds down never causes a busy loop.
+            due = min(due, now + max(1, fetch_deadline_ms - now_ms) / 1000)
+        self._timer = self._loop.call_at(due, self._tick)
 
     async def idle(self) -> None:
         """Return once nothing waits to be done and nothing is in progress; the core is stopping, so this happens.

@@ -8,10 +8,16 @@ from typing import Final
 from barnabas.metrics.family import Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.metrics.log_families import FLUSH_TIME, IO_TIME
-from barnabas_logstore.core.storage.effects import FlushEffect, StorageEffect, ValidateBatchEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import (
+    FlushEffect,
+    ReadBatchesEffect,
+    StorageEffect,
+    ValidateBatchEffect,
+    WriteEffect,
+)
 
 _SUFFIX: Final = "Effect"
-_LABELS: Final[dict[type[StorageEffect], str]] = {ValidateBatchEffect: "openbatch"}
+_LABELS: Final[dict[type[StorageEffect], str]] = {ReadBatchesEffect: "read", ValidateBatchEffect: "openbatch"}
 """Labels that are not the name of the class: dashboards know them."""
 
 

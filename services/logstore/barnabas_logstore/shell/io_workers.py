@@ -29,21 +29,33 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from time import monotonic_ns, perf_counter_ns
 from typing import Final
 
 from barnabas.metrics.family import Sample
 from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.metrics.request_families import HANDLER_IDLE
-from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
+from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.logs import get_logger
-from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, failed_by_fault
-from barnabas_logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect
+from barnabas.wire.file_range import FileRange
+from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, failed_by_fault, read_batches
+from barnabas_logstore.core.storage.effects import (
+    FoundBatches,
+    ReadBatchesEffect,
+    ReadEffect,
+    StorageEffect,
+    WriteEffect,
+)
 from barnabas_logstore.shell.io_meter import IoMeter
 from barnabas_logstore.shell.open_files import PosixFile
+from barnabas_logstore.shell.read_ahead import ReadAhead, is_cached, request_bytes
 
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
+CHECKED_BYTES: Final = 128 * 1024
+IN_PLACE_READS_MAX: Final = 8
+"""Of one effect: a search over more headers is a worker's."""
 SLOW_WRITE_NS: Final = 2_000_000
 AFTER_SLOW_WRITE_NS: Final = 1_000_000_000
 # How long a worker that has its bytes waits for the interpreter lock before the loop has to release it.
@@ -55,6 +67,14 @@ Outcome = EffectResult | DiskError
 Completion = tuple[StorageEffect, Outcome]
 
 
+@dataclass(slots=True, frozen=True)
+class _ReadOn:
+    """Read ahead for a reader that has not had to wait: it is at `position`."""
+
+    file: PosixFile
+    position: int
+
+
 class IoWorkers:
     """Created and used on the event loop; the threads access only the two queues."""
 
@@ -62,16 +82,18 @@ class IoWorkers:
         self._disk = disk
         self._on_done: Callable[[Sequence[Completion]], None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[StorageEffect | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[StorageEffect | _ReadOn | None] = queue.SimpleQueue()
         self._done: deque[Completion] = deque()
         self._is_delivery_due = False
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
         self._writes_in_place_from_ns = 0
-        self._switches = 0
+        self._switches = -1
+        """How often this thread had waited before the first write of the turn; -1 before that."""
         self._submitted = self._delivered = 0
         self._own_meter = IoMeter("loop")
         self._meters = [IoMeter("worker") for _ in range(threads)]
         self._idle = IdlePart(HANDLER_IDLE, "io-workers", self._idle_ns, monotonic_ns)
+        self._read_ahead = ReadAhead()
         self._threads = [
             threading.Thread(target=self._work, args=(meter,), name=f"io-{index}", daemon=True)
             for index, meter in enumerate(self._meters)
@@ -94,7 +116,7 @@ class IoWorkers:
     def begin_turn(self) -> None:
         """Begin a turn of the loop, with a full budget for effects in place."""
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
-        self._switches = _voluntary_switches()
+        self._switches = -1
 
     def run_in_place(self, effect: StorageEffect) -> Outcome | None:
         """Return the outcome of an effect that is faster done than handed over; None if it is not, and nothing was
@@ -105,6 +127,8 @@ class IoWorkers:
                 began_ns = perf_counter_ns()
                 if began_ns < self._writes_in_place_from_ns:
                     return None
+                if self._switches < 0:
+                    self._switches = _voluntary_switches()
                 self._in_place_bytes_left -= effect.byte_count
                 outcome = _run(self._disk, effect)
                 ended_ns = perf_counter_ns()
@@ -112,11 +136,33 @@ class IoWorkers:
                 if ended_ns - began_ns > SLOW_WRITE_NS and _voluntary_switches() > self._switches:
                     self._writes_in_place_from_ns = ended_ns + AFTER_SLOW_WRITE_NS
                 return outcome
-            case ReadEffect() if effect.length <= self._in_place_bytes_left:
-                self._in_place_bytes_left -= effect.length
-                return _read_cached(effect)
+            case ReadEffect():
+                cached = _CachedFile(effect.file, self._in_place_bytes_left)
+                return self._read_in_place(cached, lambda: cached.read_at(effect.position, effect.length))
+            case ReadBatchesEffect():
+                return self._read_batches_in_place(effect)
             case _:
                 return None
+
+    def _read_in_place(self, cached: _CachedFile, read: Callable[[], EffectResult]) -> Outcome | None:
+        try:
+            outcome: Outcome = read()
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            return DiskError(DiskErrorKind.IO, "read", f"{cached.path}: {error}")
+        self._in_place_bytes_left = cached.bytes_left
+        return outcome
+
+    def _read_batches_in_place(self, effect: ReadBatchesEffect) -> Outcome | None:
+        file = effect.part.file
+        cached = _CachedFile(file, self._in_place_bytes_left)
+        outcome = self._read_in_place(cached, lambda: read_batches(effect, cached.read_at, cached.load_at))
+        if isinstance(outcome, FoundBatches) and isinstance(outcome.records, FileRange):
+            end_position = outcome.position + outcome.records.length
+            if isinstance(file, PosixFile) and self._read_ahead.is_due(file.path, end_position):
+                self._queue.put(_ReadOn(file, end_position))
+        return outcome
 
     def submit(self, effect: StorageEffect) -> None:
         """Pass an effect to the workers; it comes back by `on_done`."""
@@ -136,8 +182,11 @@ class IoWorkers:
 
     def _work(self, meter: IoMeter) -> None:
         while (effect := self._queue.get()) is not None:
+            if isinstance(effect, _ReadOn):
+                self._read_ahead.request(effect.file, effect.position, was_cold=False)
+                continue
             began_ns = perf_counter_ns()
-            outcome = _run(self._disk, effect)
+            outcome = self._run(effect)
             meter.add(effect, perf_counter_ns() - began_ns)
             self._done.append((effect, outcome))
             # One wake-up of the loop for all that is done by the time it runs. The loop clears the flag before it
@@ -145,6 +194,19 @@ class IoWorkers:
             if not self._is_delivery_due:
                 self._is_delivery_due = True
                 self._loop.call_soon_threadsafe(self._deliver)
+
+    def _run(self, effect: StorageEffect) -> Outcome:
+        if not isinstance(effect, ReadBatchesEffect) or not isinstance(effect.part.file, PosixFile):
+            return _run(self._disk, effect)
+        file = effect.part.file
+        end_position = min(effect.part.position + effect.max_bytes, effect.part.end_position)
+        was_cold = not is_cached(file, end_position - 1)
+        if was_cold:
+            request_bytes(file, effect.part.position, end_position)
+        outcome = _run(self._disk, effect)
+        if isinstance(outcome, FoundBatches) and outcome.records:
+            self._read_ahead.request(file, outcome.position + len(outcome.records), was_cold=was_cold)
+        return outcome
 
     def _deliver(self) -> None:
         self._is_delivery_due = False
@@ -174,16 +236,46 @@ def _run(disk: Disk, effect: StorageEffect) -> Outcome:
         return failed_by_fault(effect, fault)
 
 
-def _read_cached(effect: ReadEffect) -> Outcome | None:
-    """Return the bytes if all of them are in the page cache."""
-    file = effect.file
-    if not isinstance(file, PosixFile):
-        return None
-    buffer = bytearray(effect.length)
-    try:
-        count = os.preadv(file.descriptor, [buffer], effect.position, os.RWF_NOWAIT)
-    except OSError as error:
-        if error.errno not in (errno.EAGAIN, errno.EOPNOTSUPP):
-            return DiskError(DiskErrorKind.IO, "read", f"{file.path}: {error}")
-        return None
-    return bytes(buffer) if count == effect.length else None
+class _CachedFile:
+    """The part of a file that is in the page cache."""
+
+    __slots__ = ("_descriptor", "_reads_left", "bytes_left", "path")
+
+    def __init__(self, file: DiskFile, bytes_max: int) -> None:
+        """`bytes_max` may be read."""
+        self._descriptor = file.descriptor if isinstance(file, PosixFile) else -1
+        self._reads_left = IN_PLACE_READS_MAX
+        self.path = file.path
+        self.bytes_left = bytes_max
+
+    def load_at(self, position: int, length: int) -> int:
+        """Return `length` if the bytes are there, as far as a byte of every 128 KiB tells: what the kernel reads and
+        drops at a time is not much smaller. Raises BlockingIOError otherwise, and OSError.
+        """
+        for each in range(position, position + length - 1, CHECKED_BYTES):
+            self._read(each, 1)
+        self._read(position + length - 1, 1)
+        return length
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Return the bytes; raises BlockingIOError if that would take long, and OSError."""
+        self.bytes_left -= length
+        self._reads_left -= 1
+        if self.bytes_left < 0 or self._reads_left < 0:
+            raise BlockingIOError
+        return self._read(position, length)
+
+    def _read(self, position: int, length: int) -> bytes:
+        if self._descriptor < 0:
+            raise BlockingIOError
+        buffer = bytearray(length)
+        try:
+            count = os.preadv(self._descriptor, [buffer], position, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno == errno.EOPNOTSUPP:
+                raise BlockingIOError from error
+            raise
+        if count < length:
+            # Not all of it is there, or the file ends: only a worker can tell.
+            raise BlockingIOError
+        return bytes(buffer)

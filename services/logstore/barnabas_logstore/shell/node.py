@@ -22,14 +22,14 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.compression import CODECS
-from barnabas.runtime.config import Loaded
+from barnabas.runtime.configuration.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
-from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics
+from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
-from barnabas.runtime.traces import trace_exporter
+from barnabas.runtime.tracing.traces import trace_exporter
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.cleaner import CleanerSettings
 from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
@@ -39,7 +39,7 @@ from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from barnabas_logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
 from barnabas_logstore.shell.cleaner_process import CleanerProcess, log_pass
-from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_logstore.shell.config import COMMIT_HOLD_MS, LogstoreSettings
 from barnabas_logstore.shell.control_process import ControlProcess
 from barnabas_logstore.shell.controller_requests import ControllerRequests
 from barnabas_logstore.shell.data_listener import LISTENER_SERVICES, DataListener
@@ -217,6 +217,7 @@ class LogstoreNode:
             cleaner_is_enabled=settings.log_cleaner_enable,
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
             groups=settings.groups(),
+            commit_hold_ms=COMMIT_HOLD_MS,
         )
         core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS, _new_member_id, monotonic_us)
         for directory in loaded.directories:

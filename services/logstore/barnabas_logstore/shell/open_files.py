@@ -16,6 +16,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from barnabas.ports.disk import Buffer, DiskFile
+from barnabas.runtime.lane import Descriptor
 
 FILES_MAX = 4096
 # Each uses one more descriptor, which Python duplicates for it.
@@ -29,7 +30,7 @@ FLUSHED_AT_ONCE = 64
 class PosixFile:
     """A descriptor that closes with its last reference: no worker finds it closed, or reused, while using it."""
 
-    __slots__ = ("_path", "descriptor", "is_unflushed")
+    __slots__ = ("__weakref__", "_path", "descriptor", "is_unflushed")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
@@ -42,6 +43,14 @@ class PosixFile:
 
     def __del__(self) -> None:
         os.close(self.descriptor)
+
+
+def read_only(file: object) -> Descriptor:
+    """Return another descriptor of the same file, whatever its name is now, by which it can only be read. Raises
+    OSError.
+    """
+    assert isinstance(file, PosixFile), "a file of another disk"
+    return Descriptor(os.open(f"/proc/self/fd/{file.descriptor}", os.O_RDONLY | os.O_CLOEXEC))
 
 
 class OpenFiles:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 
-from barnabas.runtime.traces import Span
+from barnabas.runtime.tracing.traces import Span
 from barnabas_logstore.core.streams.request_times import TracedWork
 
 

@@ -15,7 +15,7 @@ from barnabas.cluster.broker_config_keys import BROKER_KEYS, BrokerKey, default_
 from barnabas.cluster.config_values import ConfigType
 from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
-from barnabas.runtime.config import bounds
+from barnabas.runtime.configuration.config import bounds
 from barnabas.runtime.etcd import EtcdConfig
 
 _TYPES: Final[dict[ConfigType, Any]] = {

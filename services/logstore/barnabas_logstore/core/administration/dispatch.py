@@ -96,6 +96,11 @@ class Administration:
         """Whether anything can be done now."""
         return bool(self._runnable) or (self._is_woken and bool(self._waiting))
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no call is unanswered."""
+        return not (self._runnable or self._waiting)
+
     def wake_waiting(self) -> None:
         """Something has happened that a waiting call may wait for: all of them check in the next step."""
         self._is_woken = True

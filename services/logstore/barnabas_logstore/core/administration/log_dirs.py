@@ -26,8 +26,7 @@ from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import SpaceEffect, VolumeSpace
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 REPLICAS_PER_PIECE: Final = 64
 

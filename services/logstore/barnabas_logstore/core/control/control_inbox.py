@@ -41,7 +41,7 @@ class ControlInbox:
         self._inbox: deque[tuple[int, ControlRequest]] = deque()
         # The command being carried out, if it is not done yet.
         self._work: tuple[int, int, Work] | None = None
-        self._is_disk_busy = False
+        self.waits_for_disk = False
 
     def enqueue(self, session_id: int, request: ControlRequest) -> None:
         """A command has come."""
@@ -50,7 +50,7 @@ class ControlInbox:
     @property
     def has_work(self) -> bool:
         """Whether anything can be done now; not while a disk has to finish first."""
-        return bool(self._inbox) if self._work is None else not self._is_disk_busy
+        return bool(self._inbox) if self._work is None else not self.waits_for_disk
 
     @property
     def is_idle(self) -> bool:
@@ -58,7 +58,7 @@ class ControlInbox:
 
     def on_io_done(self) -> None:
         """A disk has finished something: a command that waits for it may continue."""
-        self._is_disk_busy = False
+        self.waits_for_disk = False
 
     def step(self, now_ms: int) -> None:
         """Carry out all commands that have arrived, or a part if they have many partitions."""
@@ -77,8 +77,8 @@ class ControlInbox:
                 response = ControlResponse(sequence, ErrorCode.NONE, errors, without_room=without_room)
                 self._outbox.answer_control(session_id, response)
                 continue
-            self._is_disk_busy = pause is Pause.DISK_BUSY
-            if self._is_disk_busy:
+            self.waits_for_disk = pause is Pause.DISK_BUSY
+            if self.waits_for_disk:
                 return
             left -= _COSTS[pause]
 

@@ -56,11 +56,13 @@ class CoordinateInbox:
         if not count:
             return
         byte_count = sum([len(call.body) for call in request.calls])
-        if self._handshake.admit(stream, self._credits, count, byte_count):
-            self._waiting.extend([(stream, call) for call in request.calls])
-            self._waiting.extend([(stream, collect) for collect in request.collects])
-            if request.timed:
-                self._time(stream, request)
+        if not (stream.greeted and self._credits.received(stream_id, count, byte_count)):
+            self._handshake.refuse(stream)
+            return
+        self._waiting.extend([(stream, call) for call in request.calls])
+        self._waiting.extend([(stream, collect) for collect in request.collects])
+        if request.timed:
+            self._time(stream, request)
 
     def _time(self, stream: CoordinateStream, request: CoordinateRequest) -> None:
         now_us = self._times.read_us()

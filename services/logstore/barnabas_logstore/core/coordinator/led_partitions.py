@@ -21,10 +21,9 @@ from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import ReadEffect
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 READ_BYTES = 512 * 1024
 # Pieces of logs that are held or requested; however many partitions have to be read, memory stays bounded.
@@ -119,7 +118,7 @@ class LedPartitions:
         # By partition: the epoch under which its log turned out to be unreadable.
         self._unreadable: dict[Partition, int] = {}
         self._to_read: dict[LedPartition, None] = {}
-        self._reads: dict[ReadEffect, tuple[LedPartition, ReadPlan]] = {}
+        self._reads: dict[ReadBatchesEffect, tuple[LedPartition, ReadPlan]] = {}
         self._arrived: deque[tuple[LedPartition, memoryview, int]] = deque()
         self._wall_ms = 0
         self.is_stopped = False
@@ -247,7 +246,7 @@ class LedPartitions:
         led.wanted_offset = None
         self._arrived.append((led, data, next_offset))
 
-    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+    def _on_bytes(self, effect: ReadBatchesEffect, found: EffectResult) -> None:
         """The bytes of a log have arrived; the coordinator may have lost it meanwhile."""
         awaited = self._reads.pop(effect, None)
         if awaited is None:
@@ -255,20 +254,21 @@ class LedPartitions:
         led, plan = awaited
         if not led.holds:
             return
-        assert isinstance(data, bytes)
+        assert isinstance(found, FoundBatches | NotFound)
         log = led.partition.log
         try:
-            found = log.finish_read(plan, data)
+            records = log.finish_read(plan, found)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
             return
-        if isinstance(found, ReadEffect):
+        if isinstance(records, ReadBatchesEffect):
             self._read(led, plan)
-        elif isinstance(found, ErrorCode):
-            self._give_up(led, found)
+        elif isinstance(records, ErrorCode):
+            self._give_up(led, records)
         else:
-            whole, next_offset = _whole_batches(found)
-            if found and not whole:
+            assert isinstance(records, memoryview), "no range was asked for"
+            whole, next_offset = _whole_batches(records)
+            if records and not whole:
                 self._give_up(led, ErrorCode.CORRUPT_MESSAGE)
             else:
                 self._arrive(led, whole, next_offset)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -21,31 +20,21 @@ from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.data.batch_validation_queue import BatchValidationQueue, WaitingAppend
+from barnabas_logstore.core.data.uncommitted_results import PendingAppend, UncommittedResults
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.maintenance.housekeeping import Housekeeping
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.batches.batch_opening import Refusal, may_open
+from barnabas_logstore.core.storage.batches.batch_opening import Refusal
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import WriteEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.streams import ExchangeStream
 from barnabas_logstore.core.streams.watches import Watches
 
-_ACKS = (-1, 0, 1)
-
-
-@dataclass(slots=True, eq=False)
-class PendingAppend:
-    """An append whose write is in progress: the token that the log returns when it is done."""
-
-    stream: ExchangeStream
-    partition: Partition
-    result: AppendResult
-    byte_count: int
-    answered: bool = False
+_ALL = -1
+_ACKS = (_ALL, 0, 1)
 
 
 class Appends:
@@ -58,6 +47,7 @@ class Appends:
         outbox: Outbox,
         codecs: Codecs,
         full_disks: FullDisks,
+        uncommitted: UncommittedResults,
         watches: Watches,
         wrote: Callable[[Partition, int], None],
     ) -> None:
@@ -67,12 +57,15 @@ class Appends:
         self._outbox = outbox
         self._validations = BatchValidationQueue(outbox, codecs, self._opened)
         self._full_disks = full_disks
+        self._uncommitted = uncommitted
         self._watches = watches
         self._wrote = wrote
         # Appends that are not answered yet, in the order of their offsets.
         self._pending: defaultdict[Partition, deque[PendingAppend]] = defaultdict(deque)
         # Logs that were appended to in this turn; a dict for its order.
         self._to_write: dict[PartitionLog, None] = {}
+        # Logs that were written since the last tick.
+        self._written: dict[PartitionLog, None] = {}
 
     def append(self, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
         """Append one batch, or refuse it, or have it opened first."""
@@ -87,7 +80,7 @@ class Appends:
             self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
             return
         # While one waits, all after it wait: a config that no longer requires it does not change their order.
-        if may_open(partition.log.state.config) or partition in self._validations.lines:
+        if partition.log.state.config.opens_batches or partition in self._validations.lines:
             self._validations.add(WaitingAppend(stream, append, wall_ms), partition)
             return
         self._take(stream, append, memoryview(append.records), wall_ms, partition)
@@ -111,7 +104,7 @@ class Appends:
         stream.requests_handled += 1
         log = partition.log
         result = AppendResult(append.request_id)
-        pending = PendingAppend(stream, partition, result, len(append.records))
+        pending = PendingAppend(stream, partition, result, len(append.records), append.acks == _ALL)
         # Under the present one, if the gateway knew an earlier epoch under which this logstore already led.
         leader_epoch = partition.leader_epoch
         outcome = log.append(records, leader_epoch, wall_ms, pending)
@@ -133,6 +126,16 @@ class Appends:
                 return
         self._pending[partition].append(pending)
         self._to_write[log] = None
+
+    def take_written(self) -> Iterable[PartitionLog]:
+        """Return the logs that were written since they were last taken."""
+        written, self._written = self._written, {}
+        return written
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing was written since the last tick."""
+        return not self._written
 
     def pending_of(self, partition: Partition) -> Sequence[PendingAppend]:
         """The appends to the partition that are not answered yet, in the order of their offsets; read only."""
@@ -170,7 +173,9 @@ class Appends:
         partition = self._replicas.by_log.get(log)
         if partition is None:
             return  # removed meanwhile: everything was answered then
-        self._housekeeping.on_written(log, effect)
+        self._written[log] = None
+        if effect.flush is not None:
+            self._housekeeping.written_and_flushed(log)
         self._wrote(partition, old_log_end_offset)
         failed = 0
         for pending in done:
@@ -206,7 +211,8 @@ class Appends:
         result.committed = pending.partition.high_watermark >= result.required_offset
         stream = pending.stream
         stream.bytes_handled += pending.byte_count
-        self._outbox.exchange_response(stream).append_results.append(result)
+        if result.committed or not pending.awaits_commit or not self._uncommitted.hold(pending):
+            self._outbox.exchange_response(stream).append_results.append(result)
 
     def _refuse(self, stream: ExchangeStream, append: Append, error: ErrorCode, refusal: Refusal | None = None) -> None:
         result = AppendResult(append.request_id, error)
@@ -237,7 +243,10 @@ class Appends:
             pending.popleft()
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
-        """Answer at once everything that is not written: under a later epoch no append of an older one may succeed."""
+        """Answer at once everything that is not written: under a later epoch no append of an older one may succeed.
+        What is written and not committed may be, at another leader.
+        """
+        self._uncommitted.release(partition)
         self._fail(self._pending.pop(partition, ()), error)
         for waiting in self._validations.drop(partition):
             waiting.stream.requests_handled += 1

@@ -17,8 +17,7 @@ from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.batches.batch_opening import Refusal, must_open, open_batch
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import ValidateBatchEffect
-from barnabas_logstore.core.streams.completion import Completion, refuse_failure
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox, refuse_failure
 from barnabas_logstore.core.streams.streams import ExchangeStream
 
 VALIDATIONS_MAX = 2

@@ -124,7 +124,8 @@ class DataInbox:
         if not request_count:
             return
         byte_count = sum([len(append.records) for append in appends])
-        if not self._handshake.admit(stream, self._credits, request_count, byte_count):
+        if not (stream.greeted and self._credits.received(stream_id, request_count, byte_count)):
+            self._handshake.refuse(stream)
             return
         if request.timed:
             self._time_exchange(stream, request)
@@ -176,10 +177,14 @@ class DataInbox:
             response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
         for request_id in request.cancels:
             self._reads.cancel(stream, request_id)
-        if request.reads and self._handshake.admit(stream, self._credits, len(request.reads), 0):
-            if request.timed:
-                self._time(stream, request.timed, [read.request_id for read in request.reads], {}, FETCH)
-            self._waiting.extend([self._reads.accept(stream, read) for read in request.reads])
+        if not request.reads:
+            return
+        if not (stream.greeted and self._credits.received(stream_id, len(request.reads), 0)):
+            self._handshake.refuse(stream)
+            return
+        if request.timed:
+            self._time(stream, request.timed, [read.request_id for read in request.reads], {}, FETCH)
+        self._waiting.extend([self._reads.accept(stream, read) for read in request.reads])
 
     def on_stream_closed(self, stream_id: int) -> None:
         """Drop its requests that have not begun; what is appended stays appended."""

@@ -28,8 +28,7 @@ from barnabas_logstore.core.storage.log.features.timestamp_lookup import (
     LookupResult,
     TimestampLookup,
 )
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.streams import ExchangeStream
 
 # Each may hold 64 MiB of an opened batch, and a worker for a long time: writes and reads need workers besides them.

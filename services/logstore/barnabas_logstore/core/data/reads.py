@@ -21,10 +21,9 @@ from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector, preferred_read_replica
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import ReadEffect
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.streams import PendingRead, ReadStream
 
 READ_COMMITTED = 1
@@ -47,11 +46,13 @@ class _Range:
 
 
 class Reads:
-    def __init__(self, replicas: Replicas, outbox: Outbox, selector: ReplicaSelector) -> None:
+    def __init__(self, replicas: Replicas, outbox: Outbox, selector: ReplicaSelector, range_bytes_min: int) -> None:
+        """From `range_bytes_min` on, records are answered as ranges of files to who accepts them."""
         self._replicas = replicas
         self._outbox = outbox
         self._selector = selector
-        self._ranges: dict[ReadEffect, _Range] = {}
+        self._range_bytes_min = range_bytes_min
+        self._ranges: dict[ReadBatchesEffect, _Range] = {}
 
     def accept(self, stream: ReadStream, read: Read) -> PendingRead:
         """A read has arrived and has not begun; a cancel finds it from here on."""
@@ -79,6 +80,7 @@ class Reads:
         `is_planned`.
         """
         if pending.dropped:
+            pending.is_planned = True
             return 0
         partitions = pending.read.partitions
         first = len(pending.results)
@@ -89,6 +91,7 @@ class Reads:
             error = self._plan_partition(pending, result, partitions[index])
             if error:
                 self._refuse(result, partitions[index].topic_id, partitions[index].partition, error)
+        pending.is_planned = last == len(partitions)
         self._answer_if_done(pending)
         return last - first
 
@@ -120,7 +123,13 @@ class Reads:
         upto_offset = partition.last_stable_offset if only_stable else partition.high_watermark
         bytes_max = min(asked.partition_bytes_max, pending.bytes_left)
         try:
-            plan = log.plan_read(asked.fetch_offset, bytes_max, upto_offset, min_one_batch=not pending.any_records)
+            plan = log.plan_read(
+                asked.fetch_offset,
+                bytes_max,
+                upto_offset,
+                min_one_batch=not pending.any_records,
+                range_bytes_min=self._range_bytes_min if pending.read.accepts_ranges else 0,
+            )
             if plan is None:
                 result.fetch_position = log.byte_position_of(asked.fetch_offset)
                 return ErrorCode.NONE
@@ -130,25 +139,25 @@ class Reads:
         if isinstance(plan, ErrorCode):
             return plan
         pending.any_records = True
-        pending.bytes_left -= plan.effect.length
+        pending.bytes_left -= plan.bytes_max
         pending.outstanding += 1
         self._read(_Range(pending, result, partition, plan), plan.effect)
         return ErrorCode.NONE
 
-    def _read(self, awaited: _Range, effect: ReadEffect) -> None:
+    def _read(self, awaited: _Range, effect: ReadBatchesEffect) -> None:
         self._ranges[effect] = awaited
         failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
         self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
 
-    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+    def _on_bytes(self, effect: ReadBatchesEffect, found: EffectResult) -> None:
         """The bytes of a range have arrived, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
         if awaited is None or awaited.pending.dropped:
             return
-        assert isinstance(data, bytes)
+        assert isinstance(found, FoundBatches | NotFound)
         partition, plan = awaited.partition, awaited.plan
         try:
-            records = partition.log.finish_read(plan, data)
+            records = partition.log.finish_read(plan, found)
         except DiskError as error:
             self._replicas.disk_failed(partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -156,7 +165,7 @@ class Reads:
         if isinstance(records, ErrorCode):
             self._fail(awaited, records)
             return
-        if isinstance(records, ReadEffect):
+        if isinstance(records, ReadBatchesEffect):
             self._read(awaited, records)
             return
         awaited.result.records = records

@@ -25,8 +25,7 @@ from barnabas_logstore.core.storage.directories.log_directory import LogDirector
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import CopyEffect, MovedEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.completion import Completion, ignore_result
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox, ignore_result
 
 
 class _Phase(Enum):
@@ -72,6 +71,11 @@ class AlterReplicaLogDirs:
     @property
     def is_idle(self) -> bool:
         return self._move is None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is moved, nor asked to be."""
+        return self._move is None and not self._wanted
 
     def resume(self) -> None:
         """Start again the moves that were in progress when this logstore ended."""

@@ -22,8 +22,7 @@ from barnabas_logstore.core.storage.directories.log_directory import LogDirector
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import ReplaceEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 # replica.high.watermark.checkpoint.interval.ms of Kafka.
 HIGH_WATERMARK_INTERVAL_MS = 5_000
@@ -78,11 +77,8 @@ class Checkpoints:
         self._leaving: dict[TopicPartition, PartitionLog] = {}
         self._names_in_doubt: dict[_File, dict[TopicPartition, None]] = {}
 
-    def high_watermarks_moved(self, directory: LogDirectory) -> None:
-        self._moved[_Kind.HIGH_WATERMARKS, directory] = None
-
     def high_watermark_moved(self, log: PartitionLog) -> None:
-        self._moved[_Kind.HIGH_WATERMARKS, self._directories.directory_of(log)] = None
+        self._moved[_Kind.HIGH_WATERMARKS, self._directories.by_path[log.state.log_directory]] = None
 
     def recovery_point_moved(self, directory: LogDirectory) -> None:
         self._moved[_Kind.RECOVERY_POINTS, directory] = None
@@ -115,7 +111,7 @@ class Checkpoints:
             by_directory.setdefault(self._directories.directory_of(log), []).append(log)
         for directory, gone in by_directory.items():
             self._leaving.update({log.topic_partition: log for log in gone})
-            self.high_watermarks_moved(directory)
+            self._moved[_Kind.HIGH_WATERMARKS, directory] = None
             for kind, named in (
                 (_Kind.RECOVERY_POINTS, gone),
                 (_Kind.LOG_STARTS, [log for log in gone if log.log_start_offset > 0]),
@@ -129,7 +125,7 @@ class Checkpoints:
     def log_moved(self, log: PartitionLog) -> None:
         """It is in another log directory now, whose checkpoints don't contain it yet."""
         directory = self._directories.directory_of(log)
-        self.high_watermarks_moved(directory)
+        self._moved[_Kind.HIGH_WATERMARKS, directory] = None
         for kind in (_Kind.RECOVERY_POINTS, _Kind.LOG_STARTS):
             self._write((kind, directory))
 

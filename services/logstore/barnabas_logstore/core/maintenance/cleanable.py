@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.cluster.config_values import INT64_MAX
-from barnabas.cluster.topic_config import TopicConfig
 from barnabas_logstore.core.storage.compaction.orders import CleanOrder, LastBatch, SourceSegment
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.storage.segment.rolling import COMPACT
 from barnabas_logstore.core.storage.segment.segment import Segment
 
 
@@ -59,10 +57,6 @@ class CleanableLog:
             wall_ms,
             producers,
         )
-
-
-def is_compacted(config: TopicConfig) -> bool:
-    return COMPACT in config.cleanup_policy.split(",")
 
 
 def cleanable(log: PartitionLog, last_stable_offset: int, wall_ms: int) -> CleanableLog:

@@ -1,6 +1,6 @@
 """Compaction as the core drives it: choose the log to clean next, order it, and use the result.
 
-The records are read in the cleaner, a process of its own: per-record work here would stop everybody's appends. It gets
+The records are read in the cleaner, a process of its own: per-record work here would stop all appends. It gets
 one order at a time (`Outputs.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each
 cleaned segment that it reports is put in place from here, on an IO worker, in order. A pass that ends in any other way
 than whole leaves nothing behind but the segments that are in place already, which are as good as the old ones.
@@ -29,7 +29,7 @@ from barnabas.metrics.log_families import (
 )
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
-from barnabas_logstore.core.maintenance.cleanable import CleanableLog, cleanable, is_compacted
+from barnabas_logstore.core.maintenance.cleanable import CleanableLog, cleanable
 from barnabas_logstore.core.maintenance.retention import Retention
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -44,8 +44,7 @@ from barnabas_logstore.core.storage.compaction.orders import (
 )
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import DropCleanedEffect, SwapEffect
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 # Checking a log takes some microseconds.
 LOGS_PER_TICK = 128
@@ -114,6 +113,11 @@ class Cleaning:
         """Whether nothing is ordered."""
         return self._pass is None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is ordered, and no logs are being looked through."""
+        return self._pass is None and not self._to_look_at
+
     def stop(self) -> None:
         """Give no more orders; cancel the present one."""
         self._is_enabled = False
@@ -148,7 +152,7 @@ class Cleaning:
         return (
             is_ours
             and self._replicas.by_log.get(partition.log) is partition
-            and is_compacted(partition.log.config)
+            and partition.log.config.is_compacted
             and partition.key not in self.uncleanable
             and not partition.log.is_held
         )

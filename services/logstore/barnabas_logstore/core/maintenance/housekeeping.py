@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 
@@ -10,10 +11,8 @@ from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
 from barnabas_logstore.core.maintenance.retention import Retention
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.effects import WriteEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.completion import Completion, ignore_result
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox, ignore_result
 
 # The accuracy with which flush.ms of a topic is kept.
 FLUSH_CHECK_MS = 100
@@ -51,14 +50,22 @@ class Housekeeping:
         if log.flushes.whole_segments_upto < log.segments.active.base_offset:
             self._unflushed[log] = None
 
-    def on_written(self, log: PartitionLog, effect: WriteEffect) -> None:
-        """A log has grown: it is flushed when that is due, and its offsets go into the next checkpoints."""
-        self._unflushed[log] = None
-        directory = self._directories.directory_of(log)
-        self._checkpoints.high_watermarks_moved(directory)
-        if effect.flush is not None:
-            self._checkpoints.recovery_point_moved(directory)
-            self._retention.continue_retiring(log)
+    def written(self, logs: Iterable[PartitionLog]) -> None:
+        """These have grown: they are flushed when that is due, and their offsets go into the next checkpoints."""
+        for log in logs:
+            if log in self._replicas.by_log:
+                self._unflushed[log] = None
+                self._checkpoints.high_watermark_moved(log)
+
+    def written_and_flushed(self, log: PartitionLog) -> None:
+        """A write has flushed its log."""
+        self._checkpoints.recovery_point_moved(self._directories.directory_of(log))
+        self._retention.continue_retiring(log)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no log waits for a flush, or for anything else that is begun."""
+        return not self._unflushed and self._retention.is_at_rest
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
         """Begin what is due."""

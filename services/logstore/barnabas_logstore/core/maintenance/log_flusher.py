@@ -14,8 +14,7 @@ from barnabas_logstore.core.storage.directories.log_directory import ClosingFlus
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import FlushEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 
 class FlushOwner(Protocol):

@@ -25,6 +25,10 @@ class ProducerExpiry:
         self._due_ms = -1
         self._to_check: deque[Partition] = deque()
 
+    @property
+    def is_at_rest(self) -> bool:
+        return not self._to_check
+
     def tick(self, now_ms: int, wall_ms: int) -> None:
         """`wall_ms` is the clock that timestamps are compared with."""
         if self._due_ms < 0:

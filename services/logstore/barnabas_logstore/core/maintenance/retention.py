@@ -21,8 +21,7 @@ from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import DeleteFilesEffect, RetireEffect
 from barnabas_logstore.core.storage.log.features.log_retention import RetentionOutcome
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.completion import Completion, ignore_result
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox, ignore_result
 from barnabas_logstore.core.streams.watches import Watches
 
 # Checking a log takes some microseconds, and sometimes a read of a file.
@@ -73,6 +72,10 @@ class Retention:
         for log in [*self._retiring, *self._to_flush]:
             self.continue_retiring(log)
         self._delete(now_ms)
+
+    @property
+    def is_at_rest(self) -> bool:
+        return not (self._to_check or self._retiring or self._to_flush)
 
     def check_soon(self, partition: Partition) -> None:
         """Check it before all others, by the next tick: records were deleted, perhaps to free space."""

@@ -47,28 +47,34 @@ class PendingIsr:
 
 
 class InSyncReplicas:
-    __slots__ = ("committed", "pending")
+    """All fields are for reading."""
+
+    __slots__ = ("committed", "maximal", "pending")
 
     def __init__(self) -> None:
         self.committed: tuple[int, ...] = ()
         self.pending: PendingIsr | None = None
-
-    @property
-    def maximal(self) -> tuple[int, ...]:
+        self.maximal: tuple[int, ...] = ()
         """The committed ISR and the members that are about to join it."""
-        if self.pending is not None and self.pending.is_expansion:
-            return self.pending.members
-        return self.committed
 
     def commit(self, members: Sequence[int]) -> None:
         """Apply the controller's state under a newer partition epoch: a pending change is decided."""
         self.committed = tuple(members)
-        self.pending = None
+        self._set_pending(None)
+
+    def _set_pending(self, pending: PendingIsr | None) -> None:
+        self.pending = pending
+        self.maximal = self._find_maximal()
+
+    def _find_maximal(self) -> tuple[int, ...]:
+        if self.pending is not None and self.pending.is_expansion:
+            return self.pending.members
+        return self.committed
 
     def keep_to(self, replicas: Sequence[int]) -> None:
         """Drop a pending change that would add a node that is not a replica: the controller will never accept it."""
         if self.pending is not None and not set(self.pending.members) <= set(replicas):
-            self.pending = None
+            self._set_pending(None)
 
     def propose_expansion(self, joining: Sequence[int], broker_epochs: Mapping[int, int]) -> bool:
         """Request that `joining` join. Return False while another change is pending, or if all are members.
@@ -92,11 +98,11 @@ class InSyncReplicas:
 
     def _prepare(self, members: tuple[int, ...], broker_epochs: Mapping[int, int], *, is_expansion: bool) -> None:
         epochs = [broker_epochs.get(node_id, UNKNOWN_BROKER_EPOCH) for node_id in members]
-        self.pending = PendingIsr(members, is_expansion, tuple(epochs))
+        self._set_pending(PendingIsr(members, is_expansion, tuple(epochs)))
 
     def on_error(self, error: ErrorCode) -> IsrAnswer:
         """The controller has refused the pending change; a state in its answer goes to `commit` instead."""
         if error in _NOT_DONE:
-            self.pending = None
+            self._set_pending(None)
             return IsrAnswer.REVERTED
         return IsrAnswer.RETRY

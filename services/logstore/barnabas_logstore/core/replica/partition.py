@@ -36,6 +36,7 @@ class Partition:
     """A replica on this logstore. Offline means that its log directory failed: the log may not be accessed any more."""
 
     __slots__ = (
+        "awaits_commit",
         "epoch_start_offset",
         "followers",
         "high_watermark",
@@ -70,6 +71,8 @@ class Partition:
         self.meter = TopicMeter()
         """The meter of its topic, once it is among the replicas."""
         self.online = True
+        self.awaits_commit = False
+        """Results of appends are held until the high watermark reaches them: `UncommittedResults`."""
         self.leading = False
         self.led_since_epoch = NO_EPOCH
         """The first of the epochs under which it has led without interruption until now, while it leads."""
@@ -79,7 +82,7 @@ class Partition:
         self.partition_epoch = NO_EPOCH
         # Elected unclean, as the controller still knows (KIP-704).
         self.leader_recovering = False
-        self.replicas: list[int] = []
+        self.replicas: tuple[int, ...] = ()
         self.isr = InSyncReplicas()
         self.high_watermark = log.log_start_offset
         # The offset at which the epoch began under which this replica leads.

@@ -18,8 +18,7 @@ from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import TruncateEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.log_state import LogState
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 CutEnded = Callable[[Partition, bool], None]
 """Is called with True when the log has been cut, with False when there was no room for that."""
@@ -41,11 +40,11 @@ class FollowerCuts:
         self._outbox = outbox
         self._before_cut = before_cut
 
-    def begin(self, partition: Partition, offset: int, *, begin_anew: bool) -> bool:
+    def begin(self, partition: Partition, offset: int, *, truncate_fully: bool) -> bool:
         """Write down that the log goes back to `offset`. False: not now, something else is under way."""
         log = partition.log
         is_free = self._before_cut(partition) and log.no_room is None
-        if not is_free or not log.begin_truncation(offset, begin_anew=begin_anew):
+        if not is_free or not log.begin_truncation(offset, truncate_fully=truncate_fully):
             return False
         partition.high_watermark = min(partition.high_watermark, offset)
         self._checkpoints.lower(log)

@@ -80,6 +80,11 @@ class Following:
             self._cuts.give_up(partition)
             self._fetchers[leader_id].forget(partition.key)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing waits for a rate to be kept again."""
+        return not any(fetcher.at(Stage.THROTTLED) for fetcher in self._fetchers.values())
+
     def stop(self) -> None:
         """Fetch nothing any more: the logstore is about to stop, and its logs have to become idle."""
         self._is_stopped = True
@@ -131,7 +136,7 @@ class Following:
         followed.word = (data.high_watermark, data.log_start_offset)
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > end_offset:
             # Everything that we have has been deleted at the leader.
-            self._begin_cut(fetcher, followed, data.log_start_offset, begin_anew=True)
+            self._begin_cut(fetcher, followed, data.log_start_offset, truncate_fully=True)
             if followed.stage is Stage.BACKING_OFF:
                 self._hear(fetcher, followed)
         elif data.error_code:
@@ -140,7 +145,7 @@ class Following:
             own_epoch, own_end = log.leader_epochs.end_offset_of(data.diverging_epoch, end_offset)
             offset = min(data.diverging_end_offset, own_end if own_epoch >= 0 else end_offset)
             if offset < end_offset:
-                self._begin_cut(fetcher, followed, offset, begin_anew=False)
+                self._begin_cut(fetcher, followed, offset, truncate_fully=False)
             else:
                 self._fail(
                     fetcher, followed, f"the leader's log diverges from ours at {offset}, our end is {end_offset}"
@@ -164,7 +169,7 @@ class Following:
             # beginning. Everything else we have is deleted at the leader. Or we have nothing, and compaction has
             # removed so much at the leader that a segment of ours can't begin at offset 0.
             followed.records = records
-            self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
+            self._begin_cut(fetcher, followed, base_offset, truncate_fully=True)
             return
         problem = log.append_replicated(records, partition.leader_epoch, self.wall_ms)
         if isinstance(problem, ErrorCode):
@@ -222,8 +227,8 @@ class Following:
 
     # --- cuts ---
 
-    def _begin_cut(self, fetcher: Fetcher, followed: FollowedPartition, offset: int, *, begin_anew: bool) -> None:
-        if self._cuts.begin(followed.partition, offset, begin_anew=begin_anew):
+    def _begin_cut(self, fetcher: Fetcher, followed: FollowedPartition, offset: int, *, truncate_fully: bool) -> None:
+        if self._cuts.begin(followed.partition, offset, truncate_fully=truncate_fully):
             fetcher.move(followed, Stage.CUTTING)
         else:
             followed.records = None

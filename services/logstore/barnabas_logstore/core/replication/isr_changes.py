@@ -82,6 +82,11 @@ class IsrChanges:
             if leaving and partition.isr.propose_shrink(leaving, self._broker_epochs(partition)):
                 self._to_ask[partition] = None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no change is to be requested or decided, nor any partition to be looked at again."""
+        return not (self._to_ask or self._asked or self._to_look_at)
+
     # --- the controller ---
 
     def has_work(self, now_ms: int) -> bool:

@@ -24,11 +24,10 @@ from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replica.throttles import Throttles
 from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import ReadEffect
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH
-from barnabas_logstore.core.streams.completion import Completion
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutbox
 
 # Slots checked for one answer; the rest comes with the next one. A step's work stays bounded.
@@ -126,7 +125,7 @@ class Leading:
         self._follower_log_start_moved = follower_log_start_moved
         self._streams: dict[ReplicaStream, None] = {}
         self._followed: dict[PartitionKey, dict[ReplicaStream, int]] = {}
-        self._ranges: dict[ReadEffect, _Range] = {}
+        self._ranges: dict[ReadBatchesEffect, _Range] = {}
 
     # --- what arrives ---
 
@@ -215,7 +214,7 @@ class Leading:
         for stream, slot in self._followed.get(partition.key, {}).items():
             stream.news[slot] = None
 
-    def led_anew(self, partition: Partition, now_ms: int) -> None:
+    def leadership_changed(self, partition: Partition, now_ms: int) -> None:
         """Leadership or the replicas have changed: a follower that was refused may be served now.
 
         A follower may have learned of that before this leader did, and does not send its position again.
@@ -231,6 +230,16 @@ class Leading:
     def has_work(self) -> bool:
         """Whether there is more news for a waiting fetch than the last step has checked."""
         return any(_has_news(stream) and stream.fetch is not None and stream.answer is None for stream in self._streams)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether followers know everything, and nothing is held back from them."""
+        return not any(stream.news or stream.unsaid or stream.throttled for stream in self._streams)
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when the first fetch that waits is answered in any case."""
+        waiting = [stream.deadline_ms for stream in self._streams if stream.fetch is not None]
+        return min(waiting, default=None)
 
     def tick(self) -> None:
         """Watermarks have waited long enough for another answer."""
@@ -377,31 +386,31 @@ class Leading:
             stream.news[followed.slot] = None
             return False
         answer.has_records = followed.is_answered = True
-        answer.bytes_left -= plan.effect.length
+        answer.bytes_left -= plan.bytes_max
         if is_listed:
-            quota.record(plan.effect.length, answer.begun_ms)
+            quota.record(plan.bytes_max, answer.begun_ms)
         answer.outstanding += 1
         self._read_range(_Range(stream, answer, followed, result, partition, plan), plan.effect)
         return True
 
-    def _read_range(self, awaited: _Range, effect: ReadEffect) -> None:
+    def _read_range(self, awaited: _Range, effect: ReadBatchesEffect) -> None:
         self._ranges[effect] = awaited
         failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
         self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
 
-    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+    def _on_bytes(self, effect: ReadBatchesEffect, found: EffectResult) -> None:
         """The bytes of a range have arrived, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
         if awaited is None:
             return
-        assert isinstance(data, bytes)
+        assert isinstance(found, FoundBatches | NotFound)
         try:
-            records = awaited.partition.log.finish_read(awaited.plan, data)
+            records = awaited.partition.log.finish_read(awaited.plan, found)
         except DiskError as error:
             self._replicas.disk_failed(awaited.partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
             return
-        if isinstance(records, ReadEffect):
+        if isinstance(records, ReadBatchesEffect):
             self._read_range(awaited, records)
             return
         if isinstance(records, ErrorCode):
@@ -412,6 +421,7 @@ class Leading:
             awaited.followed.is_answered = False
             if awaited.stream.slots.get(awaited.followed.slot) is awaited.followed:
                 awaited.stream.news[awaited.followed.slot] = None
+        assert isinstance(records, memoryview), "no range was asked for"
         awaited.result.records = records
         awaited.partition.meter.replication_bytes_out += len(records)
         awaited.answer.outstanding -= 1

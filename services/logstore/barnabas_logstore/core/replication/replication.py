@@ -177,13 +177,13 @@ class Replication:
     def role_changed(self, partition: Partition) -> None:
         """Called after a LeaderAndIsr with a new state."""
         self.following.follow(partition)
-        self.leading.led_anew(partition, self.now_ms)
+        self.leading.leadership_changed(partition, self.now_ms)
         self._isr_changes.look_at(partition)
 
     def partition_gone(self, partition: Partition) -> None:
         """Stopped, deleted, or its directory is offline."""
         self.following.forget(partition)
-        self.leading.led_anew(partition, self.now_ms)
+        self.leading.leadership_changed(partition, self.now_ms)
 
     # --- our own writes ---
 
@@ -195,7 +195,8 @@ class Replication:
         partition.log_end_moved_from(old_log_end_offset)
         if partition.advance_high_watermark(self.config.lag_ms_max, self.now_ms):
             self._watches.changed(partition)
-        self.leading.changed(partition)
+        if partition.followers:
+            self.leading.changed(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
         """Followers are sent the new log start."""
@@ -248,6 +249,11 @@ class Replication:
     def stop(self) -> None:
         """Follow no leader any more: the logs have to come to rest."""
         self.following.stop()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether followers and leaders have nothing new for each other."""
+        return self.leading.is_at_rest and self.following.is_at_rest and self._isr_changes.is_at_rest
 
     def samples(self) -> Iterator[Sample]:
         return self._isr_changes.samples()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from functools import partial
+from typing import TypeAlias, assert_never
 
-from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
+from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.file_range import FileRange
+from barnabas.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader, parse_header
 from barnabas_logstore.core.storage.batches.batch_opening import Refusal, open_batch
 from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp, first_record_of
 from barnabas_logstore.core.storage.copying import copy_files
@@ -17,10 +20,14 @@ from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
     DropCleanedEffect,
+    FilePart,
     FindRecordEffect,
     FlushEffect,
+    FoundBatches,
     MovedEffect,
+    NotFound,
     ProbeEffect,
+    ReadBatchesEffect,
     ReadEffect,
     ReplaceEffect,
     RetireEffect,
@@ -44,7 +51,27 @@ from barnabas_logstore.core.storage.recovery.producer_recovery import load_produ
 PROBE_BYTES = 8 * 1024 * 1024
 PROBE_FILE = "room-probe.tmp"
 
-EffectResult = bytes | memoryview | Refusal | OffsetAtTimestamp | LogState | ProducerState | VolumeSpace | None
+ReadAt: TypeAlias = Callable[[int, int], Buffer]
+"""Returns so many bytes of the file at a position: fewer only if the file ends. May raise, to give the work up."""
+
+LoadAt: TypeAlias = Callable[[int, int], int]
+"""Has so many bytes of the file at a position in memory; returns how many there are. May raise as well."""
+
+WINDOW_BYTES_MIN = 4096
+WINDOW_BYTES_MAX = 64 * 1024
+
+EffectResult = (
+    bytes
+    | memoryview
+    | FoundBatches
+    | NotFound
+    | Refusal
+    | OffsetAtTimestamp
+    | LogState
+    | ProducerState
+    | VolumeSpace
+    | None
+)
 """The result of an effect for its completion: see each effect. Most return nothing (b"")."""
 
 
@@ -71,12 +98,16 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
     match effect:
         case ReadEffect():
             return disk.read_at(effect.file, effect.position, effect.length)
+        case ReadBatchesEffect():
+            return read_batches(effect, partial(disk.read_at, effect.part.file), partial(disk.load, effect.part.file))
         case FindRecordEffect():
             return first_record_of(
                 effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
             )
         case ValidateBatchEffect():
-            return open_batch(effect.records, effect.topic_partition, effect.config, effect.wall_ms, effect.codecs)
+            return open_batch(
+                memoryview(effect.records), effect.topic_partition, effect.config, effect.wall_ms, effect.codecs
+            )
         case WriteEffect():
             for path in effect.creates:
                 disk.truncate(disk.open(path, create=True), 0)
@@ -172,3 +203,83 @@ def _unless_gone(operation: Callable[..., None], *arguments: object) -> None:
     except DiskError as error:
         if error.kind is not DiskErrorKind.NOT_FOUND:
             raise
+
+
+def read_batches(effect: ReadBatchesEffect, read_at: ReadAt, load_at: LoadAt) -> FoundBatches | NotFound:
+    """Return the batches that the effect describes.
+
+    From an index entry on, batches are passed over by their headers. For large batches that is one or two of them, for
+    small ones a part of the file that is about as long as the index interval. A file that is shorter than the log knows
+    has been cut by another program: nothing is returned of what it lacks.
+    """
+    part = effect.part
+    position, end_position = part.position, part.end_position
+    window = _Window(read_at, end_position)
+    while True:
+        if position + HEADER_BYTES > end_position:
+            return NotFound.PAST_THE_END if position == end_position else NotFound.NO_BATCH
+        header = window.header_at(position)
+        if header is None:
+            return FoundBatches(-1, b"")
+        if header.last_offset >= effect.offset:
+            break
+        if header.size_bytes < HEADER_BYTES:
+            return NotFound.NO_BATCH
+        position += header.size_bytes
+    size = header.size_bytes
+    if size < HEADER_BYTES or position + size > end_position:
+        return NotFound.NO_BATCH
+    length = min(effect.max_bytes, end_position - position)
+    if part.limit_offset >= 0:
+        length = min(length, _end_below_limit(part, window, position, length) - position)
+    if length < size:
+        if not effect.min_one_batch:
+            return FoundBatches(position, b"")
+        length = size
+    if 0 < effect.range_bytes_min <= length:
+        length = load_at(position, length)
+        return FoundBatches(position, FileRange(part.file, position, length) if length >= size else b"")
+    records = window.bytes_at(position, length)
+    return FoundBatches(position, records if len(records) >= size else b"")
+
+
+def _end_below_limit(part: FilePart, window: _Window, start: int, length: int) -> int:
+    """Return where the batches below `limit_offset` end; anything past `length` if that is not before."""
+    position = max(start, part.limit_position)
+    while position < start + length and position + HEADER_BYTES <= part.end_position:
+        header = window.header_at(position)
+        if header is None or header.base_offset >= part.limit_offset:
+            break
+        position += max(header.size_bytes, LENGTH_OVERHEAD_BYTES)
+    return position
+
+
+class _Window:
+    """The part of the file that was read last."""
+
+    __slots__ = ("_byte_count", "_bytes", "_end_position", "_read_at", "_start")
+
+    def __init__(self, read_at: ReadAt, end_position: int) -> None:
+        self._read_at = read_at
+        self._end_position = end_position
+        self._start = 0
+        self._bytes: Buffer = b""
+        self._byte_count = WINDOW_BYTES_MIN
+
+    def header_at(self, position: int) -> BatchHeader | None:
+        """Return the header at `position`, which ends before `end_position`; None if the file ends before."""
+        index = position - self._start
+        if index < 0 or index + HEADER_BYTES > len(self._bytes):
+            self._bytes = self._read_at(position, min(self._byte_count, self._end_position - position))
+            self._start, index = position, 0
+            # Many headers in a row are found when an index entry is missing: then larger parts are cheaper.
+            self._byte_count = min(2 * self._byte_count, WINDOW_BYTES_MAX)
+            if len(self._bytes) < HEADER_BYTES:
+                return None
+        return parse_header(self._bytes, index)
+
+    def bytes_at(self, position: int, length: int) -> Buffer:
+        index = position - self._start
+        if index >= 0 and index + length <= len(self._bytes):
+            return self._bytes[index : index + length]
+        return self._read_at(position, length)

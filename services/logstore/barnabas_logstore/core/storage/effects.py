@@ -8,11 +8,13 @@ follows an effect is not part of it: see `Outbox.add_effect`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Codecs, Decompress
 from barnabas.ports.disk import Buffer, DiskFile
+from barnabas.wire.file_range import Records
 from barnabas.wire.record_batch import BatchHeader
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 
@@ -97,6 +99,56 @@ class ReadEffect:
     length: int
 
 
+@dataclass(slots=True, frozen=True)
+class FilePart:
+    """A part of a segment's file: a batch begins at `position`, and nothing at or past `end_position` may be read.
+
+    No batch from `limit_offset` on may be read either, unless that is -1: one begins at `limit_position`, before the
+    first of those.
+    """
+
+    file: DiskFile
+    position: int
+    end_position: int
+    limit_offset: int = -1
+    limit_position: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class ReadBatchesEffect:
+    """Find the batch in `part` that contains `offset`, or the first one after it, and read `max_bytes` from there on.
+
+    If that batch is larger than `max_bytes`, `min_one_batch` says whether it or nothing is returned. From
+    `range_bytes_min` on, unless that is 0, records are returned as a range of the file, and are in the page cache
+    then.
+
+    Result: `FoundBatches`, or why there are none.
+    """
+
+    part: FilePart
+    offset: int
+    max_bytes: int
+    min_one_batch: bool
+    range_bytes_min: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class FoundBatches:
+    """`records` begin at `position` of the file, and may end within a batch. Empty: none may be returned, and the
+    position is -1 if the file is too short.
+    """
+
+    position: int
+    records: Records
+
+
+class NotFound(Enum):
+    """Why no batch was found."""
+
+    PAST_THE_END = "the offset is past the last batch of the file"
+    NO_BATCH = "the bytes are not batches"
+
+
 @dataclass(slots=True, eq=False)
 class FindRecordEffect:
     """Open a batch that has been read, and find its first record at or after a time. Uses no disk, but takes a worker's
@@ -120,7 +172,7 @@ class ValidateBatchEffect:
     Result: the batch to append, or a `Refusal`.
     """
 
-    records: memoryview
+    records: Buffer
     topic_partition: str
     config: TopicConfig
     wall_ms: int
@@ -246,7 +298,7 @@ class VolumeSpace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TruncateEffect:
-    """Truncate a log at `offset`, or with `begin_anew` remove all of it and start it over there: see `log_cut`.
+    """Truncate a log at `offset`, or with `truncate_fully` remove all of it and start it over there: see `log_cut`.
 
     `index_writes` are first, then `leader_epochs`, the checkpoint as it is after the truncation. Result: the `LogState`
     that recovery finds then.
@@ -256,7 +308,7 @@ class TruncateEffect:
     topic_partition: TopicPartition
     config: TopicConfig
     offset: int
-    begin_anew: bool
+    truncate_fully: bool
     recovery_point: int
     log_start_offset: int
     leader_epochs: FileReplacement
@@ -314,6 +366,7 @@ CLEANED_SUFFIX = ".cleaned"
 StorageEffect = (
     WriteEffect
     | ReadEffect
+    | ReadBatchesEffect
     | FindRecordEffect
     | ValidateBatchEffect
     | FlushEffect

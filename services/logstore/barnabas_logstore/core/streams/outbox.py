@@ -1,24 +1,57 @@
-"""The core's effects and messages of a turn: effects in order, messages by stream."""
+"""The core's effects and messages of a turn: effects in order, messages by stream.
+
+An effect is data; what follows once a worker has carried it out is its `Completion`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from barnabas.channel.assembly import split_read_result
+from barnabas.channel.assembly import message_bytes, split_read_result
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.storage.compaction.orders import CleanerCommand, PassReport
+from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import StorageEffect
-from barnabas_logstore.core.streams.completion import Completion
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from barnabas_logstore.core.streams.request_times import RequestTimes, TimedRequest, TracedWork
 from barnabas_logstore.core.streams.streams import ExchangeStream, ReadStream, WatchStream
 
 # Record bytes in one ReadResponse: large answers are sent in chunks, so that heartbeats can be sent in between.
 RESPONSE_BYTES_MAX = 1024 * 1024
+
+
+class Completion:
+    """`done` gets the effect's result, `failed` the reason why there is none; one of them is called, once.
+
+    `logs` are those whose files the effect uses: a log that goes offline meanwhile counts it as in progress until then.
+    """
+
+    __slots__ = ("done", "failed", "logs")
+
+    def __init__(
+        self,
+        done: Callable[[EffectResult], None],
+        failed: Callable[[DiskError], None],
+        logs: tuple[PartitionLog, ...] = (),
+    ) -> None:
+        self.done = done
+        self.failed = failed
+        self.logs = logs
+
+
+def ignore_result(result: EffectResult) -> None:
+    """For effects after which nothing follows."""
+
+
+def refuse_failure(error: DiskError) -> None:
+    """For effects that touch no disk."""
+    raise AssertionError("work on a batch does not fail for its disk") from error
 
 
 @dataclass(slots=True)
@@ -52,14 +85,14 @@ class Outputs:
 
 
 class Outbox:
-    __slots__ = ("_credits", "_effects", "_exchanges", "_outputs", "_reads", "_watches", "completions", "times")
+    __slots__ = ("_completions", "_credits", "_effects", "_exchanges", "_outputs", "_reads", "_watches", "times")
 
     def __init__(self, credit_pool: CreditPool, times: RequestTimes) -> None:
         self._credits = credit_pool
         self.times = times
         self._effects: list[StorageEffect] = []
-        self.completions: dict[StorageEffect, Completion] = {}
-        """The completion of each effect whose outcome has not been reported; `EffectCompletions` removes them."""
+        self._completions: dict[StorageEffect, Completion] = {}
+        """The completion of each effect whose outcome has not been reported."""
         self._exchanges: list[ExchangeStream] = []
         self._reads: list[ReadStream] = []
         self._watches: list[WatchStream] = []
@@ -69,11 +102,23 @@ class Outbox:
     def add_effect(self, effect: StorageEffect, completion: Completion) -> None:
         """Have `effect` carried out, and `completion` called with its outcome."""
         self._effects.append(effect)
-        self.completions[effect] = completion
+        self._completions[effect] = completion
 
     def expect_outcome(self, effect: StorageEffect, completion: Completion) -> None:
         """Have `completion` called with the outcome of an effect that the host gets in another way."""
-        self.completions[effect] = completion
+        self._completions[effect] = completion
+
+    def effect_done(self, effect: StorageEffect, result: EffectResult) -> None:
+        """An effect has been carried out."""
+        completion = self._completions.pop(effect)
+        for log in completion.logs:
+            if log.unreported:
+                log.effect_ended(effect)
+        completion.done(result)
+
+    def take_completion(self, effect: StorageEffect) -> Completion:
+        """Return the completion of an effect that has failed, which is reported elsewhere."""
+        return self._completions.pop(effect)
 
     def exchange_response(self, stream: ExchangeStream) -> ExchangeResponse:
         """Return this turn's message for a stream, to be filled."""
@@ -175,4 +220,4 @@ class Outbox:
 
 
 def _bytes_of(piece: ReadPiece) -> int:
-    return sum(len(partition.records) for partition in piece.partitions)
+    return sum([message_bytes(partition) for partition in piece.partitions])

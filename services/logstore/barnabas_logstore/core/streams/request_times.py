@@ -35,6 +35,8 @@ class TimedRequest:
     """Kafka's name of the API."""
     arrived_us: int
     begun_us: int = -1
+    held_us: int = -1
+    """When its result began to wait for the commit."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,11 +94,20 @@ class RequestTimes:
                 times.append(self._answer(request))
         return times
 
+    def held(self, waiting: dict[int, TimedRequest], request_id: int) -> None:
+        """The result of a request, which may be timed, waits for its commit from now on."""
+        request = waiting.get(request_id)
+        if request is not None:
+            request.held_us = self.read_us()
+
     def _answer(self, request: TimedRequest) -> Times:
         ended_us = self.read_us()
         # A request that the inbox refuses is not begun.
         begun_us = request.begun_us if request.begun_us >= 0 else ended_us
-        times = Times(request.timed.request_id, begun_us - request.arrived_us, ended_us - begun_us)
+        worked_us = request.held_us if request.held_us >= 0 else ended_us
+        times = Times(
+            request.timed.request_id, begun_us - request.arrived_us, worked_us - begun_us, ended_us - worked_us
+        )
         parts = self._by_name.get(request.name)
         if parts is None:
             parts = self._by_name[request.name] = _Parts()

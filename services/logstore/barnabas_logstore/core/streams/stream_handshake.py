@@ -1,8 +1,11 @@
-"""How every stream of the data side begins: with a hello of this cluster; requests only with credit for them."""
+"""How every stream of the data side begins: with a hello of this cluster; requests only with credit for them.
+
+The inboxes check what each message needs; here is what a hello is answered with, and what becomes of a stream whose
+peer does not keep to that.
+"""
 
 from __future__ import annotations
 
-from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import Hello, Welcome
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.outbox import Outbox
@@ -26,19 +29,11 @@ class StreamHandshake:
         stream.greeted = True
         return Welcome(self._replicas.node_id, self._replicas.broker_epoch)
 
-    def has_greeted(self, stream: Stream) -> bool:
-        if not stream.greeted:
-            self.close(stream, "the first message is no hello")
-        return stream.greeted
-
-    def admit(self, stream: Stream, credit_pool: CreditPool, request_count: int, byte_count: int) -> bool:
-        """Requests need a hello before and credit for them; a peer that violates that loses the stream."""
-        if not self.has_greeted(stream):
-            return False
-        if not credit_pool.received(stream.stream_id, request_count, byte_count):
-            self.close(stream, "more requests than there was credit for")
-            return False
-        return True
+    def refuse(self, stream: Stream) -> None:
+        """Close a stream whose peer has sent requests before its hello, or more than it had credit for."""
+        self.close(
+            stream, "more requests than there was credit for" if stream.greeted else "the first message is no hello"
+        )
 
     def close(self, stream: Stream, reason: str) -> None:
         """Have the host close a stream; it reports the end by `on_stream_closed` like any other."""

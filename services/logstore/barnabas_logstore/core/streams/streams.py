@@ -84,8 +84,5 @@ class PendingRead:
     outstanding: int = 0
     any_records: bool = False
     dropped: bool = False
-
-    @property
-    def is_planned(self) -> bool:
-        """Every partition has been planned; a dropped read needs no more planning."""
-        return self.dropped or len(self.results) == len(self.read.partitions)
+    is_planned: bool = False
+    """Every partition has been planned, or the read was dropped before."""

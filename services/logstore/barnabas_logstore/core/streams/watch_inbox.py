@@ -32,7 +32,8 @@ class WatchInbox:
             if welcome is None:
                 return
             self._outbox.watch_response(stream).welcome = welcome
-        if not self._handshake.has_greeted(stream):
+        if not stream.greeted:
+            self._handshake.refuse(stream)
             return
         for watched in request.unwatches:
             self._watches.unwatch(stream, watched)

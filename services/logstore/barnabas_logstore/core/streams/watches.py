@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from barnabas.channel.messages import PartitionState, WatchedPartition
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -21,6 +23,8 @@ class Watches:
         self._begun: dict[PartitionKey, dict[WatchStream, None]] = {}
         self.coordinated: dict[Partition, None] = {}
         """Changes in the topic that this logstore's own coordinator follows; the coordinator takes them."""
+        self._awaited: dict[Partition, None] = {}
+        """Changes of partitions whose results wait for their commit."""
 
     @property
     def watched_partitions(self) -> int:
@@ -52,6 +56,13 @@ class Watches:
             self._changed[partition.key] = None
         if partition.is_coordinated:
             self.coordinated[partition] = None
+        if partition.awaits_commit:
+            self._awaited[partition] = None
+
+    def take_awaited(self) -> Iterable[Partition]:
+        """Return the partitions that have changed while results waited for their commit."""
+        awaited, self._awaited = self._awaited, {}
+        return awaited
 
     def publish(self) -> None:
         """Add the newest states to this turn's messages; what changed twice in a turn is sent once."""

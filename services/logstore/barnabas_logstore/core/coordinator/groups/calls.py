@@ -8,7 +8,7 @@ back for a moment, then answered with a `GroupWait`, and its answer is collected
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect, GroupWait
@@ -261,7 +261,8 @@ class GroupCalls:
         group = self._groups.get(request.group_id)
         error = check_commit(group, request, call.api_version) or client_error(self._log_writer.check())
         if error:
-            self._refuse(stream_id, call, _refused_commit(request, error))
+            refused = [[error] * len(each.partitions) for each in request.topics]
+            self._refuse(stream_id, call, _commit_response(request, refused))
             return
         if group is None:
             group = self._groups.get_or_add(request.group_id, self._clock.wall_ms)
@@ -269,9 +270,16 @@ class GroupCalls:
             member = group.members.get(request.member_id)
             if member is not None:
                 self._rebalancing.lives(member)
-        response = self._offsets.commit(group, request)
+        errors = self._offsets.commit(group, request)
         self._groups.remove_if_unused(group)
-        self._answer(stream_id, call, response)
+        if errors:
+            self._answer(stream_id, call, _commit_response(request, errors))
+        else:
+            committed = tuple(
+                [(each.name, tuple([one.partition_index for one in each.partitions])) for each in request.topics]
+            )
+            body = _committed_body(call.api_version, committed)
+            self._log_writer.answer(stream_id, GroupAnswer(call.request_id, 0, body))
 
     def _fetch(self, stream_id: int, call: GroupCall, request: OffsetFetchRequest) -> None:
         self._answer(stream_id, call, fetch_offsets(request, call.api_version, self._groups))
@@ -340,13 +348,25 @@ def _fit_join(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=response.error_code, member_id=response.member_id, protocol_name="")
 
 
-def _refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[OffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions],
-            )
-            for topic in request.topics
+def _commit_response(request: OffsetCommitRequest, errors: list[list[ErrorCode]]) -> OffsetCommitResponse:
+    """Return the response with these errors, by topic and partition as in the request."""
+    topics = []
+    for topic, of_topic in zip(request.topics, errors, strict=True):
+        partitions = [
+            OffsetCommitResponsePartition(each.partition_index, error)
+            for each, error in zip(topic.partitions, of_topic, strict=True)
         ]
-    )
+        topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    return OffsetCommitResponse(topics=topics)
+
+
+@lru_cache(maxsize=256)  # a consumer commits the same partitions again and again
+def _committed_body(version: int, committed: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    """Return the response of that version where each partition, by topic, is committed."""
+    topics = [
+        OffsetCommitResponseTopic(
+            name=name, partitions=[OffsetCommitResponsePartition(number, ErrorCode.NONE) for number in numbers]
+        )
+        for name, numbers in committed
+    ]
+    return encode_body(OffsetCommitResponse(topics=topics), version)

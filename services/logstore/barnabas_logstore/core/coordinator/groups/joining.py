@@ -102,7 +102,7 @@ class Joining:
             self._rebalancing.forget(group, member)
         self._rebalancing.complete_join_if_all_are_here(group)
 
-    # --- somebody new -------------------------------------------------------------------------------------------------
+    # --- new members -------------------------------------------------------------------------------------------------
 
     def _join_unknown(self, group: Group, joining: _Join) -> JoinGroupResponse | Member:
         instance_id = joining.request.group_instance_id
@@ -139,7 +139,7 @@ class Joining:
         self._rebalancing.rebalance_or_complete(group)
         return member
 
-    # --- somebody known -----------------------------------------------------------------------------------------------
+    # --- known members -----------------------------------------------------------------------------------------------
 
     def _join_known(self, group: Group, joining: _Join) -> JoinGroupResponse | Member:
         request = joining.request

@@ -14,9 +14,6 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from barnabas.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -81,24 +78,25 @@ class Offsets:
 
     # --- commit -------------------------------------------------------------------------------------------------------
 
-    def commit(self, group: Group, request: OffsetCommitRequest) -> OffsetCommitResponse:
-        """Commit what `check_commit` allows. Each partition has its own error."""
+    def commit(self, group: Group, request: OffsetCommitRequest) -> list[list[ErrorCode]]:
+        """Commit what `check_commit` allows. Return the error of each partition, by topic; none if there is no error in
+        any.
+        """
         retention_ms = request.retention_time_ms
         expire_ms = -1 if retention_ms == -1 else min(max(self._clock.wall_ms + retention_ms, 0), _TIMESTAMP_MAX)
-        topics: list[OffsetCommitResponseTopic] = []
+        errors: list[list[ErrorCode]] = []
+        has_failed = False
         for topic in request.topics:
             name = topic.name
             offsets = group.offsets.get(name)
             if offsets is None:
                 offsets = TopicOffsets(offset_key_prefix(group.group_id, name))
-            results = [
-                OffsetCommitResponsePartition(each.partition_index, self._commit(offsets, each, expire_ms))
-                for each in topic.partitions
-            ]
+            of_topic = [self._commit(offsets, each, expire_ms) for each in topic.partitions]
+            has_failed = has_failed or any(of_topic)
             if offsets.partitions:
                 group.offsets[name] = offsets
-            topics.append(OffsetCommitResponseTopic(name=name, partitions=results))
-        return OffsetCommitResponse(topics=topics)
+            errors.append(of_topic)
+        return errors if has_failed else []
 
     def _commit(self, offsets: TopicOffsets, asked: OffsetCommitRequestPartition, expire_ms: int) -> ErrorCode:
         metadata = asked.committed_metadata or ""

@@ -26,8 +26,6 @@ from barnabas_logstore.core.storage.batches.batch_validation import check_client
 RECORD_ERRORS_MAX = 100
 """Kafka names every record. A hundred of a million are enough for a client that gets all of them wrong."""
 
-_PRODUCERS_CODEC = "producer"
-_COMPACT = "compact"
 _TARGETS = {
     "uncompressed": Compression.NONE,
     "gzip": Compression.GZIP,
@@ -49,18 +47,13 @@ class Refusal:
     record_errors: list[RecordError] = field(default_factory=list)
 
 
-def may_open(config: TopicConfig) -> bool:
-    """Whether there are batches that the topic requires to be opened; if not, nothing else has to be checked."""
-    return config.compression_type != _PRODUCERS_CODEC or _COMPACT in config.cleanup_policy
-
-
 def must_open(records: memoryview, config: TopicConfig) -> bool:
     """Whether this one has to be opened. (One that is too short for a header is refused without.)"""
     if len(records) < HEADER_BYTES:
         return False
     target = _TARGETS.get(config.compression_type)
     has_other_codec = target is not None and records[_ATTRIBUTES_POSITION] & _COMPRESSION_MASK != target
-    return has_other_codec or _COMPACT in config.cleanup_policy
+    return has_other_codec or config.is_compacted
 
 
 def open_batch(
@@ -113,7 +106,7 @@ class _Validation:
     def __init__(self, header: BatchHeader, topic_partition: str, config: TopicConfig, wall_ms: int) -> None:
         self._header = header
         self._topic_partition = topic_partition
-        self._is_compacted = _COMPACT in config.cleanup_policy
+        self._is_compacted = config.is_compacted
         self._has_bounds = config.message_timestamp_type != LOG_APPEND_TIME
         self._earliest_ms = wall_ms - config.message_timestamp_before_max_ms
         self._latest_ms = wall_ms + config.message_timestamp_after_max_ms

@@ -240,10 +240,11 @@ class LogDirectory:
         path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
         if not self._disk.exists(path):
             return None
+        content = self._disk.read_file(path)
         if not self.was_shut_down_cleanly:
             # The process may have been killed before the first flush.
-            log.flush_along(path)
-        return checkpoints.parse_partition_metadata(self._disk.read_file(path))
+            log.flush_along(path, content)
+        return checkpoints.parse_partition_metadata(content)
 
     # --- partitions ---
 
@@ -290,10 +291,9 @@ class LogDirectory:
 
     def _write_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
         path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
-        metadata = self._disk.open(path, create=True)
-        self._disk.truncate(metadata, 0)
-        self._disk.write_at(metadata, 0, (checkpoints.format_partition_metadata(topic_id),))
-        log.flush_along(path)
+        content = checkpoints.format_partition_metadata(topic_id)
+        self._disk.write_file(path, content)
+        log.flush_along(path, content)
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:
         """Remove a partition at once, and its files after file.delete.delay.ms (see `take_deletions`): reads continue

@@ -1,20 +1,55 @@
-"""The readable part of a log: its end, its batches, and offsets by time. Nothing here changes the log."""
+"""The readable part of a log: its end, its batches, and offsets by time. Nothing here changes the log.
+
+How batches are read for a fetch, where a read begins and stops, is what KIP-74 requires.
+
+A plan holds one effect at a time, and nearly always one is enough: the worker that carries it out walks from an index
+entry over the headers of batches to the requested one, and reads from there (`effect_execution.read_batches`). Another
+effect follows if the segment has nothing from the offset on, or if an index entry was wrong.
+
+An answer may end with a part of a batch, as Kafka's do, but it never begins with one. If the disk has damaged the
+length of a batch, nothing can be read from there on: CORRUPT_MESSAGE, as in Kafka. The reader finds damage within a
+batch, by the CRC.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.file_range import FileRange
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
-from barnabas_logstore.core.storage.effects import ReadEffect
-from barnabas_logstore.core.storage.log.features import log_reads
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.effects import FilePart, FoundBatches, NotFound, ReadBatchesEffect
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import TimestampLookup, lookup_timestamp
 from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
+from barnabas_logstore.core.storage.segment.segment import Segment
+
+
+@dataclass(slots=True, eq=False)
+class ReadPlan:
+    """Run `effect`, pass its result to `PartitionLog.finish_read`, and repeat while that returns another effect.
+
+    `fetch_position` is where the batch that contains the offset begins in the bytes of the whole log, once the plan is
+    finished.
+    """
+
+    effect: ReadBatchesEffect
+    segment: Segment
+    upto_offset: int
+    fetch_position: int = -1
+    searches_anew: bool = False
+    """An index entry was wrong: the batch is looked for from the segment's beginning."""
+
+    @property
+    def bytes_max(self) -> int:
+        """How much is returned at most, if the first batch is not larger than what was asked for."""
+        part = self.effect.part
+        return min(self.effect.max_bytes, part.end_position - part.position)
 
 
 class LogView:
@@ -104,9 +139,11 @@ class LogView:
     # --- reads ---
 
     def plan_read(
-        self, offset: int, max_bytes: int, upto_offset: int, *, min_one_batch: bool
+        self, offset: int, max_bytes: int, upto_offset: int, *, min_one_batch: bool, range_bytes_min: int = 0
     ) -> ReadPlan | ErrorCode | None:
         """Plan what to read for a fetch from `offset` that may see what is below `upto_offset`.
+
+        From `range_bytes_min` on, unless that is 0, records may be returned as a range of their file.
 
         None: there is nothing to read now. OFFSET_OUT_OF_RANGE: `offset` is not in the log. See `ReadPlan` for how to
         continue. Like all reads it raises DiskError if a closed segment's files can't be opened.
@@ -119,11 +156,13 @@ class LogView:
         upto_offset = min(upto_offset, state.log_end_offset)
         if offset >= upto_offset or (max_bytes <= 0 and not min_one_batch):
             return None
-        return log_reads.plan_read(state, offset, max_bytes, upto_offset, min_one_batch)
+        return _plan(state, offset, max_bytes, upto_offset, min_one_batch, range_bytes_min)
 
-    def finish_read(self, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect | ErrorCode:
-        """Return the batches in the answer to `plan.effect`, or another effect to run first."""
-        return log_reads.finish_read(self.state, plan, data)
+    def finish_read(
+        self, plan: ReadPlan, found: FoundBatches | NotFound
+    ) -> memoryview | FileRange | ReadBatchesEffect | ErrorCode:
+        """Return the batches that `plan.effect` has found, or another effect to run first."""
+        return _finish(self.state, plan, found)
 
     def byte_position_of(self, offset: int) -> int:
         """Return the position of `offset` in the bytes of the whole log: never less for a later offset, across
@@ -141,3 +180,67 @@ class LogView:
     def lookup_timestamp(self, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:
         """ListOffsets; see `timestamp_lookup`."""
         return lookup_timestamp(self.state, timestamp_ms, min(upto_offset, self.log_end_offset), decompress)
+
+
+def _plan(
+    state: LogState, offset: int, max_bytes: int, upto_offset: int, min_one_batch: bool, range_bytes_min: int
+) -> ReadPlan:
+    """`offset` is in the log and below `upto_offset`, which is at most the log's end."""
+    segment = state.segments.containing(offset)
+    part = _part_of(state, segment, offset, upto_offset)
+    effect = ReadBatchesEffect(part, offset, max_bytes, min_one_batch, range_bytes_min)
+    return ReadPlan(effect, segment, upto_offset)
+
+
+def _part_of(state: LogState, segment: Segment, offset: int, upto_offset: int) -> FilePart:
+    """Return the part of a segment that has the batches of [offset, upto_offset)."""
+    position, _ = state.segments.batch_position(segment, offset)
+    end_position = min(segment.byte_count, state.written_position - segment.start_position)
+    limit_offset, limit_position = -1, 0
+    following = state.segments.after(segment)
+    if upto_offset < state.log_end_offset and (following is None or upto_offset < following.base_offset):
+        upto_position, is_exact = state.segments.batch_position(segment, upto_offset)
+        if is_exact:
+            end_position = upto_position
+        else:
+            limit_offset, limit_position = upto_offset, upto_position
+    if position >= end_position:
+        # Only an index entry that the disk has damaged points there: its batch is looked for from the start.
+        position = 0
+    return FilePart(segment.file, position, end_position, limit_offset, limit_position)
+
+
+def _finish(
+    state: LogState, plan: ReadPlan, found: FoundBatches | NotFound
+) -> memoryview | FileRange | ReadBatchesEffect | ErrorCode:
+    """Return batches from the one that contains the offset on, below `plan.upto_offset`; empty if none may be
+    returned. CORRUPT_MESSAGE: the bytes there are not a batch.
+    """
+    if isinstance(found, FoundBatches):
+        if found.position >= 0:
+            plan.fetch_position = plan.segment.position_in_log(found.position)
+        return found.records if isinstance(found.records, FileRange) else memoryview(found.records)
+    if found is NotFound.PAST_THE_END:
+        return _go_on_in_next_segment(state, plan)
+    if plan.searches_anew:
+        return ErrorCode.CORRUPT_MESSAGE
+    # There is no batch at the expected position: the disk has damaged an index entry, or the log.
+    plan.searches_anew = True
+    part = replace(plan.effect.part, position=0, limit_position=0)
+    plan.effect = replace(plan.effect, part=part)
+    return plan.effect
+
+
+def _go_on_in_next_segment(state: LogState, plan: ReadPlan) -> memoryview | ReadBatchesEffect:
+    """The rest of this segment has nothing from the offset on: compaction leaves such gaps."""
+    offset = plan.effect.offset
+    if plan.segment.is_retired:
+        # A cleaned segment that has replaced it may reach further.
+        following: Segment | None = state.segments.containing(offset)
+    else:
+        following = state.segments.after(plan.segment)
+    if following is None or following.base_offset >= plan.upto_offset:
+        return memoryview(b"")
+    plan.segment = following
+    plan.effect = replace(plan.effect, part=_part_of(state, following, offset, plan.upto_offset))
+    return plan.effect

@@ -43,7 +43,6 @@ from barnabas_logstore.core.storage.log.log_rolling import LogRolling
 from barnabas_logstore.core.storage.log.log_view import LogView
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ForgottenBatch, ProducedBatch, note_producer
-from barnabas_logstore.core.storage.segment.rolling import must_roll
 
 
 @dataclass(slots=True, eq=False)
@@ -103,9 +102,11 @@ class PartitionLog(LogView):
     def end_cleaning(self) -> None:
         self.state.is_being_cleaned = False
 
-    def flush_along(self, path: str) -> None:
-        """Flush a new file, which is the log's but contains none of its batches, with the next flush."""
-        self.flushes.add_file(path)
+    def flush_along(self, path: str, content: bytes) -> None:
+        """Write a new file, which is the log's but contains none of its batches, once more with the next flush, and
+        flush it.
+        """
+        self.flushes.add_file(path, content)
 
     # --- appends ---
 
@@ -145,9 +146,7 @@ class PartitionLog(LogView):
         base_offset = state.next_offset
         last_offset = base_offset + last_offset_delta
         segment = state.segments.active
-        if segment.byte_count and must_roll(
-            segment, state.directory, config, byte_count, last_offset, max_timestamp_ms, wall_ms
-        ):
+        if segment.must_roll(config, byte_count, last_offset, max_timestamp_ms, wall_ms):
             segment = self._rolling.roll()
         if leader_epoch != state.leader_epochs.latest:
             assert leader_epoch > state.leader_epochs.latest, (
@@ -204,9 +203,7 @@ class PartitionLog(LogView):
             byte_count = header.size_bytes
             last_offset = header.last_offset
             segment = state.segments.active
-            if segment.byte_count and must_roll(
-                segment, state.directory, state.config, byte_count, last_offset, header.max_timestamp, wall_ms
-            ):
+            if segment.must_roll(state.config, byte_count, last_offset, header.max_timestamp, wall_ms):
                 self._write_run(records[run_position:position])
                 run_position = position
                 segment = self._rolling.roll()
@@ -465,7 +462,7 @@ class PartitionLog(LogView):
         self.writes.relocate()
         self.flushes.relocate()
 
-    def begin_truncation(self, offset: int, *, begin_anew: bool = False) -> bool:
+    def begin_truncation(self, offset: int, *, truncate_fully: bool = False) -> bool:
         """Prepare to truncate at `offset`; before the log's start that means to start over. `truncation.begin_cut`
         truncates.
 
@@ -474,15 +471,16 @@ class PartitionLog(LogView):
         is_free = self.is_idle and not self.is_held and self.retirement.is_idle and self.disk_full.is_log_whole
         if not is_free or self.is_being_cleaned or self.error is not None:
             return False
-        self.flushes.lower_recovery_point(self.truncation.begin(offset, begin_anew=begin_anew))
+        self.flushes.lower_recovery_point(self.truncation.begin(offset, truncate_fully=truncate_fully))
         return True
 
     def on_truncated(self, effect: TruncateEffect, opened: LogState) -> None:
         """The log is what recovery has found."""
         self.truncation.end(effect)
         state = self.state
+        opened.producers.recall(state.producers)
         state.become(opened)
-        self.flushes.begin_anew(opened.unflushed)
+        self.flushes.log_opened(opened.unflushed)
         for segment, following in pairwise(state.segments.all()):
             if following.base_offset > state.recovery_point:
                 self.flushes.add_closed_segment(segment, following.base_offset)

@@ -1,6 +1,11 @@
 """Truncate a log on the disk: remove a follower's records that its leader does not have, or all of them if the leader
 has none.
 
+Bytes that a segment's file has had are never replaced by others: the sender of a range of it (`FileRange`) may be
+slower than a truncation and what is appended after it. So a file that was truncated does not grow again. The log goes
+on in a new segment, which begins where the truncated one ends; if nothing is left of it, an empty file takes its
+name.
+
 Later segments are removed first, beginning with the newest, so that a crash may leave any number of them but no gap
 that recovery would not detect; then the segment that contains the offset is truncated, with its indexes. The log is
 opened again as after a clean stop: `recovery` is the only way to open a log.
@@ -38,7 +43,7 @@ def cut_log(disk: Disk, effect: TruncateEffect) -> LogState:
         disk.write_at(disk.open(write.path), write.position, (write.content,))
     names = {entry.name for entry in disk.list(effect.directory)}
     base_offsets = offsets_of(names, LOG_SUFFIX)
-    kept = [] if effect.begin_anew else [each for each in base_offsets if each <= effect.offset]
+    kept = [] if effect.truncate_fully else [each for each in base_offsets if each <= effect.offset]
     last = _prepare_last(disk, effect, kept[-1]) if kept else None
     disk.replace_file(effect.leader_epochs.path, effect.leader_epochs.content)
     try:
@@ -48,7 +53,7 @@ def cut_log(disk: Disk, effect: TruncateEffect) -> LogState:
         if last is not None:
             last.cut(disk)
         for snapshot_offset in offsets_of(names, SNAPSHOT_SUFFIX):
-            if effect.begin_anew or snapshot_offset > effect.offset:
+            if effect.truncate_fully or snapshot_offset > effect.offset:
                 _remove(disk, effect.directory, file_name(snapshot_offset, SNAPSHOT_SUFFIX), names)
         disk.flush_directory(effect.directory)
         return recover_log(
@@ -70,16 +75,17 @@ def _prepare_last(disk: Disk, effect: TruncateEffect, base_offset: int) -> _Last
     """Prepare the segment that contains the offset, with indexes that are ready to replace its own."""
     path = f"{effect.directory}/{file_name(base_offset, LOG_SUFFIX)}"
     segment = Segment(disk, effect.directory, base_offset, 0, effect.config, disk.size(disk.open(path)))
-    kept_bytes = segment.end_below(effect.offset)
+    kept_bytes, next_offset = segment.end_below(effect.offset)
     if kept_bytes == segment.byte_count:
         return None
-    indexes = segment.indexes_below(kept_bytes, effect.offset)
-    for index_path, content in indexes:
-        file = disk.open(index_path + PREPARED_SUFFIX, create=True)
+    files = segment.closed_indexes_below(kept_bytes, effect.offset) if kept_bytes else []
+    files += [(f"{effect.directory}/{file_name(next_offset, suffix)}", b"") for suffix in SEGMENT_SUFFIXES]
+    for new_path, content in files:
+        file = disk.open(new_path + PREPARED_SUFFIX, create=True)
         disk.truncate(file, 0)
         disk.write_at(file, 0, (content,))
         disk.flush(file)
-    return _LastSegment(path, kept_bytes, [index_path for index_path, _ in indexes])
+    return _LastSegment(path, kept_bytes, [new_path for new_path, _ in files])
 
 
 def _remove(disk: Disk, directory: str, name: str, names: set[str]) -> None:
@@ -91,11 +97,14 @@ def _remove(disk: Disk, directory: str, name: str, names: set[str]) -> None:
 class _LastSegment:
     path: str
     kept_bytes: int
-    index_paths: list[str]
+    new_paths: list[str]
+    """The indexes of what is kept, and the segment after it, which has the name of this one if nothing is kept."""
 
     def cut(self, disk: Disk) -> None:
         # The old indexes may be mapped elsewhere: other files take their names, and they stay unchanged.
-        for path in self.index_paths:
+        for path in self.new_paths:
             disk.rename(path + PREPARED_SUFFIX, path)
-        disk.truncate(disk.open(self.path), self.kept_bytes)
-        disk.flush(disk.open(self.path))
+        if self.kept_bytes:
+            # Last: if it were done before and the process ended, the file would be one that grows.
+            disk.truncate(disk.open(self.path), self.kept_bytes)
+            disk.flush(disk.open(self.path))

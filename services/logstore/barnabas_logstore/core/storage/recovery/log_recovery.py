@@ -159,7 +159,7 @@ class _Opening:
     def open_segments(self, shut_down_cleanly: bool) -> None:
         found = self._find_segments()
         if not found:
-            self._begin_anew()
+            self._create_empty_log()
             return
         suspect_index = sum(segment.base_offset <= self.recovery_point for segment in found[1:])
         end: OffsetAndEpoch | None = None
@@ -187,7 +187,7 @@ class _Opening:
             self.is_damaged = True
             for segment in self.segments.all():
                 self._drop(segment)
-            self._begin_anew()
+            self._create_empty_log()
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
         self.leader_epochs.trim_to(self.log_start_offset)
 
@@ -207,7 +207,7 @@ class _Opening:
         epochs.unsaved = True
         self.leader_epochs = epochs
 
-    def _begin_anew(self) -> None:
+    def _create_empty_log(self) -> None:
         self.segments = LogSegments()
         self.producers.clear()
         self.leader_epochs.truncate_from(self.log_start_offset)

@@ -8,13 +8,14 @@ closed segment is its file, mapped for the duration of a lookup.
 from __future__ import annotations
 
 import struct
+from typing import ClassVar
 
 from barnabas.ports.disk import Buffer
 from barnabas_logstore.core.storage.effects import SmallWrite
 
 
 class IndexFile:
-    entry_format: struct.Struct
+    entry_format: ClassVar[struct.Struct]
 
     def __init__(self, path: str, base_offset: int, entries: Buffer) -> None:
         """`entries` is the content of the file. A bytearray can grow, anything else is closed."""
@@ -22,9 +23,12 @@ class IndexFile:
         self.base_offset = base_offset
         self._entries = entries
         self._saved_bytes = len(entries)
+        self.entry_count = len(entries) // self.entry_format.size
+        self.is_saved = True
+        """Whether the file has all entries."""
 
     def __len__(self) -> int:
-        return len(self._entries) // self.entry_format.size
+        return self.entry_count
 
     def content(self) -> bytes:
         """The content of the file once all entries are saved."""
@@ -32,25 +36,30 @@ class IndexFile:
 
     def take_unsaved(self) -> SmallWrite | None:
         """Return what the file does not contain yet; the caller writes it."""
-        if self._saved_bytes == len(self._entries):
+        if self.is_saved:
             return None
         write = SmallWrite(self.path, self._saved_bytes, bytes(memoryview(self._entries)[self._saved_bytes :]))
         self._saved_bytes = len(self._entries)
+        self.is_saved = True
         return write
 
     def cut(self, entries_max: int) -> None:
         """Drop the entries past the first `entries_max`. The file is taken for empty: the caller ensures that."""
         assert isinstance(self._entries, bytearray), f"{self.path} belongs to a closed segment"
         del self._entries[entries_max * self.entry_format.size :]
-        self.save_anew()
+        self.entry_count = len(self._entries) // self.entry_format.size
+        self.save_whole()
 
-    def save_anew(self) -> None:
+    def save_whole(self) -> None:
         """Unsaved entries may not have reached the file: all of it has to be written again."""
         self._saved_bytes = 0
+        self.is_saved = not self._entries
 
     def _add(self, entry: bytes) -> None:
         assert isinstance(self._entries, bytearray), f"{self.path} belongs to a closed segment"
         self._entries += entry
+        self.entry_count += 1
+        self.is_saved = False
 
     def _count_first_fields(self, limit: int) -> int:
         """Return how many entries have a first field of at most `limit`: a binary search, as first fields ascend."""

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from barnabas_logstore.core.storage.segment.recent_batches import RecentBatches
-from barnabas_logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.storage.segment.segment import RecentBatches, Segment
 
 
 class LogSegments:
@@ -20,15 +19,13 @@ class LogSegments:
         self._base_offsets: list[int] = []
         # The bytes of all but the active one: a log has thousands of segments, and its size is read all the time.
         self._closed_bytes = 0
+        self.active: Segment
+        """The last one; none before the first `add`."""
         self.recent = RecentBatches()
         """The last batches of the active segment."""
 
     def __len__(self) -> int:
         return len(self._segments)
-
-    @property
-    def active(self) -> Segment:
-        return self._segments[-1]
 
     @property
     def first(self) -> Segment:
@@ -52,6 +49,7 @@ class LogSegments:
             self._closed_bytes += self.active.byte_count
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
+        self.active = segment
         self.recent.clear()
 
     def remove_first(self, count: int) -> list[Segment]:
@@ -70,6 +68,7 @@ class LogSegments:
             self._closed_bytes -= _bytes_of(self._segments[last - 1 : -1])
             del self._segments[last:]
             del self._base_offsets[last:]
+            self.active = self._segments[-1]
             self.recent.clear()
 
     def closed_neighbours(self, base_offsets: list[int]) -> list[Segment] | None:

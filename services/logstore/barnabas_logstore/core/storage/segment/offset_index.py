@@ -7,6 +7,7 @@ ascending.
 from __future__ import annotations
 
 import struct
+from typing import ClassVar
 
 from barnabas_logstore.core.storage.segment.index_file import IndexFile
 
@@ -14,7 +15,7 @@ ENTRY_BYTES = 8
 
 
 class OffsetIndex(IndexFile):
-    entry_format = struct.Struct(">II")
+    entry_format: ClassVar[struct.Struct] = struct.Struct(">II")
 
     def belongs_to(self, log_bytes: int) -> bool:
         """Whether this can be the index of a log of `log_bytes`; if not it must be rebuilt."""
@@ -33,7 +34,7 @@ class OffsetIndex(IndexFile):
 
     def last_position(self) -> int:
         """The beginning of the last entry's batch; 0 without entries."""
-        return self.entry(len(self) - 1)[1] if self._entries else 0
+        return self.entry(self.entry_count - 1)[1] if self._entries else 0
 
     def position_before(self, offset: int) -> int:
         """Return where a batch begins that contains `offset` or precedes it, at most an interval and a batch away."""

@@ -7,8 +7,11 @@ holds a file open; the disk keeps open what is used.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+
+from crc32c import crc32c
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
@@ -28,6 +31,7 @@ SNAPSHOT_SUFFIX = ".snapshot"
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
 RELATIVE_OFFSET_MAX = 2**31 - 1
+_RECENT_BATCHES_MIN = 512
 
 # Returned by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first
 # timestamp, whether the indexes are full, entries of both.
@@ -36,6 +40,42 @@ SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int]
 
 def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
+
+
+class RecentBatches:
+    """Base offsets and positions of the last batches of the active segment: 512 at least, 1,024 at most (16 KiB).
+
+    Consumers at the tail are served by it without reading an index.
+    """
+
+    def __init__(self) -> None:
+        self._base_offsets = array("q")
+        self._positions = array("q")
+
+    def add(self, base_offset: int, position: int) -> None:
+        base_offsets = self._base_offsets
+        if len(base_offsets) == 2 * _RECENT_BATCHES_MIN:
+            del base_offsets[:_RECENT_BATCHES_MIN]
+            del self._positions[:_RECENT_BATCHES_MIN]
+        base_offsets.append(base_offset)
+        self._positions.append(position)
+
+    def position_of(self, offset: int) -> int:
+        """Return the position of the batch that contains `offset` (which must be assigned); -1 if that batch is not
+        kept.
+        """
+        index = bisect_right(self._base_offsets, offset)
+        return self._positions[index - 1] if index else -1
+
+    def truncate_from(self, offset: int) -> None:
+        """Drop the batches at or past `offset`."""
+        count = bisect_left(self._base_offsets, offset)
+        del self._base_offsets[count:]
+        del self._positions[count:]
+
+    def clear(self) -> None:
+        del self._base_offsets[:]
+        del self._positions[:]
 
 
 class Segment:
@@ -75,7 +115,7 @@ class Segment:
         """Not in the log any more, its files about to be removed; reads in progress continue with the file that they
         hold.
         """
-        self.created_ms = -1
+        self._created_ms = -1
         """By the wall clock, if known: the age of a segment whose batches have no timestamps."""
         self.byte_count = byte_count
         self.first_timestamp_ms = NO_TIMESTAMP
@@ -162,8 +202,8 @@ class Segment:
             self._max_timestamp,
             self.first_timestamp_ms,
             self.indexes_full,
-            len(self._offset_index),
-            len(self._time_index),
+            self._offset_index.entry_count,
+            self._time_index.entry_count,
         )
 
     def take_back(self, mark: SegmentMark) -> None:
@@ -184,11 +224,11 @@ class Segment:
         self._offset_index.cut(offset_entries)
         self._time_index.cut(time_entries)
 
-    def save_indexes_anew(self) -> None:
+    def save_whole_indexes(self) -> None:
         """A write of index entries may not have been done."""
         if self._offset_index is not None and self._time_index is not None:
-            self._offset_index.save_anew()
-            self._time_index.save_anew()
+            self._offset_index.save_whole()
+            self._time_index.save_whole()
 
     def open_active(self, *, is_in_doubt: bool = False) -> list[tuple[int, BatchHeader]]:
         """Prepare a cleanly closed segment for appends; return its last batches as (position, header).
@@ -205,7 +245,7 @@ class Segment:
         position = self.offset_index.last_position()
         self._max_timestamp = self.time_index.last()
         self._bytes_since_index_entry = self.byte_count - position
-        self.indexes_full = len(self.offset_index) >= self._index_entries_max
+        self.indexes_full = self.offset_index.entry_count >= self._index_entries_max
         tail = list(ascending(scan_batches(self._disk, self.file, position, self.byte_count), self.base_offset))
         for _, header in tail:
             self._note_timestamp(header.latest_timestamp, header.last_offset)
@@ -225,9 +265,47 @@ class Segment:
             self._bytes_since_index_entry = 0
             # The time index can't be the longer one: it gets an entry only along with the offset index, and the last of
             # all.
-            self.indexes_full = len(self.offset_index) >= self._index_entries_max
+            self.indexes_full = self.offset_index.entry_count >= self._index_entries_max
         self.byte_count += byte_count
         self._bytes_since_index_entry += byte_count
+
+    def must_roll(
+        self, config: TopicConfig, byte_count: int, last_offset: int, timestamp_ms: int, wall_ms: int
+    ) -> bool:
+        """Whether a batch has to begin a new segment, by size, time, index space or the width of a relative offset
+        (Kafka's LogSegment.shouldRoll). An empty segment never rolls.
+        """
+        return bool(self.byte_count) and (
+            self.byte_count + byte_count > config.segment_bytes
+            or self.indexes_full
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            or self._waited_ms(timestamp_ms, wall_ms) > self._segment_ms(config)
+        )
+
+    def _waited_ms(self, timestamp_ms: int, wall_ms: int) -> int:
+        """Return the age of the segment: by its first batch and the new one, or by the clock if the first has no
+        timestamp.
+        """
+        if self.first_timestamp_ms >= 0:
+            return timestamp_ms - self.first_timestamp_ms
+        if self._created_ms < 0:
+            self._created_ms = wall_ms
+        return wall_ms - self._created_ms
+
+    def _segment_ms(self, config: TopicConfig) -> int:
+        """segment.ms minus a jitter of the segment: partitions created together must not always roll together.
+
+        Records of the active segment are never compacted, so in a compacted topic it lasts at most
+        max.compaction.lag.ms.
+        """
+        segment_ms = config.segment_ms
+        if config.is_compacted:
+            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
+        jitter_ms_max = min(config.segment_jitter_ms, segment_ms)
+        if jitter_ms_max <= 0:
+            return segment_ms
+        spread: int = crc32c(f"{self._directory}/{self.base_offset}".encode())
+        return segment_ms - spread % jitter_ms_max
 
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp_ms, last offset of the batch that reached it first); (NO_TIMESTAMP, base offset) without
@@ -263,6 +341,8 @@ class Segment:
     def take_unsaved_indexes(self) -> list[SmallWrite]:
         if self._offset_index is None or self._time_index is None:
             return []
+        if self._offset_index.is_saved and self._time_index.is_saved:
+            return []
         unsaved = (self._offset_index.take_unsaved(), self._time_index.take_unsaved())
         return [write for write in unsaved if write is not None]
 
@@ -283,24 +363,36 @@ class Segment:
             self.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
             yield position, header
 
-    def end_below(self, offset: int) -> int:
-        """Return where the batches below `offset` end, in bytes; one that reaches past it is not below it."""
+    def end_below(self, offset: int) -> tuple[int, int]:
+        """Return where the batches below `offset` end, in bytes, and the offset after them; a batch that reaches past
+        `offset` is not below it.
+        """
+        next_offset = self.base_offset
         for position, header in scan_batches(
-            self._disk, self.file, self.offset_index.position_before(offset), self.byte_count
+            self._disk, self.file, self.offset_index.position_before(offset - 1), self.byte_count
         ):
             if header.last_offset >= offset:
-                return position
-        return self.byte_count
+                return position, next_offset
+            next_offset = header.next_offset
+        return self.byte_count, next_offset
 
-    def indexes_below(self, byte_count: int, offset: int) -> list[tuple[str, bytes]]:
-        """Return (path, content) of both indexes for the first `byte_count` bytes, which are below `offset`."""
+    def closed_indexes_below(self, byte_count: int, offset: int) -> list[tuple[str, bytes]]:
+        """Return (path, content) of both indexes of a closed segment that has only the first `byte_count` bytes, which
+        are below `offset`.
+        """
         offsets, times = self._map_indexes()
         offset_entries = bisect_left(range(len(offsets)), byte_count, key=lambda index: offsets.entry(index)[1])
         time_entries = bisect_left(range(len(times)), offset, key=lambda index: times.entry(index)[1])
-        return [
-            (offsets.path, offsets.content()[: offset_entries * OFFSET_ENTRY_BYTES]),
-            (times.path, times.content()[: time_entries * TIME_ENTRY_BYTES]),
-        ]
+        offset_content = offsets.content()[: offset_entries * OFFSET_ENTRY_BYTES]
+        time_content = bytearray(times.content()[: time_entries * TIME_ENTRY_BYTES])
+        kept_offsets = OffsetIndex(offsets.path, self.base_offset, offset_content)
+        kept_times = TimeIndex(times.path, self.base_offset, time_content)
+        latest = kept_times.last()
+        for _, header in scan_batches(self._disk, self.file, kept_offsets.last_position(), byte_count):
+            if header.latest_timestamp > latest[0]:
+                latest = (header.latest_timestamp, header.last_offset)
+        kept_times.append_if_later(*latest)
+        return [(offsets.path, offset_content), (times.path, kept_times.content())]
 
     def cut(self) -> int:
         """Truncate the file durably to `byte_count`; return how many bytes were past it."""

@@ -7,6 +7,7 @@ before o is later than t, where o ends the batch that was the first to reach t. 
 from __future__ import annotations
 
 import struct
+from typing import ClassVar
 
 from barnabas_logstore.core.storage.segment.index_file import IndexFile
 
@@ -15,7 +16,7 @@ NO_TIMESTAMP = -1
 
 
 class TimeIndex(IndexFile):
-    entry_format = struct.Struct(">qI")
+    entry_format: ClassVar[struct.Struct] = struct.Struct(">qI")
 
     def belongs_to(self, log_bytes: int) -> bool:
         """Whether this can be the index of a log of `log_bytes` that was closed; if not it must be rebuilt."""
@@ -23,8 +24,8 @@ class TimeIndex(IndexFile):
             return False
         # Kafka preallocates an open index: a crash leaves zeros at its end, which do not ascend. The last entry of a
         # closed one is its largest timestamp.
-        is_ascending = len(self) < 2 or self.entry(len(self) - 2)[0] < self.entry(len(self) - 1)[0]
-        return is_ascending and (len(self) > 0 or log_bytes == 0)
+        is_ascending = self.entry_count < 2 or self.entry(self.entry_count - 2)[0] < self.entry(self.entry_count - 1)[0]
+        return is_ascending and (self.entry_count > 0 or log_bytes == 0)
 
     def append_if_later(self, timestamp_ms: int, offset: int) -> None:
         """Add an entry if `timestamp_ms` is past the last one's; otherwise it would add no information."""
@@ -38,7 +39,7 @@ class TimeIndex(IndexFile):
 
     def last(self) -> tuple[int, int]:
         """Return the last entry; (NO_TIMESTAMP, base offset) without any."""
-        return self.entry(len(self) - 1) if self._entries else (NO_TIMESTAMP, self.base_offset)
+        return self.entry(self.entry_count - 1) if self._entries else (NO_TIMESTAMP, self.base_offset)
 
     def offset_before(self, timestamp_ms: int) -> int:
         """Return an offset before which every record is earlier than `timestamp_ms`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from barnabas_logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
-from barnabas_logstore.core.storage.effects import FileReplacement, FlushEffect, NewFile
+from barnabas_logstore.core.storage.effects import FileReplacement, FlushEffect, NewFile, SmallWrite
 from barnabas_logstore.core.storage.log.state.log_state import LogState, UnflushedFiles
 from barnabas_logstore.core.storage.segment.segment import Segment
 
@@ -37,9 +37,9 @@ class LogFlushes:
         waiting = [segment.base_offset for segment, _ in (*under_way, *self._state.unflushed.closed_segments)]
         return min([self._state.recovery_point, *waiting])
 
-    def begin_anew(self, opened: UnflushedFiles) -> None:
+    def log_opened(self, opened: UnflushedFiles) -> None:
         """The log was truncated and opened again, and that is what is not durable of it."""
-        opened.other_paths = self._state.unflushed.other_paths
+        opened.other_files = self._state.unflushed.other_files
         # Its own name may be as new as its first segment's.
         opened.has_new_names = True
         self._state.unflushed = opened
@@ -58,11 +58,13 @@ class LogFlushes:
             (offset, NewFile(f"{directory}/{snapshot.path.rpartition('/')[2]}", snapshot.content))
             for offset, snapshot in unflushed.snapshots
         ]
-        unflushed.other_paths = [f"{directory}/{path.rpartition('/')[2]}" for path in unflushed.other_paths]
+        unflushed.other_files = [
+            replace(other, path=f"{directory}/{other.path.rpartition('/')[2]}") for other in unflushed.other_files
+        ]
 
-    def add_file(self, path: str) -> None:
+    def add_file(self, path: str, content: bytes) -> None:
         """Add a new file that contains no batches."""
-        self._state.unflushed.other_paths.append(path)
+        self._state.unflushed.other_files.append(SmallWrite(path, 0, content))
         self.names_changed()
 
     def add_snapshot(self, snapshot: NewFile, offset: int) -> None:
@@ -114,7 +116,7 @@ class LogFlushes:
         snapshots = [(offset, snapshot) for offset, snapshot in unflushed.snapshots if offset <= upto_offset]
         closed = [(segment, end) for segment, end in unflushed.closed_segments if end <= upto_offset]
         self._begun = _Begun(
-            closed, snapshots, unflushed.other_paths, unflushed.has_new_names, bool(effect.replacements)
+            closed, snapshots, unflushed.other_files, unflushed.has_new_names, bool(effect.replacements)
         )
         unflushed.closed_segments = unflushed.closed_segments[len(closed) :]
         unflushed.snapshots = unflushed.snapshots[len(snapshots) :]
@@ -126,8 +128,9 @@ class LogFlushes:
             effect.writes += segment.take_unsaved_indexes()
             effect.files += segment.paths
         effect.new_files = [snapshot for _, snapshot in snapshots]
-        effect.files += [snapshot.path for _, snapshot in snapshots] + unflushed.other_paths
-        unflushed.other_paths = []
+        effect.files += [snapshot.path for _, snapshot in snapshots] + [other.path for other in unflushed.other_files]
+        effect.writes += unflushed.other_files
+        unflushed.other_files = []
         if unflushed.has_new_names:
             effect.directories = [state.directory, state.directory.rpartition("/")[0]]
             unflushed.has_new_names = False
@@ -150,12 +153,12 @@ class LogFlushes:
         begun, state, unflushed = self._begun, self._state, self._state.unflushed
         unflushed.closed_segments = begun.closed_segments + unflushed.closed_segments
         unflushed.snapshots = begun.snapshots + unflushed.snapshots
-        unflushed.other_paths = begun.other_paths + unflushed.other_paths
+        unflushed.other_files = begun.other_files + unflushed.other_files
         unflushed.has_new_names = unflushed.has_new_names or begun.has_new_names
         state.leader_epochs.unsaved = state.leader_epochs.unsaved or begun.had_leader_epochs
         open_segments = state.segments.overlapping(state.recovery_point, effect.upto_offset)
         for segment in [*(segment for segment, _ in begun.closed_segments), *open_segments]:
-            segment.save_indexes_anew()
+            segment.save_whole_indexes()
 
     def take_back(self, end_offset: int) -> None:
         """What is past `end_offset` was never written: no segment was closed there."""
@@ -175,6 +178,6 @@ class _Begun:
 
     closed_segments: list[tuple[Segment, int]]
     snapshots: list[tuple[int, NewFile]]
-    other_paths: list[str]
+    other_files: list[SmallWrite]
     has_new_names: bool
     had_leader_epochs: bool

@@ -11,7 +11,6 @@ from enum import IntEnum
 from itertools import pairwise
 
 from barnabas_logstore.core.storage.log.state.log_state import LogState
-from barnabas_logstore.core.storage.segment.rolling import DELETE
 from barnabas_logstore.core.storage.segment.segment import Segment
 
 
@@ -33,7 +32,7 @@ Rule = Callable[[LogState, int], IsOver]
 
 def rules_of(state: LogState) -> tuple[Rule, ...]:
     """Return the rules that apply to the log. Each is applied to what the previous one has left."""
-    if DELETE in state.config.cleanup_policy.split(","):
+    if state.config.is_deleted:
         return below_log_start, past_size, past_time
     return (below_log_start,)
 

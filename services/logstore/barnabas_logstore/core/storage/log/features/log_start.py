@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.storage.log.state.log_state import LogState
-from barnabas_logstore.core.storage.segment.rolling import DELETE
 
 UPTO_HIGH_WATERMARK = -1
 
@@ -20,7 +19,7 @@ def delete_records(state: LogState, offset: int, high_watermark: int) -> int | E
     """Move the log start to `offset`. Return where it is now, which may already be further on."""
     if state.error is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if DELETE not in state.config.cleanup_policy.split(","):
+    if not state.config.is_deleted:
         return ErrorCode.POLICY_VIOLATION
     wanted = high_watermark if offset == UPTO_HIGH_WATERMARK else offset
     if not 0 <= wanted <= high_watermark:

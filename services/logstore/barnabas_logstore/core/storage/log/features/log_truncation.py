@@ -19,24 +19,24 @@ from barnabas_logstore.core.storage.log.state.log_state import LogState
 class LogTruncation:
     """`is_begun`: the log may neither grow nor be flushed. `in_flight` is the effect that truncates it."""
 
-    __slots__ = ("_begins_anew", "_offset", "_state", "in_flight", "is_begun")
+    __slots__ = ("_offset", "_state", "_truncate_fully", "in_flight", "is_begun")
 
     def __init__(self, state: LogState) -> None:
         self._state = state
         self.is_begun = False
         self._offset = -1
-        self._begins_anew = False
+        self._truncate_fully = False
         self.in_flight: TruncateEffect | None = None
 
-    def begin(self, offset: int, *, begin_anew: bool) -> int:
+    def begin(self, offset: int, *, truncate_fully: bool) -> int:
         """Prepare to truncate at `offset`; before the log's start that means to start over. Return the offset from
         which on nothing is to be relied on after a crash, which may bring some of the segments back: recovery reads
         nothing of those below the recovery point.
         """
         self.is_begun = True
         self._offset = offset
-        self._begins_anew = begin_anew or offset < self._state.log_start_offset
-        return 0 if self._begins_anew else offset
+        self._truncate_fully = truncate_fully or offset < self._state.log_start_offset
+        return 0 if self._truncate_fully else offset
 
     def give_up(self) -> None:
         """Nothing has been truncated, and nothing will be."""
@@ -53,7 +53,7 @@ class LogTruncation:
         state, offset = self._state, self._offset
         epochs = LeaderEpochs()
         writes: list[SmallWrite] = []
-        if not self._begins_anew:
+        if not self._truncate_fully:
             for epoch, start_offset in state.leader_epochs.entries():
                 if start_offset < offset:
                     epochs.assign(epoch, start_offset)
@@ -65,9 +65,9 @@ class LogTruncation:
             state.topic_partition,
             state.config,
             offset,
-            self._begins_anew,
+            self._truncate_fully,
             recovery_point=state.recovery_point,
-            log_start_offset=offset if self._begins_anew else state.log_start_offset,
+            log_start_offset=offset if self._truncate_fully else state.log_start_offset,
             leader_epochs=FileReplacement(f"{state.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.format()),
             index_writes=writes,
         )
@@ -83,7 +83,7 @@ class LogTruncation:
         self.end(effect)
         self._state.leader_epochs.unsaved = True
         for segment in self._state.segments.all():
-            segment.save_indexes_anew()
+            segment.save_whole_indexes()
 
     def abandon(self) -> None:
         """The log is offline, or truncated."""

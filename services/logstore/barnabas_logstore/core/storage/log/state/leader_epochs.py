@@ -19,11 +19,9 @@ class LeaderEpochs:
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
+        self.latest = NO_EPOCH
+        """The newest epoch."""
         self.unsaved = False
-
-    @property
-    def latest(self) -> int:
-        return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def entries(self) -> list[tuple[int, int]]:
         """(epoch, start_offset), oldest first."""
@@ -39,6 +37,7 @@ class LeaderEpochs:
             self._start_offsets.pop()
         self._epochs.append(epoch)
         self._start_offsets.append(start_offset)
+        self.latest = epoch
         self.unsaved = True
 
     def epoch_of(self, offset: int) -> int:
@@ -65,6 +64,7 @@ class LeaderEpochs:
         while self._start_offsets and self._start_offsets[-1] >= offset:
             self._epochs.pop()
             self._start_offsets.pop()
+            self.latest = self._epochs[-1] if self._epochs else NO_EPOCH
             self.unsaved = True
 
     def trim_to(self, log_start_offset: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
-from barnabas_logstore.core.storage.effects import NewFile
+from barnabas_logstore.core.storage.effects import NewFile, SmallWrite
 from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
@@ -30,8 +30,8 @@ class UnflushedFiles:
     """Segments, with their end offsets, that are not known to be completely durable, oldest first."""
     snapshots: list[tuple[int, NewFile]] = field(default_factory=list)
     """Snapshots of the producers with their offsets, not written yet."""
-    other_paths: list[str] = field(default_factory=list)
-    """New files that contain no batches."""
+    other_files: list[SmallWrite] = field(default_factory=list)
+    """New files that contain no batches, written already and once more with their flush."""
 
     def add_snapshot(self, snapshot: NewFile, offset: int) -> None:
         """Write a snapshot of the producers as of `offset` with a flush that reaches it."""

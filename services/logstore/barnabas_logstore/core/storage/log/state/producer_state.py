@@ -11,7 +11,7 @@ Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4
   are out of order from then on, and the client starts over with another epoch (KIP-360). Kafka insists on 0 only for
   transactions of version 2 (KIP-890).
 - A snapshot keeps of each producer its last batch: after a restart only that one is known as a duplicate, and those
-  that have been read back since the snapshot.
+  that have been read back since the snapshot. (In Kafka after a truncation as well; here the others are recalled.)
 - A producer expires by the timestamp of its last batch, which is the client's own where the topic has CreateTime.
 
 It differs in two points. Kafka reads a connection only when the request before is answered, so a batch that comes again
@@ -212,6 +212,21 @@ class ProducerState:
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Start from a snapshot."""
         self._producers = {entry.producer_id: entry for entry in entries}
+
+    def recall(self, earlier: ProducerState) -> None:
+        """Recall the batches that `earlier` knew of the same log, before that was truncated: the snapshot from which
+        this state was loaded has only the last batch of each producer.
+        """
+        for entry in self._producers.values():
+            known = earlier._producers.get(entry.producer_id)
+            if known is None or known.producer_epoch != entry.producer_epoch or not entry.batches:
+                continue
+            last = entry.batches[-1]
+            if last not in known.batches:
+                continue
+            truncated = (known.last_sequence - last.last_sequence) & SEQUENCE_MAX
+            entry.batches = known.batches[: known.batches.index(last) + 1]
+            entry.run_length = max(entry.run_length, known.run_length - truncated)
 
     def snapshot(self) -> bytes:
         """Return the content of a `.snapshot` file (version 1): the last batch of each producer."""

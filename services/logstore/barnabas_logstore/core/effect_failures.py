@@ -1,6 +1,4 @@
-"""Completions of effects: each outcome goes to the completion given with its effect, and a failure takes its log
-directory offline.
-"""
+"""Failures of effects: the completion of each gets its reason, and its log directory goes offline."""
 
 from __future__ import annotations
 
@@ -13,13 +11,12 @@ from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replication.replication import Replication
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outbox
 from barnabas_logstore.core.streams.watches import Watches
 
 
-class EffectCompletions:
+class EffectFailures:
     def __init__(
         self,
         replicas: Replicas,
@@ -37,29 +34,18 @@ class EffectCompletions:
         self._replication = replication
         self._watches = watches
         self._outbox = outbox
-        self._completions = outbox.completions
         self._fail_pending = fail_pending
-
-    def on_done(self, effect: StorageEffect, result: EffectResult) -> None:
-        """An effect has been carried out."""
-        completion = self._completions.pop(effect)
-        for log in completion.logs:
-            if log.unreported:
-                log.effect_ended(effect)
-        completion.done(result)
-        if self._replicas.disk_failures:
-            self.act_on_failures()
 
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
         """An effect has failed, and may have been carried out in part."""
-        completion = self._completions.pop(effect)
+        completion = self._outbox.take_completion(effect)
         completion.failed(error)
-        self.act_on_failures()
+        self.act()
         # Not before: when it goes offline, its log counts it among those in progress.
         for log in completion.logs:
             log.effect_ended(effect)
 
-    def act_on_failures(self) -> None:
+    def act(self) -> None:
         """Take directories offline in which an effect failed, and with them every partition that they hold."""
         failures = self._replicas.disk_failures
         while failures:
