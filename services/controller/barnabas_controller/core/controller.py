@@ -41,13 +41,14 @@ from barnabas_controller.core.elections.reassignments import Reassignments
 from barnabas_controller.core.members.control_links import ControlLinks
 from barnabas_controller.core.members.known_members import note_members
 from barnabas_controller.core.members.liveness import LogstoreLiveness
-from barnabas_controller.core.members.metadata import full_update, incremental_update
+from barnabas_controller.core.members.metadata import for_logstores, full_update, incremental_update
 from barnabas_controller.core.members.subscriptions import Subscriber, Subscriptions
 from barnabas_controller.core.operations.drains import Drains
 from barnabas_controller.core.operations.node_administration import NodeAdministration
 from barnabas_controller.core.requests.request_decisions import RequestDecisions
 from barnabas_controller.core.requests.request_queue import RequestQueue
 from barnabas_controller.core.state.candidacy import Candidacy
+from barnabas_controller.core.state.changes import Changes
 from barnabas_controller.core.state.cluster_upgrade import raise_format
 from barnabas_controller.core.state.effects import (
     ActiveChanged,
@@ -60,7 +61,7 @@ from barnabas_controller.core.state.effects import (
 )
 from barnabas_controller.core.state.etcd_txn_pipeline import EtcdTxnPipeline
 from barnabas_controller.core.state.events import EventLog
-from barnabas_controller.core.state.image import Changes, ControllerImage
+from barnabas_controller.core.state.image import ControllerImage
 from barnabas_controller.core.state.operator_requests import OperatorRequest
 from barnabas_controller.core.state.partition_changes import Liveness
 from barnabas_controller.core.state.settings import ElectionSettings
@@ -360,7 +361,8 @@ class ControllerCore:
         if changes.logstores:
             self._effects += self.links.ask_after_disks(controller_epoch, now_ms)
         update = incremental_update(self.image, changes, controller_epoch)
-        self._effects += self.links.tell_changes(changes, update, controller_epoch, now_ms)
+        of_logstores = None if update is None else for_logstores(update)
+        self._effects += self.links.tell_changes(changes, of_logstores, controller_epoch, now_ms)
         if update is not None:
             self._looks_left -= sum([len(topic.partitions) for topic in update.topics])
             self.subscriptions.published_revision = update.revision
@@ -451,6 +453,6 @@ class ControllerCore:
         new_links = self.links.waiting_for_everything(now_ms)
         if new_links:
             controller_epoch = self.candidacy.controller_epoch
-            update = full_update(self.image, controller_epoch)
+            update = for_logstores(full_update(self.image, controller_epoch))
             for link in new_links:
                 self._effects += self.links.tell_everything(link, update, controller_epoch, now_ms)

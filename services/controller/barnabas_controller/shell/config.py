@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.cluster.broker_config_keys import default_for_topics
-from barnabas.runtime.config import bounds
+from barnabas.runtime.configuration.config import bounds
 from barnabas.runtime.etcd import EtcdConfig
-from barnabas.runtime.metrics_listener import check_metrics_listener
-from barnabas.runtime.traces import check_trace_endpoint
+from barnabas.runtime.metrics.listener import check_metrics_listener
+from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_controller.core.state.settings import ElectionSettings
 from barnabas_controller.core.topics.offsets_topic import OffsetsTopic
 from barnabas_controller.core.topics.topic_creation import TopicDefaults

@@ -15,9 +15,12 @@ from barnabas.cluster.messages import (
     AlterConfigsRequest,
     AlterPartitionRequest,
     AlterReassignmentsRequest,
+    AlterScramCredentialsRequest,
     ControlledShutdownRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     MembershipRequest,
@@ -25,8 +28,8 @@ from barnabas.cluster.messages import (
 from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
-from barnabas.runtime.trace_parent import trace_of
-from barnabas.runtime.traces import Span, TraceExporter
+from barnabas.runtime.tracing.trace_parent import trace_of
+from barnabas.runtime.tracing.traces import Span, TraceExporter
 from barnabas_controller.shell.driver import ControllerDriver, NotActive
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 
@@ -53,6 +56,15 @@ def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: Tr
         "ElectLeaders": _unary(driver, traces, ElectLeadersRequest, pb.ElectLeadersRequest, pb.ElectLeadersResponse),
         "AlterReassignments": _unary(
             driver, traces, AlterReassignmentsRequest, pb.AlterReassignmentsRequest, pb.AlterReassignmentsResponse
+        ),
+        "CreateAcls": _unary(driver, traces, CreateAclsRequest, pb.CreateAclsRequest, pb.CreateAclsResponse),
+        "DeleteAcls": _unary(driver, traces, DeleteAclsRequest, pb.DeleteAclsRequest, pb.DeleteAclsResponse),
+        "AlterScramCredentials": _unary(
+            driver,
+            traces,
+            AlterScramCredentialsRequest,
+            pb.AlterScramCredentialsRequest,
+            pb.AlterScramCredentialsResponse,
         ),
         "ControlledShutdown": _unary(
             driver, traces, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse

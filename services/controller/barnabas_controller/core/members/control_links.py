@@ -29,8 +29,9 @@ from barnabas.cluster.messages import (
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.members.control_session import ControlSession, Sent
 from barnabas_controller.core.members.metadata import broker_configs
+from barnabas_controller.core.state.changes import Changes
 from barnabas_controller.core.state.effects import ConnectControl, DisconnectControl, Effect, SendControl
-from barnabas_controller.core.state.image import Changes, ControllerImage
+from barnabas_controller.core.state.image import ControllerImage
 from barnabas_controller.core.state.unknown_state import unknown_broker_configs, unknown_partitions, unknown_topics
 
 # A logstore that leaves a command unanswered for this long gets a new stream, which begins with the full state.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from barnabas.cluster.messages import Broker, BrokerConfigs, Purgatory, UpdateMetadata
-from barnabas_controller.core.state.image import Changes, ControllerImage
-from barnabas_controller.core.state.unknown_state import unknown_broker_configs, unknown_topics
+from barnabas.cluster.scram import ScramUser
+from barnabas_controller.core.state.changes import Changes
+from barnabas_controller.core.state.image import ControllerImage
+from barnabas_controller.core.state.unknown_state import knows_acls, unknown_broker_configs, unknown_topics
 
 
 def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata:
@@ -20,6 +24,9 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
         broker_configs=broker_configs(image),
         unknown_topics=unknown_topics(image),
         unknown_broker_configs=unknown_broker_configs(image),
+        acls=list(image.acls.values()),
+        knows_acls=knows_acls(image),
+        scram_credentials=list(image.scram_credentials.values()),
     )
 
 
@@ -30,7 +37,8 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
     thousand follow one another, and every member has to read them.
     """
     topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
-    if not (topics or changes.deleted_topics or changes.members or changes.broker_configs):
+    is_for_members = topics or changes.deleted_topics or changes.members or changes.broker_configs
+    if not (is_for_members or changes.acls or changes.scram_credentials):
         return None
     return UpdateMetadata(
         revision=image.revision,
@@ -43,7 +51,19 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         deleted_topic_ids=list(changes.deleted_topics),
         broker_configs=broker_configs(image),
         unknown_broker_configs=unknown_broker_configs(image),
+        acls=[acl for acl, is_new in changes.acls.items() if is_new],
+        removed_acls=[acl for acl, is_new in changes.acls.items() if not is_new],
+        knows_acls=knows_acls(image),
+        scram_credentials=[each for each in changes.scram_credentials.values() if each is not None],
+        removed_scram_credentials=[ScramUser(*of) for of, each in changes.scram_credentials.items() if each is None],
     )
+
+
+def for_logstores(update: UpdateMetadata) -> UpdateMetadata:
+    """Return an update without what only gateways need: keys of users."""
+    if not (update.scram_credentials or update.removed_scram_credentials):
+        return update
+    return replace(update, scram_credentials=[], removed_scram_credentials=[])
 
 
 def _brokers(image: ControllerImage) -> list[Broker]:

@@ -18,8 +18,9 @@ from typing import Final
 
 from barnabas.cluster.keys import PartitionRecord
 from barnabas_controller.core.members.liveness import LogstoreLiveness
+from barnabas_controller.core.state.changes import Changes
 from barnabas_controller.core.state.chunk_changes import ChunkChanges, PartitionKey
-from barnabas_controller.core.state.image import Changes, ControllerImage
+from barnabas_controller.core.state.image import ControllerImage
 from barnabas_controller.core.state.partition_changes import Liveness, may_take_over, reassigned
 from barnabas_controller.core.state.topic_rules import TopicRulesTable
 from barnabas_controller.core.state.unknown_state import knows_all_partitions
@@ -198,8 +199,8 @@ class Drains:
             }
         )
         for topic_id in image.topics_by_id:
-            for _, partition in image.partitions(topic_id):
-                spread.count(partition.replicas)
+            for chunk in image.chunks_of(topic_id):
+                spread.add(image.replica_counts.of(chunk))
         return spread
 
     def _replicas_of(self, node_id: int) -> Iterator[tuple[str, PartitionKey, PartitionRecord]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar, assert_never
 
 from barnabas.cluster.messages import (
+    AclResult,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterConfigsRequest,
@@ -14,14 +15,21 @@ from barnabas.cluster.messages import (
     AlterConfigsResult,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
     ClusterRequest,
     ClusterResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsResult,
     CreateTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DeletedAcls,
     DeleteTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -29,6 +37,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     ReassignmentResult,
+    ScramUserResult,
 )
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.state.operator_requests import (
@@ -56,10 +65,14 @@ def at_revision(response: Response, revision: int) -> Response:
 def elements_of(request: Request) -> int:
     """Estimate how much there is to decide; gateways count in the same way what they put into one request."""
     match request:
-        case CreateTopicsRequest() | CreatePartitionsRequest():
+        case CreateTopicsRequest() | CreatePartitionsRequest() | DeleteAclsRequest():
             return 0  # they are decided in steps, each with its own cost
         case DeleteTopicsRequest():
             return len(request.topics)
+        case CreateAclsRequest():
+            return len(request.acls)
+        case AlterScramCredentialsRequest():
+            return len(request.deletions) + len(request.upsertions)
         case AlterConfigsRequest():
             return sum(1 + len(each.changes) for each in request.resources)
         case ElectLeadersRequest():
@@ -89,6 +102,13 @@ def not_done(request: Request, why: str) -> Response:
             return ElectLeadersResponse(not_elected, revision=-1, error_code=code)
         case AlterReassignmentsRequest():
             return AlterReassignmentsResponse([ReassignmentResult(code, why) for _ in request.partitions], revision=-1)
+        case CreateAclsRequest():
+            return CreateAclsResponse([AclResult(code, why) for _ in request.acls], revision=-1)
+        case DeleteAclsRequest():
+            return DeleteAclsResponse([DeletedAcls(code, why) for _ in request.filters], revision=-1)
+        case AlterScramCredentialsRequest():
+            not_altered = [ScramUserResult(user, code, why) for user in request.users()]
+            return AlterScramCredentialsResponse(not_altered, revision=-1)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
         case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
@@ -118,6 +138,12 @@ def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Res
             return ElectLeadersResponse(_late(response.results, are_led), revision)
         case AlterReassignmentsResponse():
             return AlterReassignmentsResponse(_late(response.results, is_written), revision)
+        case CreateAclsResponse():
+            return CreateAclsResponse(_late(response.results, is_written), revision)
+        case DeleteAclsResponse():
+            return DeleteAclsResponse(_late(response.results, is_written), revision)
+        case AlterScramCredentialsResponse():
+            return AlterScramCredentialsResponse(_late(response.results, is_written), revision)
         case AllocateProducerIdsResponse():
             return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
         case OperatorResponse():
@@ -139,6 +165,9 @@ Result = TypeVar(
     CreatePartitionsResult,
     ElectionResult,
     ReassignmentResult,
+    AclResult,
+    DeletedAcls,
+    ScramUserResult,
 )
 
 

@@ -14,10 +14,16 @@ from barnabas.cluster.messages import (
     AlterConfigsResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     ElectLeadersRequest,
@@ -35,8 +41,10 @@ from barnabas_controller.core.state.chunk_changes import PartitionKey
 from barnabas_controller.core.state.image import ControllerImage
 from barnabas_controller.core.state.operator_requests import DrainNode, PauseBalance, RemoveNode, ReturnNode
 from barnabas_controller.core.state.writes import Step, Write, pack, put, written
+from barnabas_controller.core.topics.acl_changes import create_acls, delete_acls
 from barnabas_controller.core.topics.config_changes import alter_configs
 from barnabas_controller.core.topics.partition_creation import create_partitions
+from barnabas_controller.core.topics.scram_changes import alter_scram_credentials
 from barnabas_controller.core.topics.topic_creation import TopicDefaults, create_topics
 from barnabas_controller.core.topics.topic_deletion import delete_topics
 
@@ -126,6 +134,16 @@ class RequestDecisions:
                 moves = self._reassignments.alter(request)
                 moved = AlterReassignmentsResponse(moves.results, known_revision)
                 return Waiting(request_id, deadline_ms, moved), moves.steps
+            case CreateAclsRequest():
+                created, writes = create_acls(image, request)
+                return Waiting(request_id, deadline_ms, CreateAclsResponse(created, known_revision)), _fixed(writes)
+            case DeleteAclsRequest():
+                deleted, writes = yield from delete_acls(image, request)
+                return Waiting(request_id, deadline_ms, DeleteAclsResponse(deleted, known_revision)), _fixed(writes)
+            case AlterScramCredentialsRequest():
+                altered, writes = alter_scram_credentials(image, request)
+                answered = AlterScramCredentialsResponse(altered, known_revision)
+                return Waiting(request_id, deadline_ms, answered), _fixed(writes)
             case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
                 # From the beginning they would be ids that others have.
                 unreadable = f"{image.keys.producer_ids} in etcd is unreadable"

@@ -29,7 +29,8 @@ from barnabas.cluster.keys import (
     member_id_of,
 )
 from barnabas.cluster.operation_records import BalanceRecord, ControllerHistoryRecord, DrainRecord
-from barnabas_controller.core.state.image import Changes, ControllerImage, Elected, Registered, Transition
+from barnabas_controller.core.state.changes import Changes, Elected, Registered, Transition
+from barnabas_controller.core.state.image import ControllerImage
 
 EVENTS_MAX: Final = 20_000
 VALUE_LENGTH_MAX: Final = 500

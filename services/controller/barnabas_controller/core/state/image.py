@@ -7,10 +7,11 @@ revisions, so that the image is always exactly what a reload would give (a prope
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
+from typing import Any, Final, assert_never
 
+from barnabas.cluster.acls import Acl
 from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
@@ -27,7 +28,6 @@ from barnabas.cluster.keys import (
     PartitionRecord,
     ProducerIdsRecord,
     PurgatoryRegistration,
-    Record,
     Role,
     TopicRecord,
     decode_record,
@@ -36,66 +36,22 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.messages import ALL_BROKERS, NO_EPOCH, NO_LEADER, PartitionMetadata, TopicMetadata
 from barnabas.cluster.operation_records import BalanceRecord, ControllerHistoryRecord, DrainRecord
+from barnabas.cluster.scram import UserScramCredential
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
-
-RegistrationT = TypeVar(
-    "RegistrationT", LogstoreRegistration, GatewayRegistration, PurgatoryRegistration, ControllerRegistration
+from barnabas_controller.core.state.changes import (
+    Changes,
+    Elected,
+    Held,
+    Registered,
+    Transition,
+    note_changed_partitions,
+    note_partitions,
+    note_removed_replicas,
+    note_whole_topic,
 )
-
+from barnabas_controller.core.state.replica_counts import ReplicaCounts
 
 _UNKNOWN_PARTITION: Final = PartitionRecord(NO_LEADER, NO_EPOCH, NO_EPOCH, (), ())
-
-
-@dataclass(slots=True, frozen=True)
-class Registered(Generic[RegistrationT]):
-    """A registration with the epoch that etcd gave it (its create revision) and its lease."""
-
-    record: RegistrationT
-    epoch: int
-    lease: int
-
-
-@dataclass(slots=True, frozen=True)
-class Elected:
-    """The election key, apart from the registration of the controller that holds it."""
-
-    controller_id: str
-
-
-Held: TypeAlias = Record | Registered[Any] | Elected
-"""The meaning of a key, for events."""
-
-
-@dataclass(slots=True, frozen=True)
-class Transition:
-    """One key before and after a change; None: it does not exist."""
-
-    revision: int
-    before: Held | None
-    after: Held | None
-
-
-@dataclass(slots=True)
-class Changes:
-    """What a batch changed, to be sent to the members. Insertion order is the order of the revisions."""
-
-    topics: dict[bytes, None] = field(default_factory=dict)
-    # Of these, the partitions that have changed, if the topic itself has not and has no more of them than before.
-    partitions: dict[bytes, set[int]] = field(default_factory=dict)
-    deleted_topics: dict[bytes, None] = field(default_factory=dict)
-    # By node: the partitions that it has no replica of any more.
-    removed_replicas: dict[int, list[tuple[bytes, int]]] = field(default_factory=dict)
-    logstores: bool = False
-    members: bool = False
-    broker_configs: bool = False
-    # Whether the set of drained logstores has changed.
-    drains: bool = False
-    # Whether the balance was paused or resumed.
-    balance: bool = False
-    # A value that could not be read now can be, or is gone: the members need the full state.
-    everything: bool = False
-    # In order, for the events of operators.
-    transitions: list[Transition] = field(default_factory=list)
 
 
 class ControllerImage:
@@ -104,6 +60,7 @@ class ControllerImage:
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
         self._directories = [(role, keys.registrations(role)) for role in Role]
+        self.replica_counts = ReplicaCounts()
         self._clear()
 
     def _clear(self) -> None:
@@ -124,6 +81,10 @@ class ControllerImage:
         self.chunks: dict[bytes, dict[int, PartitionChunk]] = {}
         self.deletions: dict[bytes, DeletionRecord] = {}
         self.broker_configs: dict[int, BrokerConfigsRecord] = {}
+        # By key.
+        self.acls: dict[str, Acl] = {}
+        # By user and number of the mechanism.
+        self.scram_credentials: dict[tuple[str, int], UserScramCredential] = {}
         self.next_producer_id = 0
         self.drains: dict[int, DrainRecord] = {}
         # Present while the balance of leaders is paused.
@@ -173,6 +134,8 @@ class ControllerImage:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             if key in self._held and key not in self.unreadable:
                 self._forget(key, changes)
+            # What it says may be a denial: no gateway may do without it.
+            changes.everything |= key.startswith(self.keys.acls)
             self.unreadable[key] = f"{type(error).__name__}: {error}"
             return
         self._note_known_again(key, changes)
@@ -205,22 +168,27 @@ class ControllerImage:
                     changes.logstores |= registered is not None and registered.record.may_lack_records
                 self.members[record.role, record.member_id] = record
             case TopicRecord():
+                self._note_changed_topic(record, changes)
                 self.topics[record.topic] = record
                 self.topics_by_id[record.topic_id] = record
                 self.topics_by_collision_name[collision_name(record.topic)] = record.topic
-                changes.topics[record.topic_id] = None
-                changes.partitions.pop(record.topic_id, None)
             case PartitionChunk():
                 before = self.chunks.get(record.topic_id, {}).get(record.chunk)
-                _note_removed_replicas(before, record, changes)
+                note_removed_replicas(before, record, changes)
                 self.chunks.setdefault(record.topic_id, {})[record.chunk] = record
                 if not self._is_unclaimed(record.topic_id, record.chunk):
-                    _note_changed_partitions(before, record, changes)
+                    note_changed_partitions(before, record, changes)
             case DeletionRecord():
                 self.deletions[record.topic_id] = record
             case BrokerConfigsRecord():
                 self.broker_configs[record.broker_id] = record
                 changes.broker_configs = True
+            case Acl():
+                self.acls[key] = record
+                changes.acls[record] = True
+            case UserScramCredential():
+                of = record.user, record.mechanism
+                self.scram_credentials[of] = changes.scram_credentials[of] = record
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case VersionRecord():
@@ -236,6 +204,14 @@ class ControllerImage:
             case _:
                 assert_never(record)
         return record
+
+    def _note_changed_topic(self, after: TopicRecord, changes: Changes) -> None:
+        """If a topic has only got more partitions, note these alone."""
+        before = self.topics_by_id.get(after.topic_id)
+        if before is None or replace(before, partitions=after.partitions) != after:
+            note_whole_topic(after.topic_id, changes)
+        else:
+            note_partitions(after.topic_id, range(before.partitions, after.partitions), changes)
 
     def _register(self, role: Role, key_value: KeyValue, changes: Changes) -> Registered[Any]:
         registration = decode_registration(role, key_value.value)
@@ -273,8 +249,9 @@ class ControllerImage:
     def _note_known_again(self, key: str, changes: Changes) -> None:
         """The value can be read, or is gone: comparing it with what was known does not show what the members need."""
         if self.unreadable.pop(key, None) is not None:
+            keys = self.keys
             changes.everything |= key.startswith(
-                (self.keys.topics, self.keys.partitions, self.keys.deletions, self.keys.broker_configs_directory)
+                (keys.topics, keys.partitions, keys.deletions, keys.broker_configs_directory, keys.acls)
             )
 
     def _forget(self, key: str, changes: Changes) -> TopicRecord | None:
@@ -302,6 +279,7 @@ class ControllerImage:
             topic_id, chunk = key[len(self.keys.partitions) :].split("/")
             chunks = self.chunks[bytes.fromhex(topic_id)]
             del chunks[int(chunk)]
+            self.replica_counts.forget(bytes.fromhex(topic_id), int(chunk))
             if not chunks:
                 del self.chunks[bytes.fromhex(topic_id)]
         elif key.startswith(self.keys.deletions):
@@ -310,6 +288,12 @@ class ControllerImage:
             broker = key[len(self.keys.broker_configs_directory) :]
             del self.broker_configs[ALL_BROKERS if broker == "default" else int(broker)]
             changes.broker_configs = True
+        elif key.startswith(self.keys.acls):
+            changes.acls[self.acls.pop(key)] = False
+        elif key.startswith(self.keys.scram_credentials):
+            mechanism, _, user = key[len(self.keys.scram_credentials) :].partition("/")
+            del self.scram_credentials[user, int(mechanism)]
+            changes.scram_credentials[user, int(mechanism)] = None
         elif key.startswith(self.keys.operations.directory):
             self._forget_operation(key, changes)
         else:
@@ -349,11 +333,16 @@ class ControllerImage:
 
     def partitions(self, topic_id: bytes) -> Iterator[tuple[int, PartitionRecord]]:
         """Yield the partitions of a topic (or of a deletion) in order, with their numbers."""
+        for chunk in self.chunks_of(topic_id):
+            yield from enumerate(chunk.partitions, chunk.chunk * PARTITIONS_PER_CHUNK)
+
+    def chunks_of(self, topic_id: bytes) -> Iterator[PartitionChunk]:
+        """Yield the chunks with the partitions of a topic (or of a deletion), in order."""
         chunks = self.chunks.get(topic_id, {})
         for chunk in sorted(chunks):
             if self._is_beyond(topic_id, chunk):
                 break
-            yield from enumerate(chunks[chunk].partitions, chunk * PARTITIONS_PER_CHUNK)
+            yield chunks[chunk]
 
     def partition(self, topic_id: bytes, number: int) -> PartitionRecord | None:
         topic = self.topics_by_id.get(topic_id)
@@ -369,7 +358,7 @@ class ControllerImage:
         """Return the topic's metadata for members: complete, or with only the partitions in `numbers`, or only those
         that `node_id` has a replica of.
 
-        A complete one has every partition: one that can't be read has no replicas and no leader epoch.
+        A partition that can't be read has no replicas and no leader epoch.
         """
         partitions = self.partitions(topic.topic_id) if numbers is None else self._partitions(topic, sorted(numbers))
         if node_id is None and numbers is None:
@@ -384,11 +373,11 @@ class ControllerImage:
                     leader=partition.leader,
                     leader_epoch=partition.leader_epoch,
                     partition_epoch=partition.partition_epoch,
-                    replicas=list(partition.replicas),
-                    in_sync_replicas=list(partition.in_sync_replicas),
-                    adding_replicas=list(partition.adding_replicas),
-                    removing_replicas=list(partition.removing_replicas),
-                    eligible_leader_replicas=list(partition.eligible_leader_replicas),
+                    replicas=partition.replicas,
+                    in_sync_replicas=partition.in_sync_replicas,
+                    adding_replicas=partition.adding_replicas,
+                    removing_replicas=partition.removing_replicas,
+                    eligible_leader_replicas=partition.eligible_leader_replicas,
                     leader_recovering=partition.leader_recovering,
                 )
                 for number, partition in partitions
@@ -414,9 +403,8 @@ class ControllerImage:
 
     def _partitions(self, topic: TopicRecord, numbers: Iterable[int]) -> Iterator[tuple[int, PartitionRecord]]:
         for number in numbers:
-            partition = self.partition(topic.topic_id, number)
-            if partition is not None:
-                yield number, partition
+            if number < topic.partitions:
+                yield number, self.partition(topic.topic_id, number) or _UNKNOWN_PARTITION
 
     def known_node_ids(self) -> frozenset[int]:
         """Return the logstores that are registered or once were."""
@@ -443,30 +431,6 @@ class ControllerImage:
         """New partitions of the topic are being written to etcd, and its record does not count them yet."""
         topic = self.topics_by_id.get(topic_id)
         return topic is not None and chunk * PARTITIONS_PER_CHUNK >= topic.partitions
-
-
-def _note_removed_replicas(before: PartitionChunk | None, after: PartitionChunk, changes: Changes) -> None:
-    if before is None:
-        return
-    pairs = zip(before.partitions, after.partitions, strict=False)
-    for number, (old, new) in enumerate(pairs, after.chunk * PARTITIONS_PER_CHUNK):
-        if old.replicas != new.replicas:
-            for node_id in set(old.replicas).difference(new.replicas):
-                changes.removed_replicas.setdefault(node_id, []).append((after.topic_id, number))
-
-
-def _note_changed_partitions(before: PartitionChunk | None, after: PartitionChunk, changes: Changes) -> None:
-    """A batch may contain the same chunk, and its topic, several times."""
-    topic_id = after.topic_id
-    is_whole = topic_id in changes.topics and topic_id not in changes.partitions
-    changes.topics[topic_id] = None
-    if is_whole or before is None or len(before.partitions) != len(after.partitions):
-        changes.partitions.pop(topic_id, None)
-        return
-    pairs = zip(before.partitions, after.partitions, strict=True)
-    first = after.chunk * PARTITIONS_PER_CHUNK
-    changed = {number for number, (old, new) in enumerate(pairs, first) if old != new}
-    changes.partitions.setdefault(topic_id, set()).update(changed)
 
 
 def collision_name(topic: str) -> str:

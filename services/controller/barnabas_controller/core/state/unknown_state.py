@@ -8,6 +8,7 @@ nothing about the replicas that it was written for. Therefore:
 - no leader is elected for them, and no chunk is removed as one that no topic claims;
 - a logstore that may have lost records stays under suspicion (correctness rule 15): its partitions have not all been
   looked through;
+- gateways learn that not all ACLs are known, and allow nothing but to super users: the missing one may be a denial;
 - if the value is one that the whole cluster depends on, no controller is elected at all.
 
 Everything else continues. When the key's value can be read again, or is deleted, every member is sent the full state.
@@ -40,6 +41,11 @@ def unknown_broker_configs(image: ControllerImage) -> list[int]:
     return [
         ALL_BROKERS if each == "default" else int(each) for each in brokers if each == "default" or each.isdecimal()
     ]
+
+
+def knows_acls(image: ControllerImage) -> bool:
+    """Whether the image has every ACL that exists."""
+    return not any(key.startswith(image.keys.acls) for key in image.unreadable)
 
 
 def knows_all_partitions(image: ControllerImage) -> bool:

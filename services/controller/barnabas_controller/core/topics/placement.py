@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionRecord, TopicRecord
+from barnabas.cluster.keys import PartitionRecord, TopicRecord
 from barnabas.cluster.messages import Assignment
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
@@ -49,11 +49,10 @@ class Placement:
         """Count existing partitions, before any is placed."""
         image = self._image
         for topic_id in list(image.chunks):
-            partitions = [partition for _, partition in image.partitions(topic_id)]
-            for first in range(0, len(partitions), PARTITIONS_PER_CHUNK):
-                for partition in partitions[first : first + PARTITIONS_PER_CHUNK]:
-                    self._spread.count(partition.replicas)
-                yield min(len(partitions), PARTITIONS_PER_CHUNK) // _COUNTED_PER_ELEMENT
+            for chunk in list(image.chunks_of(topic_id)):
+                is_known = image.replica_counts.find(chunk) is not None
+                self._spread.add(image.replica_counts.of(chunk))
+                yield 0 if is_known else len(chunk.partitions) // _COUNTED_PER_ELEMENT
 
     def place(self, partitions: int, replication_factor: int) -> Steps[list[PartitionRecord]]:
         """Place new partitions on live logstores, and on others only if those are too few. Raises Refused."""

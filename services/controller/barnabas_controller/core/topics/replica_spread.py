@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from barnabas_controller.core.state.replica_counts import ChunkCounts
+
 
 @dataclass(slots=True)
 class ReplicaSpread:
@@ -26,6 +28,12 @@ class ReplicaSpread:
                 self.replicas[node_id] = self.replicas.get(node_id, 0) + 1
                 if position == 0:
                     self.leaders[node_id] = self.leaders.get(node_id, 0) + 1
+
+    def add(self, counts: ChunkCounts) -> None:
+        """Count the partitions of a chunk."""
+        for node_id in self.racks:
+            self.replicas[node_id] = self.replicas.get(node_id, 0) + counts.replicas[node_id]
+            self.leaders[node_id] = self.leaders.get(node_id, 0) + counts.leaders[node_id]
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
         """Return the replicas of one more partition, its preferred leader first. There must be at least as many
