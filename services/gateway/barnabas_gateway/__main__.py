@@ -8,12 +8,13 @@ import sys
 
 import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.cluster_version import VersionRefused
-from barnabas.runtime.config import load_config
+from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
-from barnabas.runtime.processes import run_until_signal
+from barnabas.runtime.processes.spawning import run_until_signal
 from barnabas.runtime.registration import IdentityTaken
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_gateway.shell.gateway import Gateway
+from barnabas_gateway.shell.tls.key_stores import StoreError
 
 PROGRAM = "barnabas-gateway"
 
@@ -30,10 +31,14 @@ def main() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, gateway)
         await gateway.run(stopping)
 
+    refusal: Exception | None = None
     try:
         run_until_signal(serve)
-    except* (IdentityTaken, VersionRefused, OSError) as refused:
-        sys.exit(f"{PROGRAM}: {refused.exceptions[0]}")
+    except* (IdentityTaken, VersionRefused, OSError, StoreError) as refused:
+        refusal = refused.exceptions[0]
+    # Not in the clause: before Python 3.11.4 what is raised there is shown as a group, with its traceback.
+    if refusal is not None:
+        sys.exit(f"{PROGRAM}: {refusal}")
 
 
 def _reload(gateway: Gateway) -> None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import Any
 
 import msgspec
 
 import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.allocator import keep_large_buffers
-from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import configure_logging
-from barnabas.runtime.processes import parent_socket
+from barnabas.runtime.processes.spawning import parent_socket
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.driver import GatewayDriver
 
 
 async def serve() -> None:
-    """Run until drained, or until the acceptor is gone."""
+    """Run until drained, or until the acceptor is gone.
+
+    Raises what ends it early: an exception of a link, or of a metadata update.
+    """
     stopped = asyncio.Event()
     # The acceptor decides when to drain; a signal to the whole process group must not act before its command.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -42,10 +46,11 @@ async def serve() -> None:
     links = asyncio.ensure_future(driver.links.run())
     drained = asyncio.ensure_future(driver.drained.wait())
     gone = asyncio.ensure_future(stopped.wait())
-    await asyncio.wait([links, drained, gone], return_when=asyncio.FIRST_COMPLETED)
-    for task in (links, drained, gone):
-        task.cancel()
-    outcomes = await asyncio.gather(links, drained, gone, return_exceptions=True)
+    ends: list[asyncio.Future[Any]] = [links, drained, gone, driver.failure]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
     driver.close()
     acceptor.close()
     for outcome in outcomes:

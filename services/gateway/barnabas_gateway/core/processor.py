@@ -6,7 +6,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
     until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
-            processor.connection_opened(connection_id, listener, peer, now_ms, node_id)
+            processor.connection_opened(connection_id, listener, peer, now_ms, node_id, principal)
             processor.bytes_received(connection_id, data, now_ms)
             processor.unsent_bytes(connection_id, bytes that the socket has not taken, now_ms)
             processor.connection_closed(connection_id, now_ms)
@@ -65,15 +65,19 @@ from barnabas_gateway.core.handlers.api_01_fetch import FetchHandler
 from barnabas_gateway.core.handlers.api_02_list_offsets import ListOffsetsHandler
 from barnabas_gateway.core.handlers.api_10_find_coordinator import FindCoordinatorHandler
 from barnabas_gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
-from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas_gateway.core.model.audit import Audit
+from barnabas_gateway.core.model.authorizer import Authorizer
 from barnabas_gateway.core.model.cluster_view import ClusterView
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs, Turn
+from barnabas_gateway.core.model.request_context import ANONYMOUS, ANY_NODE, Principal
 from barnabas_gateway.core.requests.fetch_sessions import FetchSessions
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 from barnabas_gateway.core.requests.request_meter import RequestMeter
+from barnabas_gateway.core.requests.sasl_authentication import SaslAuthentications
+from barnabas_gateway.core.sasl.sasl_servers import SaslServers
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics, note_times
 
 
@@ -93,7 +97,7 @@ class GatewayCore:
         """`new_session_id` returns random numbers from 1 to 2^31 − 1, for fetch sessions.
 
         `read_us` returns the time in µs, monotonic, and decides nothing: requests are timed by it. `random_bytes`
-        returns that many, for the ids of traces.
+        returns that many that can't be predicted, for the ids of traces and for nonces.
         """
         self.config = config
         self.clock = Clock()
@@ -101,6 +105,8 @@ class GatewayCore:
         self.image = image = self.cluster.image
         self.turn = Turn()
         self.log_lines = LogLineBuffer(self.turn)
+        self.audit = Audit(self.clock, self.log_lines)
+        self.authorizer = Authorizer(config.authorizer, self.audit)
         self.deadlines = Deadlines()
         self.fetch_memory = FetchMemory(config.fetch_memory_bytes)
         self.fetch_sessions = FetchSessions(
@@ -132,16 +138,21 @@ class GatewayCore:
         self.responder = Responder(
             self.connections, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics
         )
+        environment = RequestEnvironment(config, clock, self.cluster, self.deadlines, self.responder, self.authorizer)
         self.dispatcher = RequestDispatcher(
-            self.connections, clock, self.metrics, self.responder, self._create_handlers()
+            self.connections, clock, self.metrics, self.responder, self._create_handlers(environment)
+        )
+        sasl = SaslServers(image, random_bytes)
+        self.authentications = SaslAuthentications(
+            environment, self.connections, self.log_lines, self.dispatcher.routes, sasl.create_server
         )
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
-        self.measured: list[Measured] = [self.request_meter, LogstoresMeter(self.logstores, self.reads)]
+        logstores_meter = LogstoresMeter(self.logstores, self.reads)
+        self.measured: list[Measured] = [self.request_meter, logstores_meter, self.audit]
         """The meters; the host reads them at a scrape."""
 
-    def _create_handlers(self) -> dict[int, Handler]:
+    def _create_handlers(self, environment: RequestEnvironment) -> dict[int, Handler]:
         """Return a handler for each supported API key, with what it needs."""
-        environment = RequestEnvironment(self.config, self.clock, self.cluster, self.deadlines, self.responder)
         controller, logstore_admin = self.controller, self.logstore_admin
         coordinators, group_routing, purgatory = self.coordinators, self.group_routing, self.purgatory
         handlers: list[Handler] = [
@@ -161,11 +172,19 @@ class GatewayCore:
     # --- connections ---
 
     def connection_opened(
-        self, connection_id: int, listener: str, peer: str, now_ms: int, node_id: int = ANY_NODE
+        self,
+        connection_id: int,
+        listener: str,
+        peer: str,
+        now_ms: int,
+        node_id: int = ANY_NODE,
+        principal: Principal = ANONYMOUS,
     ) -> None:
-        """`node_id` is the broker whose own port was connected to, if it was one."""
+        """`node_id` is the broker whose own port was connected to, if it was one; `principal` that of the client's
+        certificate.
+        """
         self.clock.now_ms = now_ms
-        self.connections.open_connection(connection_id, listener, peer, node_id)
+        self.authentications.begin(self.connections.open_connection(connection_id, listener, peer, principal, node_id))
 
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.clock.now_ms = now_ms
@@ -186,6 +205,15 @@ class GatewayCore:
         connection = self.connections.find_connection(connection_id)
         if connection is not None:
             self.connections.forget_connection(connection)
+
+    def range_cut(self, connection_id: int, now_ms: int) -> None:
+        """Log why the host closes the connection: records on their way to its client have been truncated since they
+        were read. `connection_closed` follows.
+        """
+        self.clock.now_ms = now_ms
+        connection = self.connections.find_connection(connection_id)
+        if connection is not None:
+            self.connections.log_range_cut(connection)
 
     def drain(self, now_ms: int) -> None:
         """Start no further request; each connection closes when its responses are sent. Complete when `is_drained`."""
@@ -237,9 +265,10 @@ class GatewayCore:
             if logstore.appends.waiting:
                 self.appends.credit_granted(logstore)
 
-    def read_up(self, node_id: int, now_ms: int) -> None:
+    def read_up(self, node_id: int, now_ms: int, *, accepts_ranges: bool = False) -> None:
+        """`accepts_ranges`: descriptors of files can come along with the stream's responses."""
         self.clock.now_ms = now_ms
-        self.reads.stream_up(node_id)
+        self.reads.stream_up(node_id, accepts_ranges=accepts_ranges)
 
     def read_down(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
@@ -277,6 +306,7 @@ class GatewayCore:
         """After it returns, requests are answered by this revision."""
         self.clock.now_ms = now_ms
         if self.image.apply(update):
+            self.authorizer.metadata_updated(update)
             self.appends.routes_changed()
             self.controller.image_updated()
             self.read_replicas.image_changed()

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, Protocol
 
+from barnabas.runtime.lane import Descriptor
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 
 _RECEIVE_BYTES_MIN: Final = 64 << 10
@@ -25,6 +29,9 @@ class SocketOwner(Protocol):
     def bytes_received(self, connection_id: int, data: bytes) -> None: ...
 
     def unsent_changed(self, connection_id: int, unsent_bytes: int) -> None: ...
+
+    def range_cut(self, connection_id: int) -> None:
+        """A range is not in its file any more: the socket closes. `socket_lost` follows unless `close` came first."""
 
     def socket_lost(self, connection_id: int) -> None:
         """The client closed it, or it failed; called once, and not after `close`."""
@@ -50,7 +57,7 @@ class ClientSocket:
         self._socket.setblocking(False)
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._unsent: deque[memoryview] = deque()
+        self._unsent: deque[memoryview | FileRange] = deque()
         self.unsent_bytes = 0
         self._receive_bytes = _RECEIVE_BYTES_MIN
         self._is_reading = False
@@ -68,8 +75,10 @@ class ClientSocket:
             self._is_reading = False
             self._loop.remove_reader(self._socket)
 
-    def write(self, buffers: list[Buffer]) -> None:
-        """Send in order; what the socket does not accept now is sent as the client reads."""
+    def write(self, buffers: Sequence[Buffer | FileRange]) -> None:
+        """Send in order; what the socket does not accept now is sent as the client reads. Ranges go from their files to
+        the socket within the kernel.
+        """
         if self._is_gone:
             return
         if self._unsent:
@@ -113,23 +122,53 @@ class ClientSocket:
             self._receive_bytes = _RECEIVE_BYTES_MIN
         self._owner.bytes_received(self._connection_id, data)
 
-    def _try_send(self, buffers: list[Buffer]) -> int:
-        """Return how many bytes the socket accepted; -1 if it has failed."""
+    def _try_send(self, buffers: Sequence[Buffer | FileRange]) -> int:
+        """Return how many bytes the socket accepted; -1 if it has failed, or if a range is not in its file any more:
+        the client has to fetch again then.
+        """
+        sent = index = 0
+        count = min(len(buffers), _BUFFERS_PER_CALL)
         try:
-            if len(buffers) == 1:
+            if count == 1 and not isinstance(buffers[0], FileRange):
                 return self._socket.send(buffers[0])
-            return self._socket.sendmsg(buffers[:_BUFFERS_PER_CALL])
+            while index < count:
+                first = buffers[index]
+                if isinstance(first, FileRange):
+                    index += 1
+                    wanted = first.length
+                    accepted = self._send_range(first)
+                    if not accepted:
+                        self._owner.range_cut(self._connection_id)
+                        return -1
+                else:
+                    group = [first]
+                    index += 1
+                    while index < count and not isinstance(following := buffers[index], FileRange):
+                        group.append(following)
+                        index += 1
+                    wanted = sum(map(len, group))
+                    # What precedes a range is sent with it.
+                    accepted = self._socket.sendmsg(group, (), socket.MSG_MORE if index < count else 0)
+                sent += accepted
+                if accepted < wanted:
+                    break
         except (BlockingIOError, InterruptedError):
-            return 0
+            pass
         except OSError:
             return -1
+        return sent
 
-    def _keep(self, buffers: list[Buffer], sent: int) -> None:
+    def _send_range(self, part: FileRange) -> int:
+        """Return how many bytes the socket accepted; 0 if the file ends before them."""
+        assert isinstance(part.file, Descriptor), "a range of a file that was not handed over"
+        return os.sendfile(self._socket.fileno(), part.file.fileno(), part.position, part.length)
+
+    def _keep(self, buffers: Sequence[Buffer | FileRange], sent: int) -> None:
         for buffer in buffers:
             if sent >= len(buffer):
                 sent -= len(buffer)
                 continue
-            rest = memoryview(buffer)[sent:]
+            rest = buffer.after(sent) if isinstance(buffer, FileRange) else memoryview(buffer)[sent:]
             sent = 0
             self._unsent.append(rest)
             self.unsent_bytes += len(rest)
@@ -144,7 +183,7 @@ class ClientSocket:
         while sent:
             first = unsent[0]
             if sent < len(first):
-                unsent[0] = first[sent:]
+                unsent[0] = first.after(sent) if isinstance(first, FileRange) else first[sent:]
                 break
             sent -= len(first)
             unsent.popleft()

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from barnabas.cluster.config_description import Setting
-from barnabas.runtime.config import bounds
+from barnabas.runtime.configuration.config import bounds
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
-from barnabas.runtime.metrics_listener import check_metrics_listener
-from barnabas.runtime.traces import check_trace_endpoint
-from barnabas_gateway.core.model.config import AddressPolicy, GatewayConfig, Listener
+from barnabas.runtime.metrics.listener import check_metrics_listener
+from barnabas.runtime.tracing.traces import check_trace_endpoint
+from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener
+from barnabas_gateway.shell.listener_security import ListenerSecurity, SecurityDefaults, listener_securities
+from barnabas_gateway.shell.tls.tls_config import TLS_KEYS
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Int32 = Annotated[int, msgspec.Meta(ge=1, le=0x7FFF_FFFF)]
 OptionalCount = Annotated[int, msgspec.Meta(ge=-1)]
 
 _UNSET = 0x7FFF_FFFF
-_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""The value of `authorizer.class.name` that switches the authorizer on."""
 
 _CORE = GatewayConfig(gateway_id="", listeners=())
 
@@ -35,11 +38,34 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     gateway_id: str = "gateway-0"
     # "NAME://host:port", comma separated; the port is the bootstrap port of that listener.
     listeners: list[str] = msgspec.field(default_factory=lambda: ["PLAINTEXT://127.0.0.1:9092"])
-    # "NAME:PROTOCOL", comma separated: needed for names that are not protocols. Only PLAINTEXT is supported yet.
+    # "NAME:PROTOCOL", comma separated: needed for names that are not protocols.
     listener_security_protocol_map: list[str] = msgspec.field(default_factory=list)
     # The advertised address per name; the listener's own if a name has none.
     advertised_listeners: list[str] = msgspec.field(default_factory=list)
     advertised_address_policy: Literal["per-broker-port", "shared"] = "per-broker-port"
+    # "listener.name.<name in lower case>.<key>": keys of a single listener, or of a mechanism at it.
+    listener_name: dict[str, str] = msgspec.field(default_factory=dict, name="listener.name.")
+    sasl_enabled_mechanisms: list[str] = msgspec.field(default_factory=list)
+    sasl_server_max_receive_size: Int32 = 524_288
+    # How long a session lasts until the client has to authenticate again; 0: as long as its connection.
+    connections_max_reauth_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    connection_failed_authentication_delay_ms: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = (
+        _CORE.failed_authentication_delay_ms
+    )
+    # TLS of listeners with SSL or SASL_SSL; `TlsConfig` says what they may be.
+    ssl_keystore_location: str = ""
+    ssl_keystore_type: str = ""
+    ssl_keystore_password: str = ""
+    ssl_key_password: str = ""
+    ssl_keystore_certificate_chain: str = ""
+    ssl_keystore_key: str = ""
+    ssl_truststore_location: str = ""
+    ssl_truststore_type: str = ""
+    ssl_truststore_password: str = ""
+    ssl_truststore_certificates: str = ""
+    ssl_client_auth: str = "none"
+    ssl_enabled_protocols: list[str] = msgspec.field(default_factory=lambda: ["TLSv1.2", "TLSv1.3"])
+    ssl_principal_mapping_rules: str = "DEFAULT"
     # Health, "host:port"; port 0 takes any.
     ops_listeners: str = "127.0.0.1:0"
     # The address of the metrics endpoint, "host:port"; empty: none, port 0 takes any.
@@ -73,6 +99,12 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     connections_max_idle_ms: Count = _CORE.connection_idle_ms_max
     max_connections: Annotated[int, bounds("max.connections")] = _UNSET
     max_connections_per_ip: Annotated[int, bounds("max.connections.per.ip")] = _UNSET
+    # Kafka's StandardAuthorizer, or none: everything is allowed.
+    authorizer_class_name: str = ""
+    # Principals that may do everything, separated by semicolons: "User:admin;User:operator".
+    super_users: str = ""
+    # Whether what falls under no ACL is allowed.
+    allow_everyone_if_no_acl_found: bool = _CORE.authorizer.allows_without_acls
     auto_create_topics_enable: bool = _CORE.auto_create_topics
     # For topics that Metadata creates; -1 leaves it to the controller.
     num_partitions: OptionalCount = _CORE.num_partitions
@@ -91,15 +123,19 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         bound = [_parse_listener("listeners", text) for text in self.listeners]
         if len({name for name, _, _ in bound}) != len(bound):
             raise ValueError("listeners: a name may be used once only")
-        protocols = _parse_protocol_map(self.listener_security_protocol_map)
-        for name, _, _ in bound:
-            _check_protocol(name, protocols.get(name))
+        self.security()
         for name, host, _ in bound:
             if host in ("0.0.0.0", "[::]") and name not in self._advertised():
                 raise ValueError(f"advertised.listeners is needed for {name}: clients can't connect to {host}")
+        self._authorizer()
         for name in self._advertised():
             if name not in {each for each, _, _ in bound}:
                 raise ValueError(f"advertised.listeners names {name}, which is not in listeners")
+
+    def _authorizer(self) -> AuthorizerConfig:
+        return _parse_authorizer(
+            self.authorizer_class_name, self.super_users, allows_without_acls=self.allow_everyone_if_no_acl_found
+        )
 
     def _traces_sample_every(self) -> int:
         is_wanted = self.traces_otlp_endpoint and self.metrics_enable and self.traces_sample_ratio > 0
@@ -113,14 +149,31 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         """(name, host, port) of each listener, to be bound."""
         return [_parse_listener("listeners", text) for text in self.listeners]
 
+    def security(self) -> dict[str, ListenerSecurity]:
+        """Return how each listener is secured, by name. Raises ValueError."""
+        names = [name for name, _, _ in self.bound_listeners()]
+        defaults = SecurityDefaults(
+            self.sasl_enabled_mechanisms,
+            self.sasl_server_max_receive_size,
+            self.connections_max_reauth_ms,
+            {key: self._tls_value(key) for key in TLS_KEYS},
+        )
+        return listener_securities(names, self.listener_security_protocol_map, self.listener_name, defaults)
+
+    def _tls_value(self, key: str) -> str:
+        value = getattr(self, key.replace(".", "_"))
+        return ",".join(value) if isinstance(value, list) else value
+
     def core_config(self, bound_ports: dict[str, int], settings: Mapping[str, Setting] | None = None) -> GatewayConfig:
         """Return the core's part, once the listeners are bound; `settings` by key, to describe brokers by."""
         advertised = self._advertised()
         listeners = []
+        security = self.security()
         for name, host, _ in self.bound_listeners():
             # As Kafka: a listener without a host is on all addresses, and advertised by the machine's own name.
             advertised_host, advertised_port = advertised.get(name, (host or socket.getfqdn(), bound_ports[name]))
-            listeners.append(Listener(name, host, bound_ports[name], advertised_host.strip("[]"), advertised_port))
+            host_name, sasl = advertised_host.strip("[]"), security[name].sasl
+            listeners.append(Listener(name, host, bound_ports[name], host_name, advertised_port, sasl))
         return GatewayConfig(
             gateway_id=self.gateway_id,
             listeners=tuple(listeners),
@@ -131,6 +184,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             socket_request_bytes_max=self.socket_request_max_bytes,
             queued_request_bytes_max=self.queued_max_request_bytes,
             connection_idle_ms_max=self.connections_max_idle_ms,
+            failed_authentication_delay_ms=self.connection_failed_authentication_delay_ms,
             fetch_bytes_max=self.fetch_max_bytes,
             request_partitions_max=self.max_request_partition_size_limit,
             fetch_session_slots=-(-self.max_incremental_fetch_session_cache_slots // self.num_network_threads),
@@ -141,30 +195,8 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             metrics_enable=self.metrics_enable,
             traces_sample_every=self._traces_sample_every(),
             request_log_slow_ms=self.request_log_slow_ms,
+            authorizer=self._authorizer(),
             settings=settings or {},
-        )
-
-
-def _parse_protocol_map(texts: list[str]) -> dict[str, str]:
-    """By name, the four protocols' own names included; an entry overrides these."""
-    protocols = {protocol: protocol for protocol in _SECURITY_PROTOCOLS}
-    for text in texts:
-        name, _, protocol = text.partition(":")
-        if not name or protocol not in _SECURITY_PROTOCOLS:
-            allowed = ", ".join(_SECURITY_PROTOCOLS)
-            raise ValueError(f"listener.security.protocol.map={text}: expected NAME:PROTOCOL, one of {allowed}")
-        protocols[name] = protocol
-    return protocols
-
-
-def _check_protocol(name: str, protocol: str | None) -> None:
-    """Clear text when encryption was configured would be worse than no listener."""
-    if protocol is None:
-        raise ValueError(f"listener.security.protocol.map is needed for {name}: {name}:PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise ValueError(
-            f"listeners: {name} has listener protocol {protocol}, which is not available yet: "
-            "use PLAINTEXT or a name mapped to PLAINTEXT"
         )
 
 
@@ -174,3 +206,18 @@ def _parse_listener(key: str, text: str) -> tuple[str, str, int]:
     if not separator or not name or not colon or not port.isdigit() or int(port) > 0xFFFF:
         raise ValueError(f"{key}={text}: expected NAME://host:port")
     return name, host, int(port)
+
+
+def _parse_authorizer(class_name: str, super_users: str, *, allows_without_acls: bool) -> AuthorizerConfig:
+    """Return the configuration. `super_users`: "User:name", separated by semicolons, since names may contain commas.
+
+    Raises ValueError: a class that is not Kafka's StandardAuthorizer, or a super user without a type.
+    """
+    if class_name not in ("", STANDARD_AUTHORIZER):
+        raise ValueError(f"authorizer.class.name={class_name}: expected {STANDARD_AUTHORIZER}, or nothing")
+    named = frozenset(user.strip() for user in super_users.split(";") if user.strip())
+    for user in named:
+        principal_type, _, name = user.partition(":")
+        if not principal_type or not name:
+            raise ValueError(f"super.users={user}: expected a principal such as User:admin")
+    return AuthorizerConfig(bool(class_name), named, allows_without_acls)

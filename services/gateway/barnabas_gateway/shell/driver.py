@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections import deque
+import ssl
+from collections import Counter, deque
 from collections.abc import Iterator
 from time import monotonic_ns
 
@@ -18,24 +19,30 @@ import msgspec
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import UpdateMetadata
+from barnabas.metrics.connection_families import AUTHENTICATIONS, TLS_HANDSHAKES_FAILED, UNAUTHENTICATED
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.collector import COLLECTOR
-from barnabas.runtime.idle import IdlePart, loop_waited_ns
+from barnabas.runtime.event_loop import TurnScheduler, loop_waited_ns
+from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.process_metrics import measures_of_process
-from barnabas.runtime.processes_messages import MessageSocket
-from barnabas.runtime.traces import trace_exporter
+from barnabas.runtime.metrics.process_metrics import measures_of_process
+from barnabas.runtime.processes.messages import MessageSocket
+from barnabas.runtime.tracing.traces import trace_exporter
 from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, Trace
+from barnabas_gateway.core.model.principal_mapping import principal_of
+from barnabas_gateway.core.model.request_context import ANONYMOUS
 from barnabas_gateway.core.processor import GatewayCore
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.client_socket import ClientSocket
 from barnabas_gateway.shell.conversion_worker import ConversionWorker
 from barnabas_gateway.shell.links import Links
 from barnabas_gateway.shell.spans import spans_of
+from barnabas_gateway.shell.tls.listener_contexts import ListenerContexts
+from barnabas_gateway.shell.tls.tls_socket import HandshakeQueue, TlsSocket
 
 _log = get_logger("gateway.processor")
 
@@ -49,16 +56,26 @@ class GatewayDriver:
         self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
-        self._sockets: dict[int, ClientSocket] = {}
+        self._sockets: dict[int, ClientSocket | TlsSocket] = {}
+        self._handshaking: dict[int, tuple[processor_ipc.Accepted, TlsSocket]] = {}
+        """Connections that the core does not know yet."""
+        self._handshakes = HandshakeQueue()
+        self._handshakes_failed: Counter[str] = Counter()
+        """By listener."""
+        self._contexts = ListenerContexts(properties.security())
+        self._handshake_ms_max = core_config.authentication_ms_max
         self._closed_ids: list[int] = []
         self._unread_metadata: deque[bytes] = deque()
         self._reading_metadata: asyncio.Task[None] | None = None
-        self._turn_scheduled = False
+        self._schedule_turn = TurnScheduler(self._turn).request
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
         self._conversions = ConversionWorker(self._converted)
         self.drained = asyncio.Event()
+        self.failure: asyncio.Future[None] = self._loop.create_future()
+        """Gets the exception of a metadata update that was not applied. The processor must end then: later updates
+        assume that one, and its successor gets the whole image."""
         self._index = str(settings.index)
         self._traces = trace_exporter(
             properties.traces_otlp_endpoint, "gateway", f"{properties.gateway_id}/{self._index}"
@@ -84,6 +101,10 @@ class GatewayDriver:
             case processor_ipc.METRICS:
                 self._tell_metrics()
             case processor_ipc.DRAIN:
+                for _, client in self._handshaking.values():
+                    client.abort()
+                self._closed_ids += self._handshaking
+                self._handshaking.clear()
                 self._core.drain(monotonic_ms())
                 self._loop.call_later(processor_ipc.DRAIN_GRACE_MS / 1000, self.drained.set)
             case _:
@@ -93,7 +114,10 @@ class GatewayDriver:
     def _metadata_came(self, payload: bytes) -> None:
         """Apply one update now, or, if it is large or others wait, after them and over several turns."""
         if self._reading_metadata is None and len(payload) < LARGE_BYTES:
-            self._apply_metadata(processor_ipc.decode_metadata(payload))
+            try:
+                self._apply_metadata(processor_ipc.decode_metadata(payload))
+            except Exception as error:
+                self._fail(error)
             return
         self._unread_metadata.append(payload)
         if self._reading_metadata is None:
@@ -104,10 +128,16 @@ class GatewayDriver:
             try:
                 steps = processor_ipc.decode_metadata_in_steps(self._unread_metadata.popleft())
                 self._apply_metadata(await over_turns(steps))
-            except Exception:
-                _log.exception("a metadata update was not applied")
+            except Exception as error:
+                self._fail(error)
+                return
             self._schedule_turn()
         self._reading_metadata = None
+
+    def _fail(self, error: Exception) -> None:
+        if not self.failure.done():
+            _log.error("a metadata update was not applied: this processor ends", error=repr(error))
+            self.failure.set_exception(error)
 
     def _apply_metadata(self, update: UpdateMetadata) -> None:
         self._core.metadata_updated(update, monotonic_ms())
@@ -119,9 +149,45 @@ class GatewayDriver:
         if not fds:
             self._closed_ids.append(connection_id)
             return
+        client = socket.socket(fileno=fds[0])
+        context = self._contexts.context_of(accepted.listener)
+        if context is not None:
+            tls = TlsSocket(connection_id, client, context, self, self._handshakes, self._handshake_ms_max)
+            self._handshaking[connection_id] = accepted, tls
+            return
         listener, peer, node_id = accepted.listener, accepted.peer, accepted.node_id
         self._core.connection_opened(connection_id, listener, peer, monotonic_ms(), node_id)
-        self._sockets[connection_id] = ClientSocket(connection_id, socket.socket(fileno=fds[0]), self)
+        self._sockets[connection_id] = ClientSocket(connection_id, client, self)
+
+    def handshake_done(self, connection_id: int, tls: ssl.SSLObject) -> None:
+        """The client of a TLS listener is one, and has proven its certificate if it has sent one."""
+        accepted, client = self._handshaking.pop(connection_id)
+        listener, peer, node_id = accepted.listener, accepted.peer, accepted.node_id
+        principal = principal_of(tls.getpeercert(), self._contexts.rules_of(listener))
+        if principal is None:
+            self._log_refused(accepted, "no rule of ssl.principal.mapping.rules matches its certificate")
+            client.abort()
+            self._closed_ids.append(connection_id)
+            self._schedule_turn()
+            return
+        if principal != ANONYMOUS:
+            _log.info("authenticated", listener=listener, peer=peer, principal=str(principal), mechanism="TLS")
+        self._core.connection_opened(connection_id, listener, peer, monotonic_ms(), node_id, principal)
+        self._sockets[connection_id] = client
+
+    def handshake_failed(self, connection_id: int, reason: str) -> None:
+        accepted, _ = self._handshaking.pop(connection_id)
+        if reason:
+            self._log_refused(accepted, reason)
+        self._closed_ids.append(connection_id)
+        self._schedule_turn()
+
+    def _log_refused(self, accepted: processor_ipc.Accepted, reason: str) -> None:
+        self._handshakes_failed[accepted.listener] += 1
+        limit_key = f"TLS handshake failed: {accepted.peer.rpartition(':')[0]} {accepted.listener} {reason}"
+        _log.warning(
+            "TLS handshake failed", limit_key=limit_key, listener=accepted.listener, peer=accepted.peer, reason=reason
+        )
 
     # --- sockets -----------------------------------------------------------------------------------------------------
 
@@ -132,6 +198,9 @@ class GatewayDriver:
     def unsent_changed(self, connection_id: int, unsent_bytes: int) -> None:
         self._core.unsent_bytes(connection_id, unsent_bytes, monotonic_ms())
         self._schedule_turn()
+
+    def range_cut(self, connection_id: int) -> None:
+        self._core.range_cut(connection_id, monotonic_ms())
 
     def socket_lost(self, connection_id: int) -> None:
         self._core.connection_closed(connection_id, monotonic_ms())
@@ -153,8 +222,8 @@ class GatewayDriver:
         self._core.exchange_down(node_id, monotonic_ms())
         self._schedule_turn()
 
-    def read_up(self, node_id: int) -> None:
-        self._core.read_up(node_id, monotonic_ms())
+    def read_up(self, node_id: int, *, accepts_ranges: bool) -> None:
+        self._core.read_up(node_id, monotonic_ms(), accepts_ranges=accepts_ranges)
         self._schedule_turn()
 
     def read_response(self, node_id: int, response: ReadResponse) -> None:
@@ -199,18 +268,12 @@ class GatewayDriver:
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
-    def _schedule_turn(self) -> None:
-        if not self._turn_scheduled:
-            self._turn_scheduled = True
-            self._loop.call_soon(self._turn)
-
     def _turn(self) -> None:
-        self._turn_scheduled = False
         now_ms = monotonic_ms()
         self._core.expire(now_ms)
         self._carry_out(self._core.take_outputs())
         self._core.turn_over()
-        COLLECTOR.is_postponed = self._core.holds_long_requests()
+        COLLECTOR.postpone(while_held=self._core.holds_long_requests())
         if self._core.metrics.traces:
             self._tell_traces()
         self._set_timer(now_ms)
@@ -289,6 +352,11 @@ class GatewayDriver:
         connections = self._core.connections
         yield Sample(REQUEST_QUEUE_SIZE, (self._index,), connections.queued_requests())
         yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), connections.queued_responses())
+        yield Sample(UNAUTHENTICATED, (), len(connections.unauthenticated) + len(self._handshaking))
+        for listener, count in self._handshakes_failed.items():
+            yield Sample(TLS_HANDSHAKES_FAILED, (listener,), count)
+        for (listener, mechanism, outcome), count in self._core.authentications.counts.items():
+            yield Sample(AUTHENTICATIONS, (listener, mechanism, outcome.value), count)
 
     def _tell_metrics(self) -> None:
         samples = [sample for part in self._measured for sample in part.samples()]
@@ -302,7 +370,8 @@ class GatewayDriver:
             self._reading_metadata.cancel()
         if self._traces is not None:
             self._traces.close()
-        for client in self._sockets.values():
+        self._contexts.stop()
+        for client in (*self._sockets.values(), *(each for _, each in self._handshaking.values())):
             client.abort()
 
 

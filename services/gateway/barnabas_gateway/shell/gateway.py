@@ -15,39 +15,47 @@ from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AlterConfigsRequest,
     AlterReassignmentsRequest,
+    AlterScramCredentialsRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     UpdateMetadata,
 )
 from barnabas.metrics.connection_families import CONTROLLER_SILENCE
 from barnabas.metrics.family import Sample
+from barnabas.metrics.security_families import ACLS
+from barnabas.runtime.beat import next_beat
 from barnabas.runtime.clock import monotonic_ms
-from barnabas.runtime.config import Loaded
+from barnabas.runtime.configuration.config import Loaded
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
-from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics
-from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import measures_of_process
+from barnabas.runtime.metrics.endpoint import MetricsEndpoint
+from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics
+from barnabas.runtime.metrics.pod_metrics import PodMetrics
+from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.shell.acceptor import Acceptor
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_gateway.shell.processors import Processors
+from barnabas_gateway.shell.tls.tls_config import create_context
 
 _log = get_logger("gateway")
 
-_READINESS_CHECK_S = 0.5
 _STOP_GRACE_MS = 500
 
 
 class Gateway:
     def __init__(self, loaded: Loaded[GatewayProperties]) -> None:
-        """Binds the bootstrap ports. Raises OSError that names the address."""
+        """Binds the bootstrap ports. Raises OSError that names the address, and ValueError that names a key store."""
         properties = loaded.config
+        for security in properties.security().values():
+            if security.tls is not None:
+                create_context(security.tls)
         self._properties = properties
         self._keys = Keys(properties.etcd_prefix)
         self._etcd = properties.etcd_client()
@@ -117,6 +125,7 @@ class Gateway:
             raise failure
 
     def samples(self) -> Iterator[Sample]:
+        yield Sample(ACLS, (), len(self._image.acls))
         yield Sample(CONTROLLER_SILENCE, (), monotonic_ms() - self._membership.last_heard_ms)
 
     def reload(self, properties: GatewayProperties) -> None:
@@ -172,7 +181,8 @@ class Gateway:
                 _log.info("ready" if is_ready else f"not ready: {why_not}", silence_ms=silence_ms)
                 await health.set_serving(is_ready)
                 was_ready = is_ready
-            await asyncio.sleep(_READINESS_CHECK_S)
+            now_s = asyncio.get_running_loop().time()
+            await asyncio.sleep(next_beat(now_s) - now_s)
 
     async def _ask_controller(self, request: ControllerRequest) -> ControllerAnswer | None:
         match request:
@@ -188,6 +198,12 @@ class Gateway:
                 return await self._membership.elect_leaders(request)
             case AlterReassignmentsRequest():
                 return await self._membership.alter_reassignments(request)
+            case CreateAclsRequest():
+                return await self._membership.create_acls(request)
+            case DeleteAclsRequest():
+                return await self._membership.delete_acls(request)
+            case AlterScramCredentialsRequest():
+                return await self._membership.alter_scram_credentials(request)
             case AllocateProducerIdsRequest():
                 return await self._membership.allocate_producer_ids(request)
             case unknown:

@@ -142,8 +142,9 @@ class _ParkStream:
         self._owner.purgatory_up(self.pod.pod_id)
 
     def _message(self, data: bytes) -> None:
-        if self._is_up:
-            self._owner.park_response(self.pod.pod_id, scan_park_response(data))
+        response = scan_park_response(data)
+        if self._is_up and not response.heartbeat:
+            self._owner.park_response(self.pod.pod_id, response)
 
     def _down(self, reason: str) -> None:
         _log.info("purgatory lost", pod_id=self.pod.pod_id, address=self.pod.address, reason=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from barnabas.channel.messages import (
@@ -24,6 +24,7 @@ from barnabas.channel.packing import (
     scan_exchange_response,
     scan_read_response,
 )
+from barnabas.channel.range_files import ReceivedFiles
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker
 from barnabas.runtime.logs import get_logger
@@ -46,7 +47,7 @@ class LogstoreOwner(Protocol):
 
     def exchange_down(self, node_id: int) -> None: ...
 
-    def read_up(self, node_id: int) -> None: ...
+    def read_up(self, node_id: int, *, accepts_ranges: bool) -> None: ...
 
     def read_response(self, node_id: int, response: ReadResponse) -> None: ...
 
@@ -62,6 +63,7 @@ class LogstoreOwner(Protocol):
 
 
 class _LogstoreResponse(Protocol):
+    heartbeat: int
     welcome: Welcome | None
 
 
@@ -96,7 +98,9 @@ class _LogstoreStream(Generic[Request, Response]):
         on_up: Callable[[int], None],
         on_response: Callable[[int, Response], None],
         on_down: Callable[[int], None],
+        files: ReceivedFiles | None = None,
     ) -> None:
+        """`files` gets the descriptors that come along with messages."""
         make, pack = method.make, method.pack
         self._broker = broker
         self._path = method.path
@@ -115,7 +119,13 @@ class _LogstoreStream(Generic[Request, Response]):
             on_message=self._message,
             on_down=self._down,
         )
+        if files is not None:
+            self._link.on_descriptors = files.arrive
         self._link.start()
+
+    @property
+    def is_on_lane(self) -> bool:
+        return self._link.is_on_lane
 
     def send(self, request: Request) -> None:
         self._link.send(self._pack(request))
@@ -134,8 +144,9 @@ class _LogstoreStream(Generic[Request, Response]):
         self._on_response(node_id, response)
 
     def _message(self, data: bytes) -> None:
-        if self._is_up:
-            self._on_response(self._broker.node_id, self._scan(data))
+        response = self._scan(data)
+        if self._is_up and not response.heartbeat:
+            self._on_response(self._broker.node_id, response)
 
     def _down(self, reason: str) -> None:
         broker = self._broker
@@ -155,11 +166,28 @@ class LogstoreStreams:
         self.exchange = _LogstoreStream(
             broker, _EXCHANGE, hello, owner.exchange_up, owner.exchange_response, owner.exchange_down
         )
-        self.read = _LogstoreStream(broker, _READ, hello, owner.read_up, owner.read_response, owner.read_down)
+        self._owner = owner
+        self._files = ReceivedFiles()
+        read = replace(_READ, scan=self._scan_read_response)
+        self.read = _LogstoreStream(
+            broker, read, hello, self._read_up, owner.read_response, self._read_down, self._files
+        )
         self.coordinate = _LogstoreStream(
             broker, _COORDINATE, hello, owner.coordinate_up, owner.coordinate_response, owner.coordinate_down
         )
         self.calls = LogstoreCalls(broker.node_id, broker.data_address, owner.logstore_answered)
+
+    def _scan_read_response(self, data: bytes) -> ReadResponse:
+        response = scan_read_response(data)
+        self._files.resolve(response)
+        return response
+
+    def _read_up(self, node_id: int) -> None:
+        self._owner.read_up(node_id, accepts_ranges=self.read.is_on_lane)
+
+    def _read_down(self, node_id: int) -> None:
+        self._files.clear()
+        self._owner.read_down(node_id)
 
     async def close(self) -> None:
         await self.exchange.close()

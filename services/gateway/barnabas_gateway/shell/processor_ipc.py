@@ -28,10 +28,16 @@ from barnabas.cluster.messages import (
     AlterConfigsResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     ElectLeadersRequest,
@@ -84,6 +90,9 @@ _REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
     (CreatePartitionsRequest, membership_pb2.CreatePartitionsRequest),
     (ElectLeadersRequest, membership_pb2.ElectLeadersRequest),
     (AlterReassignmentsRequest, membership_pb2.AlterReassignmentsRequest),
+    (CreateAclsRequest, membership_pb2.CreateAclsRequest),
+    (DeleteAclsRequest, membership_pb2.DeleteAclsRequest),
+    (AlterScramCredentialsRequest, membership_pb2.AlterScramCredentialsRequest),
 )
 _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
@@ -93,6 +102,9 @@ _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreatePartitionsResponse, membership_pb2.CreatePartitionsResponse),
     (ElectLeadersResponse, membership_pb2.ElectLeadersResponse),
     (AlterReassignmentsResponse, membership_pb2.AlterReassignmentsResponse),
+    (CreateAclsResponse, membership_pb2.CreateAclsResponse),
+    (DeleteAclsResponse, membership_pb2.DeleteAclsResponse),
+    (AlterScramCredentialsResponse, membership_pb2.AlterScramCredentialsResponse),
 )
 _NO_ANSWER: Final = 0xFF
 

@@ -15,11 +15,11 @@ from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
 from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
 from barnabas.metrics.family import Sample
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.processes import ChildProcess, spawn
-from barnabas.runtime.traces import CURRENT
-from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas.runtime.metrics.pod_metrics import PodMetrics
+from barnabas.runtime.processes.spawning import ChildProcess, spawn
+from barnabas.runtime.tracing.traces import CURRENT
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.config import GatewayProperties
 
@@ -262,4 +262,7 @@ def full_update(image: ClusterImage) -> UpdateMetadata:
         purgatories=image.purgatories,
         topics=list(image.topics_by_id.values()),
         broker_configs=[BrokerConfigs(each, configs) for each, configs in image.broker_configs.items()],
+        acls=list(image.acls),
+        knows_acls=image.knows_acls,
+        scram_credentials=list(image.scram_credentials.values()),
     )

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Final
 
-from barnabas.runtime.traces import Span
+from barnabas.runtime.tracing.traces import Span
 from barnabas_gateway.core.timing.hops import HOP_NAMES
 from barnabas_gateway.core.timing.request_timing import RequestTiming
 
@@ -25,7 +25,7 @@ def spans_of(timing: RequestTiming) -> Iterator[Span]:
         "barnabas.client_id": header.client_id or "",
         "barnabas.connection_id": context.connection_id,
         "barnabas.listener": context.listener,
-        "barnabas.principal": context.principal,
+        "barnabas.principal": str(context.principal),
         "client.address": context.peer,
     }
     ended_us = timing.began_us + sum(timing.hops_us)

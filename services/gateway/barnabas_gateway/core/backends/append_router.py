@@ -26,9 +26,9 @@ from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas_gateway.core.backends.logstores import Logstore, Logstores
 from barnabas_gateway.core.backends.partition_appends import AppendingConnection, PartitionAppends, PendingAppend
-from barnabas_gateway.core.model.authorization import ANY_NODE
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
+from barnabas_gateway.core.model.request_context import ANY_NODE
 
 
 class _Attempt(Enum):
@@ -103,7 +103,7 @@ class AppendRouter:
         if (stream.waiting and not in_turn) or not stream.credit.try_spend(1, len(append.records)):
             return _Attempt.NO_CREDIT
         order.sent(append, leader_id, metadata.leader_epoch)
-        append.request_id = request_id = self._logstores.take_request_id()
+        append.request_id = request_id = next(self._logstores.request_ids)
         stream.in_flight[request_id] = append
         exchange = logstore.exchange or self._logstores.exchange_of(logstore)
         exchange.appends.append(append)

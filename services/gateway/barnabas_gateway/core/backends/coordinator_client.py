@@ -168,7 +168,7 @@ class CoordinatorClient:
         stream = self._streams.get(node_id)
         if stream is None or not stream.is_up:
             return None
-        message.request_id = self._logstores.take_request_id()
+        message.request_id = next(self._logstores.request_ids)
         ask = PendingAsk(asker, node_id, message)
         if stream.try_enter(ask, ask.body_bytes):
             self._send(stream, ask)

@@ -13,6 +13,7 @@ bounds how long one waits.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 from typing import Final
 
 from barnabas.channel.credits import CreditAccount
@@ -99,13 +100,14 @@ class Logstore:
 class Logstores:
     """All logstores by node id, the turn's messages, and the numbering of requests."""
 
-    __slots__ = ("_by_node_id", "_next_request_id", "sending")
+    __slots__ = ("_by_node_id", "request_ids", "sending")
 
     def __init__(self) -> None:
         self._by_node_id: dict[int, Logstore] = {}
         self.sending: list[Logstore] = []
         """Those with a message that has not left."""
-        self._next_request_id = 1
+        self.request_ids = count(1)
+        """Ids that this processor never reuses, so that a late answer can't be taken for another's."""
 
     def find_logstore(self, node_id: int) -> Logstore | None:
         return self._by_node_id.get(node_id)
@@ -115,12 +117,6 @@ class Logstores:
         if logstore is None:
             logstore = self._by_node_id[node_id] = Logstore(node_id)
         return logstore
-
-    def take_request_id(self) -> int:
-        """Return an id that this processor never reuses, so that a late answer can't be taken for another's."""
-        request_id = self._next_request_id
-        self._next_request_id = request_id + 1
-        return request_id
 
     def all_logstores(self) -> list[Logstore]:
         return list(self._by_node_id.values())

@@ -37,8 +37,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import PartitionProduceResponse
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.backends.credited_stream import CreditedStream
-from barnabas_gateway.core.model.authorization import RequestContext
 from barnabas_gateway.core.model.deadlines import Clock
+from barnabas_gateway.core.model.request_context import RequestContext
 from barnabas_gateway.core.timing.request_timing import RequestTiming
 
 PartitionKey: TypeAlias = tuple[bytes, int]
@@ -158,8 +158,11 @@ class PendingAppend(Append):
         """Whether its leader was lost and the next one was not known at the last look."""
         self.is_undecided = False
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
 
 class _Sequence(NamedTuple):

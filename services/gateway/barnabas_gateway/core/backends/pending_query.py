@@ -43,8 +43,11 @@ class PendingOffsetQuery(OffsetQuery):
         self.asker = asker
         self.response = response
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
     def lost(self) -> None:
         self.asker.offset_answered(self, None)
@@ -60,8 +63,11 @@ class PendingStateQuery(StateQuery):
         self.node_id = node_id
         """The logstore that is queried."""
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
     def lost(self) -> None:
         self.asker.state_answered(self, None)

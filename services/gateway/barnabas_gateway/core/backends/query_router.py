@@ -28,7 +28,7 @@ class QueryRouter:
         return True
 
     def _send(self, logstore: Logstore, query: PendingQuery) -> None:
-        query.request_id = self._logstores.take_request_id()
+        query.request_id = next(self._logstores.request_ids)
         logstore.queries.in_flight[query.request_id] = query
         exchange = self._logstores.exchange_of(logstore)
         if isinstance(query, PendingOffsetQuery):

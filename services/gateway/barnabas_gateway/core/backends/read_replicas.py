@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas_gateway.core.backends.read_router import ReadLane
-from barnabas_gateway.core.model.authorization import RequestContext
 from barnabas_gateway.core.model.config import AddressPolicy
 from barnabas_gateway.core.model.deadlines import Clock
+from barnabas_gateway.core.model.request_context import RequestContext
 
 PREFERRED_MS: Final = 5 * 60 * 1000
 AVOIDED_MS: Final = 1_000

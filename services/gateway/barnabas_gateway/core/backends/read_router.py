@@ -46,12 +46,15 @@ class PendingRead(Read):
         isolation_level: int,
         targets: list[FetchTarget],
         rack_id: str,
+        *,
+        accepts_ranges: bool,
     ) -> None:
         self.request_id = 0
         self.bytes_max = bytes_max
         self.isolation_level = isolation_level
         self.partitions = list(targets)
         self.rack_id = rack_id
+        self.accepts_ranges = accepts_ranges
         self.targets = targets
         self.fetch: ReadOwner | None = fetch
         """None once the request does not wait for it any more."""
@@ -61,18 +64,23 @@ class PendingRead(Read):
         self.reserved_bytes = 0
         """Bytes held in `FetchMemory` for the reply; those of the reply itself once it has arrived."""
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
 
 class ReadLane(MessageStream[PendingRead, PendingRead, ReadRequest]):
     """The read stream to one logstore."""
 
-    __slots__ = ("assembler",)
+    __slots__ = ("accepts_ranges", "assembler")
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
         self.assembler = ReadAssembler()
+        self.accepts_ranges = False
+        """Whether descriptors of files can come along with its responses."""
 
 
 class ReadRouter:
@@ -119,7 +127,7 @@ class ReadRouter:
     def _send(self, read: PendingRead) -> None:
         lane = read.lane
         read.line = None
-        read.request_id = request_id = self._logstores.take_request_id()
+        read.request_id = request_id = next(self._logstores.request_ids)
         lane.in_flight[request_id] = read
         message = self._message_of(lane)
         message.reads.append(read)
@@ -182,9 +190,10 @@ class ReadRouter:
 
     # --- what the streams bring ---
 
-    def stream_up(self, node_id: int) -> None:
+    def stream_up(self, node_id: int, *, accepts_ranges: bool) -> None:
         self._logstores.ensure_logstore(node_id)
-        self.lanes.setdefault(node_id, ReadLane(node_id)).is_up = True
+        lane = self.lanes.setdefault(node_id, ReadLane(node_id))
+        lane.is_up, lane.accepts_ranges = True, accepts_ranges
 
     def response_received(self, node_id: int, response: ReadResponse) -> None:
         lane = self.lanes[node_id]

@@ -17,6 +17,7 @@ from typing import Protocol
 from barnabas.metrics.histogram import BYTE_BOUNDS, Histogram
 from barnabas.ports.compression import Codecs
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.backends.down_conversion import DownConverted, down_convert
 from barnabas_gateway.core.backends.partition_appends import PendingAppend
@@ -130,5 +131,8 @@ class RecordFormatConverter:
         """Convert what was read to message sets; `owner.down_converted` follows."""
         if owner.timing is not None:
             owner.timing.enter(Hop.CONVERSION)
-        records = [target.records for target in targets]
+        records: list[Buffer] = []
+        for target in targets:
+            assert not isinstance(target.records, FileRange), "no range is asked for if records are to be converted"
+            records.append(target.records)
         self._turn.outputs.conversions.append(DownConversion(owner, self.fetch, magic, targets, records))

@@ -8,21 +8,26 @@ connection at each request (`SocketServer`); here a producer with several reques
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.primitives import Buffer, Steps
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.backends.partition_appends import Fence, PartitionAppends, PartitionKey
-from barnabas_gateway.core.model.authorization import RequestContext
 from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.model.request_context import RequestContext
+from barnabas_gateway.core.timing.request_counts import RequestKind
 from barnabas_gateway.core.timing.request_timing import RequestTiming
 
 QUEUED_FRAME_BYTES = 256
 """The memory that a complete frame takes in addition to its bytes while it waits: the smallest frame has ten bytes."""
+
+HandlerT = TypeVar("HandlerT")
 
 
 class ResponseKind(IntEnum):
@@ -38,7 +43,7 @@ class ResponseKind(IntEnum):
     END_THROTTLING = 5
 
 
-class PendingRequest:
+class BaseRequest(Generic[HandlerT]):
     """One request of a connection, from its frame to its response.
 
     Responses leave a connection in the order of its requests; this holds a request's place in that order. The state of
@@ -59,17 +64,15 @@ class PendingRequest:
         "timing",
     )
 
-    handler: object
-    """The handler that serves it; subclasses narrow its class."""
-
-    def __init__(self, handler: object, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+    def __init__(self, handler: HandlerT, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         self.handler = handler
+        """The handler that serves it; subclasses say of which class."""
         self.connection = connection
         self.header = header
         self.frame_bytes = frame_bytes
         self.kind: ResponseKind | None = None
         """None until the request is answered; then SEND, NO_OP or CLOSE."""
-        self.buffers: list[Buffer] | None = None
+        self.buffers: list[Buffer | FileRange] | None = None
         """The response's frame, with SEND."""
         self.reserved_bytes = 0
         """Bytes held in `FetchMemory` for the response until it is sent."""
@@ -95,6 +98,44 @@ class PendingRequest:
         """Its connection is closed: drop what was not sent, cancel what waits."""
 
 
+PendingRequest: TypeAlias = BaseRequest[Any]
+"""Served by any handler."""
+
+
+class RequestHandler(Protocol):
+    """Serves the requests of one API key."""
+
+    @property
+    def request_class(self) -> type[PendingRequest]: ...
+
+    @property
+    def takes_body(self) -> bool: ...
+
+    def start(self, pending: Any, request: Any) -> Steps[None] | None: ...
+
+
+Route: TypeAlias = tuple[RequestHandler, RequestKind]
+"""What serves the requests of one API key in one version, and what counts them."""
+
+
+class Authentication(Protocol):
+    """The authentication of a connection by SASL, as requests and the connection see it."""
+
+    deadline_bucket: int
+
+    def versions_answered(self) -> None: ...
+
+    def handshake(self, pending: PendingRequest, mechanism: str) -> None: ...
+
+    def token_received(self, pending: PendingRequest, token: bytes) -> None: ...
+
+    def frame_without_route(self, frame: memoryview) -> bool: ...
+
+    def refusal(self, header: RequestHeader) -> str | None: ...
+
+    def expire(self, now_ms: int) -> None: ...
+
+
 class ConnectionOwner(Protocol):
     """The owner of a processor's connections, as one of them sees it."""
 
@@ -115,11 +156,13 @@ class Connection:
     __slots__ = (
         "active_ms",
         "append_orders",
+        "authentication",
         "connection_id",
         "context",
         "deadline_bucket",
         "fences",
         "frame_since_ms",
+        "is_authenticated",
         "is_closed",
         "is_paused",
         "is_runnable",
@@ -133,6 +176,7 @@ class Connection:
         "queued_frames",
         "queued_since_us",
         "requests",
+        "routes",
         "run_api_key",
         "splitter",
         "throttles",
@@ -147,6 +191,15 @@ class Connection:
         self.owner = owner
         self.connection_id = context.connection_id
         self.context = context
+        """Another one once the client has authenticated."""
+        self.routes: Mapping[int, Route] = {}
+        """What the client may send now, by API key and version as `kind_key` encodes them. Set before its first bytes
+        are received.
+        """
+        self.authentication: Authentication | None = None
+        """None on a listener without SASL."""
+        self.is_authenticated = False
+        """Whether the principal is that of a client that has authenticated."""
         self.splitter = FrameSplitter(owner.config.socket_request_bytes_max)
         self.queued_frames: deque[memoryview] = deque()
         """Complete frames that may not start yet."""
@@ -161,7 +214,7 @@ class Connection:
         self.unanswered = 0
         self.run_api_key = -1
         """The API key of the unanswered requests, if there are any: they all have the same."""
-        self.outgoing: list[Buffer] = []
+        self.outgoing: list[Buffer | FileRange] = []
         self.outgoing_bytes = 0
         self.append_orders: dict[PartitionKey, PartitionAppends] = {}
         self.produce_requests = 0

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.connections.connection import Connection, PendingRequest
 from barnabas_gateway.core.connections.steps import Discarded
-from barnabas_gateway.core.model.authorization import RequestContext
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import LogLevel, Turn
+from barnabas_gateway.core.model.request_context import Principal, RequestContext
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics
 
 
@@ -90,6 +91,7 @@ class Connections:
         "long_requests",
         "request_memory",
         "runnable",
+        "unauthenticated",
     )
 
     def __init__(
@@ -115,6 +117,8 @@ class Connections:
         self.long_requests: set[PendingRequest] = set()
         """Those that are decoded in steps, until they are finished."""
         self._connections: dict[int, Connection] = {}
+        self.unauthenticated: dict[Connection, None] = {}
+        """Those that have to authenticate first, in the order in which they were opened."""
         self.runnable: deque[Connection] = deque()
         """Connections that the dispatcher has to look at in this turn."""
         self._next_turn: list[Connection] = []
@@ -126,12 +130,15 @@ class Connections:
     def find_connection(self, connection_id: int) -> Connection | None:
         return self._connections.get(connection_id)
 
-    def open_connection(self, connection_id: int, listener: str, peer: str, node_id: int) -> None:
+    def open_connection(
+        self, connection_id: int, listener: str, peer: str, principal: Principal, node_id: int
+    ) -> Connection:
         now_ms = self._clock.now_ms
-        context = RequestContext(connection_id, listener, peer, node_id=node_id)
+        context = RequestContext(connection_id, listener, peer, principal, node_id)
         connection = Connection(self, context, now_ms)
         self._connections[connection_id] = connection
         self._deadlines.schedule(connection, now_ms + self.config.connection_idle_ms_max)
+        return connection
 
     def unsent_bytes(self, connection: Connection, unsent_bytes: int) -> None:
         self.fetch_memory.unsent_bytes += unsent_bytes - connection.unsent_bytes
@@ -165,6 +172,9 @@ class Connections:
         connection.outgoing_bytes = 0
         del self._connections[connection.connection_id]
         self._deadlines.unschedule(connection)
+        if connection.authentication is not None:
+            self._deadlines.unschedule(connection.authentication)
+            self.unauthenticated.pop(connection, None)
         self.request_memory.held_bytes -= connection.splitter.buffered_bytes + connection.queued_bytes
         self.request_memory.forget_connection(connection)
         self.fetch_memory.unsent_bytes -= connection.unsent_bytes
@@ -226,6 +236,20 @@ class Connections:
             self._log_lines.add_line(LogLevel.WARNING, event, connection.context, None, held)
             self.abort_connection(connection)
 
+    def _close_unauthenticated_senders(self) -> None:
+        """What has not authenticated does not take the memory of others: not even for as long as it may take."""
+        senders = [each for each in self.unauthenticated if each.splitter.buffered_bytes or each.queued_bytes]
+        for connection in senders:
+            event = "connection closed: it has not authenticated, and there is no memory for more of its bytes"
+            held = {"buffered_bytes": connection.splitter.buffered_bytes}
+            self._log_lines.add_line(LogLevel.WARNING, event, connection.context, None, held)
+            self.abort_connection(connection)
+
+    def log_range_cut(self, connection: Connection) -> None:
+        event = "connection closed: records that it was being sent were truncated, its client has to fetch again"
+        unsent = {"unsent_bytes": connection.unsent_bytes}
+        self._log_lines.add_line(LogLevel.WARNING, event, connection.context, None, unsent)
+
     def unanswered_by_api_key(self) -> dict[int, int]:
         """How many requests are in progress."""
         unanswered: dict[int, int] = {}
@@ -283,6 +307,8 @@ class Connections:
             self.close_connection(connection)
 
     def pause_reading(self, connection: Connection) -> None:
+        if self.unauthenticated and self.request_memory.is_over():
+            self._close_unauthenticated_senders()
         if connection.is_closed or connection.is_paused:
             return
         if self.request_memory.must_pause(connection) or connection.wants_pause():
@@ -296,7 +322,7 @@ class Connections:
 
     # --- writing ---
 
-    def write_answer(self, connection: Connection, buffers: list[Buffer]) -> None:
+    def write_answer(self, connection: Connection, buffers: list[Buffer | FileRange]) -> None:
         if connection.outgoing:
             connection.outgoing += buffers
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_request_in_steps, decode_short_request
@@ -11,12 +11,18 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader, decode_request_header
 from barnabas.wire.messages import Request
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from barnabas.wire.primitives import MalformedFrame, Steps, TooManyElements
-from barnabas_gateway.core.connections.connection import QUEUED_FRAME_BYTES, Connection, PendingRequest
+from barnabas.wire.primitives import Buffer, MalformedFrame, Steps, TooManyElements
+from barnabas_gateway.core.connections.connection import (
+    QUEUED_FRAME_BYTES,
+    BaseRequest,
+    Connection,
+    PendingRequest,
+    RequestHandler,
+    Route,
+)
 from barnabas_gateway.core.connections.connections import Connections
 from barnabas_gateway.core.connections.responder import Responder
 from barnabas_gateway.core.model.deadlines import Clock
-from barnabas_gateway.core.timing.request_counts import RequestKind
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics, kind_key
 
 _ANSWERS_PER_TURN = 16
@@ -25,23 +31,15 @@ _ANSWER_BYTES = 256
 """Every so many bytes of such a request count as another response: it may name an element in every few of them."""
 
 
+_CLIENT_HELLO = b"\x16\x03"
+_TLS_REFUSED = "a handshake of TLS, on a listener without TLS"
+
+
 class WithBody(NamedTuple):
     """A request that is forwarded unchanged, and the bytes that it was read from: complete, since they were decoded."""
 
     request: Request
-    body: memoryview
-
-
-class RequestHandler(Protocol):
-    """Serves the requests of one API key."""
-
-    @property
-    def request_class(self) -> type[PendingRequest]: ...
-
-    @property
-    def takes_body(self) -> bool: ...
-
-    def start(self, pending: Any, request: Any) -> Steps[None] | None: ...
+    body: Buffer
 
 
 class RequestDispatcher:
@@ -53,7 +51,7 @@ class RequestDispatcher:
         "_metrics",
         "_request_memory",
         "_responder",
-        "_routes",
+        "routes",
     )
 
     def __init__(
@@ -72,10 +70,8 @@ class RequestDispatcher:
         self._is_measured = connections.config.metrics_enable
         self._responder = responder
         self._handlers = handlers
-        self._routes: dict[int, tuple[RequestHandler, RequestKind]] = {
-            key: (handlers[key >> 16], kind) for key, kind in metrics.kinds.items()
-        }
-        """By API key and version, as `kind_key` encodes them."""
+        self.routes: dict[int, Route] = {key: (handlers[key >> 16], kind) for key, kind in metrics.kinds.items()}
+        """Those of all that is served, by API key and version as `kind_key` encodes them."""
 
     # --- reading ---
 
@@ -89,7 +85,8 @@ class RequestDispatcher:
             frames = splitter.feed(data)
         except MalformedFrame as error:
             memory.held_bytes += splitter.buffered_bytes
-            self._responder.refuse(connection, None, str(error))
+            is_tls = data.startswith(_CLIENT_HELLO) and not connection.requests
+            self._responder.refuse(connection, None, _TLS_REFUSED if is_tls else str(error))
             return
         memory.held_bytes += splitter.buffered_bytes
         answers_left = _ANSWERS_PER_TURN
@@ -161,9 +158,9 @@ class RequestDispatcher:
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version
-            route = self._routes.get(api_key << 16 | version)
+            route = connection.routes.get(api_key << 16 | version)
             if route is None:
-                self._refuse_unserved(connection, header, len(frame))
+                self._refuse_unserved(connection, header, frame)
                 return
             handler, kind = route
             request: Request | None = None
@@ -172,7 +169,8 @@ class RequestDispatcher:
             except TooManyElements:
                 pass
         except MalformedFrame as error:
-            self._responder.refuse(connection, header or _readable_header(frame), str(error))
+            if connection.authentication is None or not connection.authentication.frame_without_route(frame):
+                self._responder.refuse(connection, header or _readable_header(frame), str(error))
             return
         pending = handler.request_class(handler, connection, header, len(frame))
         if self._is_measured:
@@ -209,9 +207,15 @@ class RequestDispatcher:
             connection.is_starting = False
             self._connections.run_later(connection)
 
-    def _refuse_unserved(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        if header.api_key == ApiKey.API_VERSIONS:
-            self._answer_unsupported_api_versions(connection, header, frame_bytes)
+    def _refuse_unserved(self, connection: Connection, header: RequestHeader, frame: memoryview) -> None:
+        authentication = connection.authentication
+        if authentication is not None and authentication.frame_without_route(frame):
+            return
+        refusal = None if authentication is None else authentication.refusal(header)
+        if refusal is not None:
+            self._responder.refuse(connection, header, refusal)
+        elif header.api_key == ApiKey.API_VERSIONS:
+            self._answer_unsupported_api_versions(connection, header, len(frame))
         elif header.api_key in self._handlers:
             self._responder.refuse(connection, header, "the version is not served")
         else:
@@ -223,10 +227,10 @@ class RequestDispatcher:
         if self._is_measured:
             # Counted under the version that it is answered in: a version that a client makes up must not become a
             # label.
-            _, kind = self._routes[kind_key(ApiKey.API_VERSIONS, 0)]
+            _, kind = self.routes[kind_key(ApiKey.API_VERSIONS, 0)]
             kind.requests += 1
             kind.request_bytes += frame_bytes
-        pending = PendingRequest(self._handlers[ApiKey.API_VERSIONS], connection, header_v0, frame_bytes)
+        pending = BaseRequest(self._handlers[ApiKey.API_VERSIONS], connection, header_v0, frame_bytes)
         self._open(connection, pending)
         self._responder.respond(pending, unsupported_version())
 

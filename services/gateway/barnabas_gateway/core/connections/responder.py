@@ -20,7 +20,14 @@ from barnabas_gateway.core.model.outputs import LogLevel
 from barnabas_gateway.core.timing.hops import Hop
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics
 
-_SHORT_ANSWERS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS)
+_SHORT_ANSWERS = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.HEARTBEAT,
+    ApiKey.API_VERSIONS,
+)
 """API keys of most requests, whose responses have no more elements than the requests: encoded at once if these are
 short.
 """
@@ -138,6 +145,8 @@ class Responder:
         if pending.deadline_bucket >= 0:
             self._deadlines.unschedule(pending)
         if pending.is_long:
+            if pending.timing is not None:
+                pending.timing.let_request_go()
             self._connections.discard(pending)
         self._request_memory.held_bytes -= pending.frame_bytes
         connection = pending.connection

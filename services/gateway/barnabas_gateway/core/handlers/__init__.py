@@ -1,7 +1,7 @@
 """One file per API key, named by its number: this directory is the index of the supported APIs.
 
-Each opens with its contract: API key, versions, behaviour, known deviations. Each handler calls `authorize` before it
-acts.
+Each opens with its contract: API key, versions, behaviour, known deviations. Each handler asks the authorizer
+before it acts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from barnabas_gateway.core.handlers.api_13_leave_group import LeaveGroupHandler
 from barnabas_gateway.core.handlers.api_14_sync_group import SyncGroupHandler
 from barnabas_gateway.core.handlers.api_15_describe_groups import DescribeGroupsHandler
 from barnabas_gateway.core.handlers.api_16_list_groups import ListGroupsHandler
+from barnabas_gateway.core.handlers.api_17_sasl_handshake import SaslHandshakeHandler
 from barnabas_gateway.core.handlers.api_18_api_versions import ApiVersionsHandler
 from barnabas_gateway.core.handlers.api_19_create_topics import CreateTopicsHandler
 from barnabas_gateway.core.handlers.api_20_delete_topics import DeleteTopicsHandler
@@ -34,6 +35,7 @@ from barnabas_gateway.core.handlers.api_32_describe_configs import DescribeConfi
 from barnabas_gateway.core.handlers.api_33_alter_configs import AlterConfigsHandler
 from barnabas_gateway.core.handlers.api_34_alter_replica_log_dirs import AlterReplicaLogDirsHandler
 from barnabas_gateway.core.handlers.api_35_describe_log_dirs import DescribeLogDirsHandler
+from barnabas_gateway.core.handlers.api_36_sasl_authenticate import SaslAuthenticateHandler
 from barnabas_gateway.core.handlers.api_37_create_partitions import CreatePartitionsHandler
 from barnabas_gateway.core.handlers.api_38_create_delegation_token import CreateDelegationTokenHandler
 from barnabas_gateway.core.handlers.api_39_renew_delegation_token import RenewDelegationTokenHandler
@@ -47,6 +49,7 @@ from barnabas_gateway.core.handlers.api_46_list_partition_reassignments import L
 from barnabas_gateway.core.handlers.api_47_offset_delete import OffsetDeleteHandler
 from barnabas_gateway.core.handlers.api_48_describe_client_quotas import DescribeClientQuotasHandler
 from barnabas_gateway.core.handlers.api_50_describe_user_scram_credentials import DescribeUserScramCredentialsHandler
+from barnabas_gateway.core.handlers.api_51_alter_user_scram_credentials import AlterUserScramCredentialsHandler
 from barnabas_gateway.core.handlers.api_57_update_features import UpdateFeaturesHandler
 from barnabas_gateway.core.handlers.api_60_describe_cluster import DescribeClusterHandler
 from barnabas_gateway.core.handlers.api_61_describe_producers import DescribeProducersHandler
@@ -60,10 +63,10 @@ from barnabas_gateway.core.requests.group_request import GroupHandler
 from barnabas_gateway.core.requests.handler import Handler
 
 SERVED_ALONE: Final[tuple[type[Handler], ...]] = (
+    SaslHandshakeHandler,
     ApiVersionsHandler,
+    SaslAuthenticateHandler,
     DescribeAclsHandler,
-    CreateAclsHandler,
-    DeleteAclsHandler,
     CreateDelegationTokenHandler,
     RenewDelegationTokenHandler,
     ExpireDelegationTokenHandler,
@@ -82,11 +85,14 @@ SERVED_BY_CONTROLLER: Final[tuple[type[ControllerHandler], ...]] = (
     MetadataHandler,
     CreateTopicsHandler,
     DeleteTopicsHandler,
+    CreateAclsHandler,
+    DeleteAclsHandler,
     AlterConfigsHandler,
     CreatePartitionsHandler,
     ElectLeadersHandler,
     IncrementalAlterConfigsHandler,
     AlterPartitionReassignmentsHandler,
+    AlterUserScramCredentialsHandler,
 )
 SERVED_BY_LOGSTORES: Final[tuple[type[AdminHandler], ...]] = (
     DeleteRecordsHandler,

@@ -18,6 +18,7 @@ are INVALID_PRODUCER_ID_MAPPING. If a leader's stream is down, the gateway waits
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import (
@@ -29,7 +30,6 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.primitives import Buffer, Steps
 from barnabas_gateway.core.backends.partition_appends import PartitionKey, PendingAppend
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS
 from barnabas_gateway.core.requests.produce import BaseProduceHandler, PendingProduce
 
@@ -47,7 +47,8 @@ _TRANSACTIONAL_BIT = 0x10
 _ADMIN_CLIENT_ID = "__admin_client"
 
 
-class ProduceHandler(BaseProduceHandler, api_key=ApiKey.PRODUCE):
+class ProduceHandler(BaseProduceHandler):
+    api_key = ApiKey.PRODUCE
     request_class = PendingProduce
 
     def start(self, pending: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
@@ -63,33 +64,37 @@ def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[N
     handler = pending.handler
     pending.acks = request.acks
     pending.deadline_ms = handler.clock.now_ms + request.timeout_ms
-    refusal = _refusal(pending, request)
+    denial, refusal = _denial(pending, request), _refusal(request)
     appends: dict[PartitionKey, PendingAppend] = {}
     responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
     for topic in request.topic_data:
-        yield from _add_topic(pending, topic, refusal, appends, responses)
+        yield from _add_topic(pending, topic, denial, refusal, appends, responses)
     for (name, topic_id), by_index in responses.items():
         pending.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
         yield 1
-    if refusal is None and pending.header.api_version < _VERSION_WITH_BATCHES:
+    if denial is None and refusal is None and pending.header.api_version < _VERSION_WITH_BATCHES:
         pending.convert(list(appends.values()))
     else:
         pending.send_appends(list(appends.values()))
 
 
-def _refusal(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
-    """Return what is wrong with the request as a whole, if anything."""
+def _denial(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
+    """Return why nothing of the request is looked at, if there is a reason."""
     config = pending.handler.config
     if pending.header.api_version < _VERSION_WITH_BATCHES and not config.produce_up_conversion:
         return ErrorCode.UNSUPPORTED_VERSION
-    if request.acks not in (-1, 0, 1):
-        return ErrorCode.INVALID_REQUIRED_ACKS
     if request.transactional_id is not None:
         resource = (ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-        if not authorize(pending.connection.context, Operation.WRITE, resource):
+        if not pending.handler.authorizer.authorize(pending, Operation.WRITE, resource):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return None
+
+
+def _refusal(request: ProduceRequest) -> ErrorCode | None:
+    """Return the error of all partitions that exist and may be written, if there is one."""
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    return None if request.transactional_id is None else ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def _failed(index: int, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
@@ -99,6 +104,7 @@ def _failed(index: int, error: ErrorCode, message: str | None = None) -> Partiti
 def _add_topic(
     pending: PendingProduce,
     topic: TopicProduceData,
+    denial: ErrorCode | None,
     refusal: ErrorCode | None,
     appends: dict[PartitionKey, PendingAppend],
     responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]],
@@ -107,22 +113,25 @@ def _add_topic(
 
     A partition named twice, perhaps with its topic, has the place of the first and the content of the last.
     """
-    image = pending.handler.image
+    handler = pending.handler
+    image = handler.image
     absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     metadata = None
-    if refusal is None:
-        if pending.header.api_version >= _VERSION_WITH_TOPIC_IDS:
-            metadata = image.topics_by_id.get(topic.topic_id)
-            absent = ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            metadata = image.topics_by_name.get(topic.name)
+    if denial is not None:
+        refusal = denial
+    else:
+        is_by_id = pending.header.api_version >= _VERSION_WITH_TOPIC_IDS
+        metadata = image.topics_by_id.get(topic.topic_id) if is_by_id else image.topics_by_name.get(topic.name)
         name = topic.name if metadata is None else metadata.topic
-        if metadata is None:
+        if metadata is None and is_by_id:
+            # It belongs to no name that could be protected.
+            refusal = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not handler.authorizer.authorize(pending, Operation.WRITE, (ResourceType.TOPIC, name)):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif metadata is None:
             refusal = absent
         elif name in INTERNAL_TOPICS and pending.header.client_id != _ADMIN_CLIENT_ID:
-            refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
-        if not authorize(pending.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
-            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refusal = refusal or ErrorCode.INVALID_TOPIC_EXCEPTION
     by_index = responses.setdefault((topic.name, topic.topic_id), {})
     yield 1
     for partition in topic.partition_data:

@@ -45,7 +45,8 @@ from barnabas_gateway.core.requests.fetch_sessions import FINAL_EPOCH, INITIAL_E
 _VERSION_WITH_TOPIC_IDS = 13
 
 
-class FetchHandler(BaseFetchHandler, api_key=ApiKey.FETCH):
+class FetchHandler(BaseFetchHandler):
+    api_key = ApiKey.FETCH
     request_class = PendingFetch
 
     def start(self, pending: PendingFetch, request: FetchRequest) -> Steps[None] | None:

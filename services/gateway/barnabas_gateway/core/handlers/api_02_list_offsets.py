@@ -20,6 +20,7 @@ from collections import deque
 from typing import Final
 
 from barnabas.channel.messages import OffsetAnswer
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -39,8 +40,7 @@ from barnabas.wire.messages.list_offsets import (
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.backends.pending_query import PendingOffsetQuery
 from barnabas_gateway.core.backends.query_router import QueryRouter
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 
 _VERSION_WITH_NOT_AVAILABLE = 5
@@ -60,10 +60,8 @@ _VERSIONS_MIN = {
 """The first version that may use each special timestamp."""
 
 
-class PendingListOffsets(PendingRequest):
+class PendingListOffsets(BaseRequest["ListOffsetsHandler"]):
     __slots__ = ("queries", "response", "unanswered")
-
-    handler: ListOffsetsHandler
 
     def __init__(
         self, handler: ListOffsetsHandler, connection: Connection, header: RequestHeader, frame_bytes: int
@@ -116,7 +114,8 @@ class PendingListOffsets(PendingRequest):
         self.unanswered.clear()
 
 
-class ListOffsetsHandler(Handler, api_key=ApiKey.LIST_OFFSETS):
+class ListOffsetsHandler(Handler):
+    api_key = ApiKey.LIST_OFFSETS
     request_class = PendingListOffsets
 
     def __init__(self, environment: RequestEnvironment, queries: QueryRouter) -> None:
@@ -135,7 +134,7 @@ class ListOffsetsHandler(Handler, api_key=ApiKey.LIST_OFFSETS):
             responses: list[ListOffsetsPartitionResponse] = []
             pending.response.topics.append(ListOffsetsTopicResponse(topic.name, responses))
             resource = (ResourceType.TOPIC, topic.name)
-            is_allowed = request.replica_id < 0 and authorize(pending.connection.context, Operation.DESCRIBE, resource)
+            is_allowed = request.replica_id < 0 and self.authorizer.authorize(pending, Operation.DESCRIBE, resource)
             for partition in topic.partitions:
                 response = ListOffsetsPartitionResponse(partition.partition_index)
                 responses.append(response)

@@ -11,13 +11,16 @@
 - Broker ids are logstore ids; their addresses follow the policy of the listener. `controller_id` is the lowest live
   broker id, as any of them takes admin requests.
 
-Deviations: authorized operations are never returned (−2147483648, "not asked for") until ACLs exist.
+- Topics that the client may not describe are left out of all topics, and otherwise TOPIC_AUTHORIZATION_FAILED, as are
+  those that would be created and that it may not create.
+- Authorized operations of the topics (v8) and the cluster (v8 to v10) are returned if they are asked for (KIP-430).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, CreateTopicsResponse, NewTopic, PartitionMetadata
 from barnabas.wire.api_keys import ApiKey
@@ -32,8 +35,7 @@ from barnabas.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, RequestContext, ResourceType, authorize
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
 from barnabas_gateway.core.requests.controller_request import ControllerHandler
@@ -50,10 +52,8 @@ CREATED_MAX: Final = 100
 """Topics that one request may create. For the others clients retry, since they don't exist."""
 
 
-class PendingMetadata(PendingRequest):
+class PendingMetadata(BaseRequest["MetadataHandler"]):
     __slots__ = ("creation_errors", "request")
-
-    handler: MetadataHandler
 
     def __init__(
         self, handler: MetadataHandler, connection: Connection, header: RequestHeader, frame_bytes: int
@@ -83,7 +83,8 @@ class PendingMetadata(PendingRequest):
         self.handler.controller.forget_asker(self)
 
 
-class MetadataHandler(ControllerHandler, api_key=ApiKey.METADATA):
+class MetadataHandler(ControllerHandler):
+    api_key = ApiKey.METADATA
     request_class = PendingMetadata
 
     def start(self, pending: PendingMetadata, request: MetadataRequest) -> Steps[None]:
@@ -93,7 +94,7 @@ class MetadataHandler(ControllerHandler, api_key=ApiKey.METADATA):
         if not missing:
             yield from _respond(pending)
             return
-        pending.creation_errors = dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE))
+        pending.creation_errors.update(dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE)))
         config = self.config
         wait_ms = config.topic_creation_wait_ms_max
         new_topics = [NewTopic(name, config.num_partitions, config.default_replication_factor) for name in missing]
@@ -107,7 +108,7 @@ def _find_to_create(pending: PendingMetadata, missing: dict[str, None]) -> Steps
     if not (request.allow_auto_topic_creation and handler.config.auto_create_topics):
         return
     known = handler.image.topics_by_name
-    context = pending.connection.context
+    authorizer = handler.authorizer
     for topic in request.topics or []:
         name = topic.name
         if (
@@ -115,14 +116,15 @@ def _find_to_create(pending: PendingMetadata, missing: dict[str, None]) -> Steps
             and name not in known
             and is_legal_topic_name(name)
             and name not in INTERNAL_TOPICS
-            and (
-                authorize(context, Operation.CREATE, CLUSTER)
-                or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))
-            )
+            and authorizer.authorize(pending, Operation.DESCRIBE, (ResourceType.TOPIC, name), log_denied=False)
         ):
-            missing[name] = None
-            if len(missing) == CREATED_MAX:
-                return
+            if not (
+                authorizer.authorize(pending, Operation.CREATE, CLUSTER, log_denied=False)
+                or authorizer.authorize(pending, Operation.CREATE, (ResourceType.TOPIC, name))
+            ):
+                pending.creation_errors[name] = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif len(missing) < CREATED_MAX:
+                missing[name] = None
         yield 1
 
 
@@ -135,19 +137,29 @@ def _respond(pending: PendingMetadata) -> Steps[None]:
         cluster_id=image.cluster_id,
         controller_id=min(image.brokers, default=-1),
     )
-    yield from _add_topics(pending, image, context, response.topics)
+    request, authorizer = pending.request, handler.authorizer
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = authorizer.describable_operations(pending, CLUSTER)
+    yield from _add_topics(pending, image, response.topics)
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                resource = (ResourceType.TOPIC, topic.name)
+                topic.topic_authorized_operations = authorizer.authorized_operations(pending, resource)
+            yield 4
     handler.responder.respond(pending, response)
 
 
-def _add_topics(
-    pending: PendingMetadata, image: ClusterImage, context: RequestContext, told: list[MetadataResponseTopic]
-) -> Steps[None]:
+def _add_topics(pending: PendingMetadata, image: ClusterImage, topics: list[MetadataResponseTopic]) -> Steps[None]:
+    authorizer = pending.handler.authorizer
     asked = pending.request.topics
     if asked is None or (not asked and pending.header.api_version == 0):
         for name in list(image.topics_by_name):
             # It may have been deleted since the list was made.
-            if name in image.topics_by_name and authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
-                told.append((yield from _known_topic(image, name)))
+            if name in image.topics_by_name and authorizer.authorize(
+                pending, Operation.DESCRIBE, (ResourceType.TOPIC, name), log_denied=False
+            ):
+                topics.append((yield from _known_topic(image, name)))
         return
     by_name: dict[str, MetadataRequestTopic] = {}
     by_id: dict[bytes, MetadataRequestTopic] = {}
@@ -158,23 +170,26 @@ def _add_topics(
             by_id[topic.topic_id] = topic
         yield 1
     for topic in (*by_name.values(), *by_id.values()):
-        told.append((yield from _asked_topic(pending, image, context, topic)))
+        topics.append((yield from _asked_topic(pending, image, topic)))
         yield 1
 
 
 def _asked_topic(
-    pending: PendingMetadata, image: ClusterImage, context: RequestContext, asked: MetadataRequestTopic
+    pending: PendingMetadata, image: ClusterImage, asked: MetadataRequestTopic
 ) -> Steps[MetadataResponseTopic]:
-    name = asked.name
+    name, authorizer = asked.name, pending.handler.authorizer
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if name is None:
+        # In v10 and v11 the name can't be null.
+        hidden_name = None if pending.header.api_version >= 12 else ""
         by_id = image.topics_by_id.get(asked.topic_id)
-        if by_id is None or not authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, by_id.topic)):
-            # In v10 and v11 the name can't be null.
-            absent_name = None if pending.header.api_version >= 12 else ""
-            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, absent_name, asked.topic_id)
+        if by_id is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, hidden_name, asked.topic_id)
+        if not authorizer.authorize(pending, Operation.DESCRIBE, (ResourceType.TOPIC, by_id.topic)):
+            return MetadataResponseTopic(denied, hidden_name, asked.topic_id)
         return (yield from _known_topic(image, by_id.topic))
-    if not authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
-        return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, ZERO_UUID)
+    if not authorizer.authorize(pending, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
+        return MetadataResponseTopic(denied, name, ZERO_UUID)
     if name in image.topics_by_name:
         return (yield from _known_topic(image, name))
     if not is_legal_topic_name(name):
@@ -185,11 +200,11 @@ def _asked_topic(
 
 def _known_topic(image: ClusterImage, name: str) -> Steps[MetadataResponseTopic]:
     topic = image.topics_by_name[name]
-    told = MetadataResponseTopic(ErrorCode.NONE, name, topic.topic_id, name in INTERNAL_TOPICS, [])
+    response = MetadataResponseTopic(ErrorCode.NONE, name, topic.topic_id, name in INTERNAL_TOPICS, [])
     for partition in list(image.partitions_by_topic_id[topic.topic_id].values()):
-        told.partitions.append(_partition(image, partition))
+        response.partitions.append(_partition(image, partition))
         yield 1
-    return told
+    return response
 
 
 def _partition(image: ClusterImage, partition: PartitionMetadata) -> MetadataResponsePartition:
@@ -199,7 +214,7 @@ def _partition(image: ClusterImage, partition: PartitionMetadata) -> MetadataRes
         partition.partition,
         partition.leader if has_leader else -1,
         partition.leader_epoch,
-        partition.replicas,
-        partition.in_sync_replicas,
+        list(partition.replicas),
+        list(partition.in_sync_replicas),
         [replica for replica in partition.replicas if replica not in image.brokers],
     )

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -30,15 +31,16 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from barnabas.wire.primitives import Steps
+from barnabas.wire.primitives import Buffer, Steps
 from barnabas_gateway.core.connections.connection import Connection
 from barnabas_gateway.core.connections.dispatcher import WithBody
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.topic_names import partitions_of
 from barnabas_gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 _VERSION_WITH_TOPIC_IDS = 10
 _VERSION_WITH_NAMES = 9
+_ELEMENTS_AT_ONCE = 64
+"""Topics and partitions that are checked without steps, at a fraction of a microsecond each."""
 
 
 class PendingOffsetCommit(PendingSplitGroupRequest):
@@ -91,17 +93,42 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
         self.handler.responder.respond(self, response)
 
 
-class OffsetCommitHandler(GroupHandler, api_key=ApiKey.OFFSET_COMMIT):
+class OffsetCommitHandler(GroupHandler):
+    api_key = ApiKey.OFFSET_COMMIT
     request_class = PendingOffsetCommit
     takes_body = True
 
-    def start(self, pending: PendingOffsetCommit, asked: WithBody) -> Steps[None]:
+    def start(self, pending: PendingOffsetCommit, asked: WithBody) -> Steps[None] | None:
         request, body = asked
         assert isinstance(request, OffsetCommitRequest)
         pending.asked = request
-        if not authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+        if not self.authorizer.authorize(pending, Operation.READ, (ResourceType.GROUP, request.group_id)):
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            return
+        elif self._goes_unchanged(pending, request):
+            pending.call_coordinator(request.group_id, pending.call_version, body)
+        else:
+            return self._sort_out(pending, request, body)
+        return None
+
+    def _goes_unchanged(self, pending: PendingOffsetCommit, request: OffsetCommitRequest) -> bool:
+        """Whether nothing of a small request has to be removed, as of nearly all: that needs no steps."""
+        if pending.is_long or pending.header.api_version >= _VERSION_WITH_TOPIC_IDS:
+            return False
+        room = _ELEMENTS_AT_ONCE
+        image = self.image
+        for topic in request.topics:
+            room -= 1 + len(topic.partitions)
+            resource = (ResourceType.TOPIC, topic.name)
+            if room < 0 or not self.authorizer.authorize(pending, Operation.READ, resource, log_denied=False):
+                return False
+            partitions = partitions_of(image, topic.name)
+            for each in topic.partitions:
+                if each.partition_index not in partitions:
+                    return False
+        return True
+
+    def _sort_out(self, pending: PendingOffsetCommit, request: OffsetCommitRequest, body: Buffer) -> Steps[None]:
+        """Refuse what does not exist, and put the rest to the coordinator."""
         offsets: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
         for topic in request.topics:
             yield from _add_topic(pending, topic, offsets)
@@ -128,7 +155,8 @@ def _add_topic(
             refusal = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             topic.name = known.topic
-    if not refusal and not authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
+    resource = (ResourceType.TOPIC, topic.name)
+    if not refusal and not pending.handler.authorizer.authorize(pending, Operation.READ, resource):
         refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partitions = partitions_of(image, topic.name)
     pending.topic_ids[topic.name] = topic.topic_id

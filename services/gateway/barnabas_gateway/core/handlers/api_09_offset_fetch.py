@@ -15,6 +15,7 @@ holds.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -32,7 +33,6 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingGroupsRequest
 
 _VERSION_WITH_TOP_LEVEL_ERROR = 2
@@ -81,12 +81,12 @@ class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
                 known = self.by_name.get((query.group_id, topic.name))
                 if known is not None:
                     known.partitions += topic.partitions
-                elif self._may_be_told(topic, is_all=is_all):
+                elif self._may_be_returned(topic, is_all=is_all):
                     self.by_name[query.group_id, topic.name] = topic
                     result.topics.append(topic)
 
-    def _may_be_told(self, topic: OffsetFetchResponseTopics, *, is_all: bool) -> bool:
-        if is_all and not authorize(self.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, topic.name)):
+    def _may_be_returned(self, topic: OffsetFetchResponseTopics, *, is_all: bool) -> bool:
+        if is_all and not self.handler.authorizer.authorize(self, Operation.DESCRIBE, (ResourceType.TOPIC, topic.name)):
             return False
         if self.by_id:
             known = self.handler.image.topics_by_name.get(topic.name)
@@ -96,9 +96,9 @@ class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
         return True
 
     def fail_queries(self, queries: list[OffsetFetchRequestGroup], error: int) -> None:
-        told = ErrorCode.NOT_COORDINATOR if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else error
+        error_code = ErrorCode.NOT_COORDINATOR if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else error
         for query in queries:
-            self.results[query.group_id] = OffsetFetchResponseGroup(query.group_id, [], told)
+            self.results[query.group_id] = OffsetFetchResponseGroup(query.group_id, [], error_code)
 
     def complete(self) -> None:
         self.handler.responder.begin_steps(self, self._respond())
@@ -117,7 +117,8 @@ class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
         self.handler.responder.respond(self, response)
 
 
-class OffsetFetchHandler(GroupHandler, api_key=ApiKey.OFFSET_FETCH):
+class OffsetFetchHandler(GroupHandler):
+    api_key = ApiKey.OFFSET_FETCH
     request_class = PendingOffsetFetch
 
     def start(self, pending: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
@@ -142,7 +143,7 @@ class OffsetFetchHandler(GroupHandler, api_key=ApiKey.OFFSET_FETCH):
 
 def _add_group(pending: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
     pending.results[group.group_id] = result = OffsetFetchResponseGroup(group.group_id)
-    if not authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
+    if not pending.handler.authorizer.authorize(pending, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
         pending.fail_queries([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     if group.topics is None:
@@ -194,7 +195,7 @@ def _name_of(pending: PendingOffsetFetch, name: str, topic_id: bytes) -> str | E
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = known.topic
-    if not authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
+    if not pending.handler.authorizer.authorize(pending, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name
 
@@ -207,10 +208,10 @@ def _refuse(result: OffsetFetchResponseGroup, topic: OffsetFetchRequestTopics, e
         yield 1
 
 
-def _old_topics(topics: list[OffsetFetchResponseTopics], told: list[OffsetFetchResponseTopic]) -> Steps[None]:
+def _old_topics(topics: list[OffsetFetchResponseTopics], old_topics: list[OffsetFetchResponseTopic]) -> Steps[None]:
     for topic in topics:
         old = OffsetFetchResponseTopic(topic.name, [])
-        told.append(old)
+        old_topics.append(old)
         for each in topic.partitions:
             old.partitions.append(
                 OffsetFetchResponsePartition(

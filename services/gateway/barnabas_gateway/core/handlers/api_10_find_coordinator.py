@@ -12,6 +12,7 @@ Deviations: there are no coordinators of transactions and share groups yet.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import (
@@ -23,7 +24,6 @@ from barnabas.wire.messages.find_coordinator import (
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.backends.group_routing import GroupRouting
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 
 _VERSION_WITH_BATCHES = 4
@@ -31,7 +31,6 @@ _VERSION_WITH_SHARE = 6
 _RESOURCES = {
     int(CoordinatorType.GROUP): ResourceType.GROUP,
     int(CoordinatorType.TRANSACTION): ResourceType.TRANSACTIONAL_ID,
-    int(CoordinatorType.SHARE): ResourceType.GROUP,
 }
 _DENIED = {
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -39,7 +38,9 @@ _DENIED = {
 }
 
 
-class FindCoordinatorHandler(Handler, api_key=ApiKey.FIND_COORDINATOR):
+class FindCoordinatorHandler(Handler):
+    api_key = ApiKey.FIND_COORDINATOR
+
     def __init__(self, environment: RequestEnvironment, group_routing: GroupRouting) -> None:
         super().__init__(environment)
         self.group_routing = group_routing
@@ -74,16 +75,22 @@ class FindCoordinatorHandler(Handler, api_key=ApiKey.FIND_COORDINATOR):
 
 def _error(pending: PendingRequest, key: str, key_type: int) -> ErrorCode:
     """Return what is wrong with the request; nothing for a group."""
+    if key_type == CoordinatorType.SHARE:
+        return _share_error(pending, key)
     resource_type = _RESOURCES.get(key_type)
     if resource_type is None:
         return ErrorCode.INVALID_REQUEST
-    if key_type == CoordinatorType.SHARE and (
-        pending.header.api_version < _VERSION_WITH_SHARE or not _is_share_key(key)
-    ):
-        return ErrorCode.INVALID_REQUEST
-    if not authorize(pending.connection.context, Operation.DESCRIBE, (resource_type, key)):
+    if not pending.handler.authorizer.authorize(pending, Operation.DESCRIBE, (resource_type, key)):
         return _DENIED[resource_type]
     return ErrorCode.NONE if key_type == CoordinatorType.GROUP else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _share_error(pending: PendingRequest, key: str) -> ErrorCode:
+    if pending.header.api_version < _VERSION_WITH_SHARE:
+        return ErrorCode.INVALID_REQUEST
+    if not pending.handler.authorizer.authorize(pending, Operation.CLUSTER_ACTION, CLUSTER):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if _is_share_key(key) else ErrorCode.INVALID_REQUEST
 
 
 def _is_share_key(key: str) -> bool:

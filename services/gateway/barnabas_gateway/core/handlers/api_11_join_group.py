@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas_gateway.core.connections.connection import Connection
 from barnabas_gateway.core.connections.dispatcher import WithBody
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.group_member_request import MemberHandler, PendingMemberRequest
 
 _VERSION_WITH_NULL_PROTOCOL = 7
@@ -39,7 +39,8 @@ class PendingJoinGroup(PendingMemberRequest):
         return JoinGroupResponse(error_code=error, protocol_name=protocol_name, member_id=self.member_id)
 
 
-class JoinGroupHandler(MemberHandler, api_key=ApiKey.JOIN_GROUP):
+class JoinGroupHandler(MemberHandler):
+    api_key = ApiKey.JOIN_GROUP
     request_class = PendingJoinGroup
     takes_body = True
 
@@ -47,9 +48,9 @@ class JoinGroupHandler(MemberHandler, api_key=ApiKey.JOIN_GROUP):
         request, body = asked
         assert isinstance(request, JoinGroupRequest)
         pending.member_id = request.member_id
-        if len(request.protocols) > PROTOCOLS_MAX:
-            pending.refuse(ErrorCode.INVALID_REQUEST)
-        elif authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            pending.call_coordinator(request.group_id, pending.header.api_version, body)
-        else:
+        if not self.authorizer.authorize(pending, Operation.READ, (ResourceType.GROUP, request.group_id)):
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        elif len(request.protocols) > PROTOCOLS_MAX:
+            pending.refuse(ErrorCode.INVALID_REQUEST)
+        else:
+            pending.call_coordinator(request.group_id, pending.header.api_version, body)

@@ -8,11 +8,11 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas_gateway.core.connections.dispatcher import WithBody
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.group_request import GroupHandler, PendingGroupRequest
 
 
@@ -23,14 +23,15 @@ class PendingHeartbeat(PendingGroupRequest):
         return HeartbeatResponse(error_code=error)
 
 
-class HeartbeatHandler(GroupHandler, api_key=ApiKey.HEARTBEAT):
+class HeartbeatHandler(GroupHandler):
+    api_key = ApiKey.HEARTBEAT
     request_class = PendingHeartbeat
     takes_body = True
 
     def start(self, pending: PendingHeartbeat, asked: WithBody) -> None:
         request, body = asked
         assert isinstance(request, HeartbeatRequest)
-        if authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+        if self.authorizer.authorize(pending, Operation.READ, (ResourceType.GROUP, request.group_id)):
             pending.call_coordinator(request.group_id, pending.header.api_version, body)
         else:
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -10,6 +10,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -18,7 +19,6 @@ from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResp
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
 from barnabas_gateway.core.connections.dispatcher import WithBody
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 
@@ -46,14 +46,15 @@ class PendingLeaveGroup(PendingSplitGroupRequest):
         self.handler.responder.respond(self, LeaveGroupResponse(members=self.members))
 
 
-class LeaveGroupHandler(GroupHandler, api_key=ApiKey.LEAVE_GROUP):
+class LeaveGroupHandler(GroupHandler):
+    api_key = ApiKey.LEAVE_GROUP
     request_class = PendingLeaveGroup
     takes_body = True
 
     def start(self, pending: PendingLeaveGroup, asked: WithBody) -> Steps[None]:
         request, body = asked
         assert isinstance(request, LeaveGroupRequest)
-        if not authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+        if not self.authorizer.authorize(pending, Operation.READ, (ResourceType.GROUP, request.group_id)):
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
         if not pending.is_long or not request.members:

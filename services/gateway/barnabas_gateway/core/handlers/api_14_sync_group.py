@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas_gateway.core.connections.dispatcher import WithBody
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.group_member_request import MemberHandler, PendingMemberRequest
 
 _VERSION_WITH_PROTOCOL = 5
@@ -31,7 +31,8 @@ class PendingSyncGroup(PendingMemberRequest):
         return SyncGroupResponse(error_code=error)
 
 
-class SyncGroupHandler(MemberHandler, api_key=ApiKey.SYNC_GROUP):
+class SyncGroupHandler(MemberHandler):
+    api_key = ApiKey.SYNC_GROUP
     request_class = PendingSyncGroup
     takes_body = True
 
@@ -41,9 +42,9 @@ class SyncGroupHandler(MemberHandler, api_key=ApiKey.SYNC_GROUP):
         version = pending.header.api_version
         if version >= _VERSION_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
             pending.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif not self.authorizer.authorize(pending, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         elif len(request.assignments) > ASSIGNMENTS_MAX:
             pending.refuse(ErrorCode.INVALID_REQUEST)
-        elif authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            pending.call_coordinator(request.group_id, version, body)
         else:
-            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            pending.call_coordinator(request.group_id, version, body)

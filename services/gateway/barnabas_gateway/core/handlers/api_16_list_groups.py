@@ -14,6 +14,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -21,7 +22,7 @@ from barnabas.wire.messages import Response
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.requests.group_request import GroupHandler, PendingGroupsRequest
 
 
@@ -53,16 +54,18 @@ class PendingListGroups(PendingGroupsRequest[ListGroupsRequest]):
     def _respond(self) -> Steps[None]:
         response = ListGroupsResponse(error_code=self.error_code)
         if not self.error_code:
-            context = self.connection.context
-            is_all = authorize(context, Operation.DESCRIBE, CLUSTER)
+            authorizer = self.handler.authorizer
+            is_all = authorizer.authorize(self, Operation.DESCRIBE, CLUSTER, log_denied=False)
             for group in self.groups:
-                if is_all or authorize(context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
+                resource = (ResourceType.GROUP, group.group_id)
+                if is_all or authorizer.authorize(self, Operation.DESCRIBE, resource, log_denied=False):
                     response.groups.append(group)
                 yield 1
         self.handler.responder.respond(self, response)
 
 
-class ListGroupsHandler(GroupHandler, api_key=ApiKey.LIST_GROUPS):
+class ListGroupsHandler(GroupHandler):
+    api_key = ApiKey.LIST_GROUPS
     request_class = PendingListGroups
 
     def start(self, pending: PendingListGroups, request: ListGroupsRequest) -> None:

@@ -25,7 +25,9 @@ _VERSION_WITH_SOFTWARE_NAME = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
-class ApiVersionsHandler(Handler, api_key=ApiKey.API_VERSIONS):
+class ApiVersionsHandler(Handler):
+    api_key = ApiKey.API_VERSIONS
+
     def start(self, pending: PendingRequest, request: ApiVersionsRequest) -> None:
         """No authorization is needed: a client needs the response before it can authenticate."""
         config = self.config
@@ -34,6 +36,8 @@ class ApiVersionsHandler(Handler, api_key=ApiKey.API_VERSIONS):
             _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
         ):
             response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        elif pending.connection.authentication is not None:
+            pending.connection.authentication.versions_answered()
         self.responder.respond(pending, response)
 
 

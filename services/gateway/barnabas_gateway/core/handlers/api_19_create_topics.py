@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.cluster.config_description import BrokerValues, Wanted, describe_topic
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import (
@@ -40,7 +41,6 @@ from barnabas.wire.messages.create_topics import (
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.requests.controller_request import ControllerHandler, PendingControllerRequest
@@ -62,7 +62,10 @@ class PendingCreateTopics(PendingControllerRequest[NewTopic]):
     def fill_results(self, queries: Sequence[NewTopic], answer: ControllerAnswer) -> int:
         assert isinstance(answer, CreateTopicsResponse)
         for result in answer.results:
-            self.results[result.topic] = _result(result, self.handler.image)
+            may_describe = self.handler.authorizer.authorize(
+                self, Operation.DESCRIBE_CONFIGS, (ResourceType.TOPIC, result.topic), log_denied=False
+            )
+            self.results[result.topic] = _result(result, self.handler.image, may_describe=may_describe)
         return answer.revision
 
     def refuse(self, topic: str, error: ErrorCode, message: str = "") -> None:
@@ -75,7 +78,8 @@ class PendingCreateTopics(PendingControllerRequest[NewTopic]):
         self.handler.responder.respond(self, response)
 
 
-class CreateTopicsHandler(ControllerHandler, api_key=ApiKey.CREATE_TOPICS):
+class CreateTopicsHandler(ControllerHandler):
+    api_key = ApiKey.CREATE_TOPICS
     request_class = PendingCreateTopics
 
     def start(self, pending: PendingCreateTopics, request: CreateTopicsRequest) -> Steps[None]:
@@ -105,14 +109,14 @@ class CreateTopicsHandler(ControllerHandler, api_key=ApiKey.CREATE_TOPICS):
 
 
 def _refusal(pending: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:
-    context = pending.connection.context
-    if not (
-        authorize(context, Operation.CREATE, CLUSTER)
-        or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))
-    ):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
     if topic is None:
         return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+    authorizer = pending.handler.authorizer
+    if not (
+        authorizer.authorize(pending, Operation.CREATE, CLUSTER, log_denied=False)
+        or authorizer.authorize(pending, Operation.CREATE, (ResourceType.TOPIC, name))
+    ):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
     if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
         return (
             ErrorCode.INVALID_REQUEST,
@@ -137,10 +141,14 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(result: CreateTopicResult, image: ClusterImage) -> CreatableTopicResult:
+def _result(result: CreateTopicResult, image: ClusterImage, *, may_describe: bool) -> CreatableTopicResult:
+    """`may_describe`: whether the client may see the configs of the topic."""
     if result.error_code:
         message = client_message(result.error_code, result.error_message)
         return CreatableTopicResult(result.topic, error_code=result.error_code, error_message=message, configs=None)
+    if not may_describe:
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return CreatableTopicResult(result.topic, result.topic_id, topic_config_error_code=denied)
     broker = BrokerValues(dynamic_default=image.broker_configs.get(ALL_BROKERS, {}))
     return CreatableTopicResult(
         result.topic,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.cluster.messages import DeleteTopicsRequest as ControllerDeleteTopics
 from barnabas.cluster.messages import DeleteTopicsResponse, TopicReference
 from barnabas.wire.api_keys import ApiKey
@@ -23,7 +24,6 @@ from barnabas.wire.messages import delete_topics as wire
 from barnabas.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.primitives import ZERO_UUID, Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.requests.controller_request import (
@@ -52,18 +52,19 @@ class PendingDeleteTopics(PendingControllerRequest[_Asked]):
 
     def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, DeleteTopicsResponse)
-        for (_, result), told in zip(queries, answer.results, strict=False):
-            _set(result, told.error_code, told.error_message)
-            if not told.error_code:
-                result.topic_id = told.topic_id
-                result.name = told.topic
+        for (_, result), reported in zip(queries, answer.results, strict=False):
+            _set(result, reported.error_code, reported.error_message)
+            if not reported.error_code:
+                result.topic_id = reported.topic_id
+                result.name = reported.topic
         return answer.revision
 
     def complete(self) -> None:
         self.handler.responder.respond(self, wire.DeleteTopicsResponse(responses=self.results))
 
 
-class DeleteTopicsHandler(ControllerHandler, api_key=ApiKey.DELETE_TOPICS):
+class DeleteTopicsHandler(ControllerHandler):
+    api_key = ApiKey.DELETE_TOPICS
     request_class = PendingDeleteTopics
 
     def start(self, pending: PendingDeleteTopics, request: DeleteTopicsRequest) -> Steps[None]:
@@ -96,11 +97,27 @@ def _error(pending: PendingDeleteTopics, state: DeleteTopicState, times_named: i
     has_name, has_id = state.name is not None, state.topic_id != ZERO_UUID
     if times_named > 1 or has_name == has_id:
         return ErrorCode.INVALID_REQUEST
-    topic = None if has_name else pending.handler.image.topics_by_id.get(state.topic_id)
-    name = state.name if topic is None else topic.topic
-    if not authorize(pending.connection.context, Operation.DELETE, (ResourceType.TOPIC, name or "")):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.NONE
+    authorizer, image = pending.handler.authorizer, pending.handler.image
+    if authorizer.authorize(pending, Operation.DELETE, CLUSTER, log_denied=False):
+        return ErrorCode.NONE
+    if state.name is not None:
+        resource = (ResourceType.TOPIC, state.name)
+        if not authorizer.authorize(pending, Operation.DESCRIBE, resource):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if authorizer.authorize(pending, Operation.DELETE, resource):
+            return ErrorCode.NONE
+        is_known = state.name in image.topics_by_name
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic = image.topics_by_id.get(state.topic_id)
+    if topic is None:
+        # Without its name it can't be known who may delete it.
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    resource = (ResourceType.TOPIC, topic.topic)
+    if authorizer.authorize(pending, Operation.DELETE, resource):
+        return ErrorCode.NONE
+    if authorizer.authorize(pending, Operation.DESCRIBE, resource, log_denied=False):
+        state.name = topic.topic
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _is_known(pending: PendingDeleteTopics, state: DeleteTopicState) -> bool:

@@ -14,6 +14,7 @@ Deviations: none known.
 from __future__ import annotations
 
 from barnabas.cluster import administration as contract
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -27,7 +28,6 @@ from barnabas.wire.messages.delete_records import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS
 from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
@@ -53,15 +53,16 @@ class PendingDeleteRecords(PendingAdminRequest[contract.DeleteRecordsPartition, 
         answer: AdministrationResponse,
     ) -> None:
         assert isinstance(answer, contract.DeleteRecordsResponse)
-        for question, told in zip(questions, answer.partitions, strict=False):
-            question.result.error_code = told.error_code
-            question.result.low_watermark = told.low_watermark
+        for question, reported in zip(questions, answer.partitions, strict=False):
+            question.result.error_code = reported.error_code
+            question.result.low_watermark = reported.low_watermark
 
     def complete(self) -> None:
         self.handler.responder.respond(self, self.response)
 
 
-class DeleteRecordsHandler(AdminHandler, api_key=ApiKey.DELETE_RECORDS):
+class DeleteRecordsHandler(AdminHandler):
+    api_key = ApiKey.DELETE_RECORDS
     request_class = PendingDeleteRecords
 
     def start(self, pending: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
@@ -72,7 +73,7 @@ class DeleteRecordsHandler(AdminHandler, api_key=ApiKey.DELETE_RECORDS):
         for topic, offsets in by_topic.items():
             results: list[DeleteRecordsPartitionResult] = []
             pending.response.topics.append(DeleteRecordsTopicResult(topic, results))
-            is_allowed = authorize(pending.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
+            is_allowed = self.authorizer.authorize(pending, Operation.DELETE, (ResourceType.TOPIC, topic))
             for partition, offset in offsets.items():
                 result = DeleteRecordsPartitionResult(
                     partition, _NO_LOW_WATERMARK, ErrorCode.TOPIC_AUTHORIZATION_FAILED

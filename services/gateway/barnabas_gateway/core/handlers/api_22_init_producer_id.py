@@ -9,19 +9,17 @@ Deviations: there is no transaction coordinator yet, so a transactional id is CO
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas_gateway.core.backends.producer_ids import ProducerIds
-from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
+from barnabas_gateway.core.connections.connection import BaseRequest
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 
 
-class PendingInitProducerId(PendingRequest):
+class PendingInitProducerId(BaseRequest["InitProducerIdHandler"]):
     __slots__ = ()
-
-    handler: InitProducerIdHandler
 
     def producer_id_taken(self, producer_id: int | None) -> None:
         if producer_id is None:
@@ -40,7 +38,8 @@ class PendingInitProducerId(PendingRequest):
         self.handler.producer_ids.forget_asker(self)
 
 
-class InitProducerIdHandler(Handler, api_key=ApiKey.INIT_PRODUCER_ID):
+class InitProducerIdHandler(Handler):
+    api_key = ApiKey.INIT_PRODUCER_ID
     request_class = PendingInitProducerId
 
     def __init__(self, environment: RequestEnvironment, producer_ids: ProducerIds) -> None:
@@ -48,17 +47,28 @@ class InitProducerIdHandler(Handler, api_key=ApiKey.INIT_PRODUCER_ID):
         self.producer_ids = producer_ids
 
     def start(self, pending: PendingInitProducerId, request: InitProducerIdRequest) -> None:
-        context = pending.connection.context
-        transactional_id = request.transactional_id
-        if (request.producer_id == -1) != (request.producer_epoch == -1) or transactional_id == "":
+        denial = self._denial(pending, request.transactional_id)
+        if denial:
+            pending.refuse(denial)
+        elif (request.producer_id == -1) != (request.producer_epoch == -1) or request.transactional_id == "":
             pending.refuse(ErrorCode.INVALID_REQUEST)
-        elif transactional_id is not None:
-            if authorize(context, Operation.WRITE, (ResourceType.TRANSACTIONAL_ID, transactional_id)):
-                pending.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            else:
-                pending.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        elif not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
-            pending.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        elif request.transactional_id is not None:
+            pending.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             self.deadlines.schedule(pending, self.clock.now_ms + self.config.read_wait_ms_max)
             self.producer_ids.allocate(pending)
+
+    def _denial(self, pending: PendingInitProducerId, transactional_id: str | None) -> ErrorCode:
+        authorizer = self.authorizer
+        if transactional_id is not None:
+            resource = (ResourceType.TRANSACTIONAL_ID, transactional_id)
+            is_allowed = authorizer.authorize(pending, Operation.WRITE, resource)
+            return ErrorCode.NONE if is_allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        # KIP-679: who may write to any topic may do so idempotently. A denial is recorded when neither is allowed.
+        operation = Operation.IDEMPOTENT_WRITE
+        is_allowed = (
+            authorizer.authorize(pending, operation, CLUSTER, log_denied=False)
+            or authorizer.authorize_any(pending, Operation.WRITE, ResourceType.TOPIC)
+            or authorizer.authorize(pending, operation, CLUSTER)
+        )
+        return ErrorCode.NONE if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -13,6 +13,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.cluster.administration import (
     AdministrationResponse,
     EndOffsetQuery,
@@ -30,7 +31,6 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
@@ -48,24 +48,28 @@ class PendingOffsetForLeaderEpoch(PendingAdminRequest[EndOffsetQuery, EpochEndOf
         self, questions: list[Question[EndOffsetQuery, EpochEndOffset]], answer: AdministrationResponse
     ) -> None:
         assert isinstance(answer, EndOffsetsResponse)
-        for question, told in zip(questions, answer.partitions, strict=False):
+        for question, reported in zip(questions, answer.partitions, strict=False):
             result = question.result
-            result.error_code = told.error_code
-            result.leader_epoch, result.end_offset = told.leader_epoch, told.end_offset
+            result.error_code = reported.error_code
+            result.leader_epoch, result.end_offset = reported.leader_epoch, reported.end_offset
 
     def complete(self) -> None:
         self.handler.responder.respond(self, self.response)
 
 
-class OffsetForLeaderEpochHandler(AdminHandler, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH):
+class OffsetForLeaderEpochHandler(AdminHandler):
+    api_key = ApiKey.OFFSET_FOR_LEADER_EPOCH
     request_class = PendingOffsetForLeaderEpoch
 
     def start(self, pending: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> Steps[None]:
+        may_act = self.authorizer.authorize(pending, Operation.CLUSTER_ACTION, CLUSTER, log_denied=False)
         for topic in request.topics:
             results: list[EpochEndOffset] = []
             pending.response.topics.append(OffsetForLeaderTopicResult(topic.topic, results))
             resource = (ResourceType.TOPIC, topic.topic)
-            is_allowed = request.replica_id < 0 and authorize(pending.connection.context, Operation.DESCRIBE, resource)
+            is_allowed = request.replica_id < 0 and (
+                may_act or self.authorizer.authorize(pending, Operation.DESCRIBE, resource)
+            )
             for asked in topic.partitions:
                 result = EpochEndOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER, asked.partition)
                 results.append(result)

@@ -5,7 +5,8 @@
   one. Without a name: the dynamic defaults of all brokers, from this gateway's image.
 - Keys that do not exist are left out; no keys, or null, are all keys. Passwords are null.
 - UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION; INVALID_REQUEST for a broker that is not live or not a number,
-  and for types of resources that are not served; REQUEST_TIMED_OUT when no logstore answers in 30 s.
+  and for types of resources that are not served; REQUEST_TIMED_OUT when no logstore answers in 30 s, or when none of
+  those that may be asked can be reached for 5 s.
 
 Deviations: a resource that is requested twice is INVALID_REQUEST the second time. Any broker is described on any
 connection, since a gateway serves all of them. Only keys that some service reads are returned. A topic's default in
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 
 from barnabas.cluster import administration as contract
+from barnabas.cluster.acls import Operation
 from barnabas.cluster.administration import AdministrationResponse, DescribedConfig, DescribedResource
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.config_description import BrokerValues, Wanted, describe_broker, describe_broker_defaults
@@ -34,8 +36,7 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
-from barnabas_gateway.core.model.authorization import Operation, authorize
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import LogstoreCall
@@ -44,18 +45,25 @@ from barnabas_gateway.core.requests.admin_request import AdminHandler
 
 _LOGSTORE_WAIT_MS = 5_000
 """Timeout for one logstore, before the next one is asked."""
+_REACH_MS_MAX = 5_000
+"""A logstore that is live but not connected, such as one that has just started, is waited for this long."""
+_REACH_AGAIN_MS = 50
 _TOPICS_PER_CALL = 20
 """A topic's description is some 10 KiB, and takes a processor half a millisecond."""
 _CALLS_AT_ONCE = 2
 
 
 class _Question:
-    """Resources that one logstore is asked for; `others` may be asked instead."""
+    """Resources that one logstore is asked for; `others` may be asked instead.
 
-    __slots__ = ("others", "resources", "results")
+    `was_sent`: some logstore was reached. Until then all of them may be asked.
+    """
+
+    __slots__ = ("others", "resources", "results", "was_sent")
 
     def __init__(self, others: list[int]) -> None:
         self.others = others
+        self.was_sent = False
         self.resources: list[contract.ConfigResource] = []
         self.results: list[DescribeConfigsResult] = []
 
@@ -66,10 +74,8 @@ class _Question:
         self.results.append(result)
 
 
-class PendingDescribeConfigs(PendingRequest):
-    __slots__ = ("_brokers", "_calls", "_questions", "_request", "_response")
-
-    handler: AdminHandler
+class PendingDescribeConfigs(BaseRequest[AdminHandler]):
+    __slots__ = ("_brokers", "_calls", "_deadline_ms", "_questions", "_request", "_response", "_unreached", "_until_ms")
 
     def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
@@ -81,6 +87,11 @@ class PendingDescribeConfigs(PendingRequest):
         """What is asked of each, by name."""
         self._questions: deque[_Question] = deque()
         """Queries that are not sent yet."""
+        self._unreached: list[_Question] = []
+        """Queries that could not be sent to any logstore so far."""
+        self._until_ms = 0
+        """When the unreached ones are given up."""
+        self._deadline_ms = 0
 
     def send_calls(
         self, request: DescribeConfigsRequest, response: wire.DescribeConfigsResponse, questions: list[_Question]
@@ -88,41 +99,52 @@ class PendingDescribeConfigs(PendingRequest):
         handler = self.handler
         self._request, self._response = request, response
         self._questions.extend(questions)
-        handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.read_wait_ms_max)
+        now_ms = handler.clock.now_ms
+        self._deadline_ms = now_ms + handler.config.read_wait_ms_max
+        self._until_ms = min(now_ms + _REACH_MS_MAX, self._deadline_ms)
+        handler.deadlines.schedule(self, self._deadline_ms)
         self._ask_next()
 
     def _ask_next(self) -> None:
         """Send some queries at a time; respond when all are answered."""
         while self._questions and len(self._calls) < _CALLS_AT_ONCE:
             self._put(self._questions.popleft())
-        if not self._calls:
+        if self._unreached:
+            self.handler.deadlines.schedule(self, min(self._deadline_ms, self.handler.clock.now_ms + _REACH_AGAIN_MS))
+        elif not self._calls:
             self._complete()
 
     def _put(self, question: _Question) -> None:
-        """Send to the next logstore that can be asked; if none is left, the query has timed out."""
+        """Send to the next logstore that can be asked.
+
+        If none can be reached the query waits for one; if one was asked and none is left, it has timed out.
+        """
         request = contract.DescribeConfigsRequest(
             question.resources, self._request.include_synonyms, self._request.include_documentation
         )
-        while question.others:
-            node_id = question.others.pop(0)
+        for index, node_id in enumerate(question.others):
             call = self.handler.logstore_admin.call_logstore(self, node_id, request, _LOGSTORE_WAIT_MS)
             if call is not None:
+                del question.others[: index + 1]
+                question.was_sent = True
                 self._calls[call.call_id] = (call, question)
                 return
+        if not question.was_sent and self.handler.clock.now_ms < self._until_ms:
+            self._unreached.append(question)
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
         _, question = self._calls.pop(call.call_id)
         if isinstance(answer, contract.DescribeConfigsResponse):
-            for result, told in zip(question.results, answer.results, strict=False):
-                self._fill(result, told)
+            for result, reported in zip(question.results, answer.results, strict=False):
+                self._fill(result, reported)
         else:
             self._put(question)
         self._ask_next()
 
-    def _fill(self, result: DescribeConfigsResult, told: DescribedResource) -> None:
-        _set_error(result, told.error_code, told.error_message)
-        described = {config.name: config for config in told.configs}
-        if result.resource_type == BROKER and not told.error_code:
+    def _fill(self, result: DescribeConfigsResult, reported: DescribedResource) -> None:
+        _set_error(result, reported.error_code, reported.error_message)
+        described = {config.name: config for config in reported.configs}
+        if result.resource_type == BROKER and not reported.error_code:
             described |= {config.name: config for config in self._own(result)}
         result.configs = [_wire_config(described[name]) for name in sorted(described)]
 
@@ -142,6 +164,12 @@ class PendingDescribeConfigs(PendingRequest):
         self.handler.responder.respond(self, self._response)
 
     def expire(self, now_ms: int) -> None:
+        if self._unreached and now_ms < self._deadline_ms:
+            self._questions.extend(self._unreached)
+            self._unreached.clear()
+            self.handler.deadlines.schedule(self, self._deadline_ms)
+            self._ask_next()
+            return
         self.cancel()
         self._complete()
 
@@ -150,12 +178,14 @@ class PendingDescribeConfigs(PendingRequest):
             self.handler.logstore_admin.forget_call(call)
         self._calls.clear()
         self._questions.clear()
+        self._unreached.clear()
 
     def add_broker(self, asked: DescribeConfigsResource) -> None:
         self._brokers[asked.resource_name] = asked
 
 
-class DescribeConfigsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
+class DescribeConfigsHandler(AdminHandler):
+    api_key = ApiKey.DESCRIBE_CONFIGS
     request_class = PendingDescribeConfigs
 
     def start(self, pending: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
@@ -202,7 +232,7 @@ def _refusal(pending: PendingDescribeConfigs, asked: DescribeConfigsResource) ->
     resource = acl_resource(asked.resource_type, asked.resource_name)
     if resource is None:
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}"
-    if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, resource):
+    if not pending.handler.authorizer.authorize(pending, Operation.DESCRIBE_CONFIGS, resource):
         return authorization_error(asked.resource_type), ""
     image = pending.handler.image
     name = asked.resource_name

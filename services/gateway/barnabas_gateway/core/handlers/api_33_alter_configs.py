@@ -40,7 +40,8 @@ class PendingFullAlterConfigs(PendingAlterConfigs):
         self.handler.responder.respond(self, self.response)
 
 
-class AlterConfigsHandler(ControllerHandler, api_key=ApiKey.ALTER_CONFIGS):
+class AlterConfigsHandler(ControllerHandler):
+    api_key = ApiKey.ALTER_CONFIGS
     request_class = PendingFullAlterConfigs
 
     def start(self, pending: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[None]:

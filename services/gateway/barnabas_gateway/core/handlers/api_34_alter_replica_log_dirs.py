@@ -15,6 +15,7 @@ Deviations: none known.
 from __future__ import annotations
 
 from barnabas.cluster import administration as contract
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.cluster.administration import AdministrationResponse, ReplicaMove
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -27,8 +28,8 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
 from barnabas_gateway.core.model.log_dir_paths import parse_path_in_cluster
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
@@ -58,12 +59,12 @@ class PendingAlterReplicaLogDirs(PendingAdminRequest[ReplicaMove, AlterReplicaLo
         self.handler.responder.respond(self, self.response)
 
 
-class AlterReplicaLogDirsHandler(AdminHandler, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS):
+class AlterReplicaLogDirsHandler(AdminHandler):
+    api_key = ApiKey.ALTER_REPLICA_LOG_DIRS
     request_class = PendingAlterReplicaLogDirs
 
     def start(self, pending: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
-        context = pending.connection.context
-        is_allowed = authorize(context, Operation.ALTER, CLUSTER)
+        is_allowed = self.authorizer.authorize(pending, Operation.ALTER, CLUSTER)
         by_topic: dict[str, dict[int, str]] = {}
         yield from _sort_paths(request, by_topic)
         for topic, paths in by_topic.items():

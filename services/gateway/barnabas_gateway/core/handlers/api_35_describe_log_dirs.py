@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.cluster import administration as contract
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.cluster.administration import AdministrationResponse, LogDirDescription, TopicIdPartition
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -32,8 +33,8 @@ from barnabas.wire.messages.describe_log_dirs import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
 from barnabas_gateway.core.model.log_dir_paths import path_in_cluster
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question
 
 PARTITIONS_PER_CALL: Final = 500
@@ -97,12 +98,13 @@ class PendingDescribeLogDirs(PendingAdminRequest[contract.DescribeLogDirsRequest
         self.handler.responder.respond(self, response)
 
 
-class DescribeLogDirsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
+class DescribeLogDirsHandler(AdminHandler):
+    api_key = ApiKey.DESCRIBE_LOG_DIRS
     request_class = PendingDescribeLogDirs
 
     def start(self, pending: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> Steps[None]:
         context = pending.connection.context
-        if not authorize(context, Operation.DESCRIBE, CLUSTER):
+        if not self.authorizer.authorize(pending, Operation.DESCRIBE, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             self.responder.respond(pending, DescribeLogDirsResponse(error_code=error))
             return

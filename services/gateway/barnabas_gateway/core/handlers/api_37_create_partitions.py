@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.messages import (
     EXCESSIVE_PARTITIONS,
     PARTITIONS_PER_REQUEST_MAX,
@@ -32,7 +33,6 @@ from barnabas.wire.messages.create_partitions import (
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.model.topic_names import partitions_of
@@ -60,8 +60,8 @@ class PendingCreatePartitions(PendingControllerRequest[_Asked]):
 
     def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, CreatePartitionsResponse)
-        for (_, result), told in zip(queries, answer.results, strict=False):
-            _set(result, told.error_code, told.error_message)
+        for (_, result), reported in zip(queries, answer.results, strict=False):
+            _set(result, reported.error_code, reported.error_message)
         return answer.revision
 
     def complete(self) -> None:
@@ -69,7 +69,8 @@ class PendingCreatePartitions(PendingControllerRequest[_Asked]):
         self.handler.responder.respond(self, response)
 
 
-class CreatePartitionsHandler(ControllerHandler, api_key=ApiKey.CREATE_PARTITIONS):
+class CreatePartitionsHandler(ControllerHandler):
+    api_key = ApiKey.CREATE_PARTITIONS
     request_class = PendingCreatePartitions
 
     def start(self, pending: PendingCreatePartitions, request: CreatePartitionsRequest) -> Steps[None]:
@@ -91,10 +92,10 @@ class CreatePartitionsHandler(ControllerHandler, api_key=ApiKey.CREATE_PARTITION
         for name, topic_or_none in wanted.items():
             result = pending.results[name] = CreatePartitionsTopicResult(name)
             is_known = name in image.topics_by_name
-            if not authorize(pending.connection.context, Operation.ALTER, (ResourceType.TOPIC, name)):
-                _set(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
-            elif topic_or_none is None:
+            if topic_or_none is None:
                 _set(result, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            elif not self.authorizer.authorize(pending, Operation.ALTER, (ResourceType.TOPIC, name)):
+                _set(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
             elif not is_known and not unknown_left:
                 _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
             elif is_known and added > PARTITIONS_PER_REQUEST_MAX:

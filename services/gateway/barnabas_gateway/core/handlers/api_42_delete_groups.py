@@ -9,6 +9,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -16,7 +17,6 @@ from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.requests.group_request import GroupHandler, PendingGroupsRequest
 
 
@@ -51,13 +51,14 @@ class PendingDeleteGroups(PendingGroupsRequest[str]):
         self.handler.responder.respond(self, response)
 
 
-class DeleteGroupsHandler(GroupHandler, api_key=ApiKey.DELETE_GROUPS):
+class DeleteGroupsHandler(GroupHandler):
+    api_key = ApiKey.DELETE_GROUPS
     request_class = PendingDeleteGroups
 
     def start(self, pending: PendingDeleteGroups, request: DeleteGroupsRequest) -> Steps[None]:
         for group_id in dict.fromkeys(request.groups_names):
             pending.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            if authorize(pending.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
+            if self.authorizer.authorize(pending, Operation.DELETE, (ResourceType.GROUP, group_id)):
                 pending.add_query(group_id, group_id, 10)
             yield 1
         pending.send_calls()

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.cluster.messages import NO_LEADER, ElectLeadersResponse, TopicPartition
 from barnabas.cluster.messages import ElectLeadersRequest as ControllerElectLeaders
 from barnabas.wire.api_keys import ApiKey
@@ -27,7 +28,6 @@ from barnabas.wire.messages import elect_leaders as wire
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, PartitionResult, ReplicaElectionResult
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, authorize
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.model.topic_names import partitions_of
@@ -55,8 +55,8 @@ class PendingElectLeaders(PendingControllerRequest[TopicPartition]):
         """By topic and partition; until the controller answers, for those that are named."""
 
     def set(self, topic: str, partition: int, error_code: int, message: str = "") -> None:
-        told = client_message(error_code, message)
-        self.results[topic, partition] = PartitionResult(partition, error_code, told)
+        client_text = client_message(error_code, message)
+        self.results[topic, partition] = PartitionResult(partition, error_code, client_text)
 
     def request_of(self, queries: Sequence[TopicPartition], timeout_ms: int) -> ControllerElectLeaders:
         return ControllerElectLeaders(self.election_type, False, list(queries), timeout_ms)
@@ -82,14 +82,15 @@ class PendingElectLeaders(PendingControllerRequest[TopicPartition]):
         self.handler.responder.respond(self, response)
 
 
-class ElectLeadersHandler(ControllerHandler, api_key=ApiKey.ELECT_LEADERS):
+class ElectLeadersHandler(ControllerHandler):
+    api_key = ApiKey.ELECT_LEADERS
     request_class = PendingElectLeaders
 
     def start(self, pending: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
         pending.asks_for_all = request.topic_partitions is None
         pending.election_type = request.election_type
         error = ErrorCode.NONE
-        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
+        if not self.authorizer.authorize(pending, Operation.ALTER, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         elif request.election_type not in _ELECTION_TYPES:
             error = ErrorCode.INVALID_REQUEST

@@ -43,7 +43,8 @@ class PendingIncrementalAlterConfigs(PendingAlterConfigs):
         self.handler.responder.respond(self, self.response)
 
 
-class IncrementalAlterConfigsHandler(ControllerHandler, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS):
+class IncrementalAlterConfigsHandler(ControllerHandler):
+    api_key = ApiKey.INCREMENTAL_ALTER_CONFIGS
     request_class = PendingIncrementalAlterConfigs
 
     def start(self, pending: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigsRequest) -> Steps[None]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.cluster.messages import AlterReassignmentsRequest, AlterReassignmentsResponse, Reassignment
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -27,7 +28,6 @@ from barnabas.wire.messages.alter_partition_reassignments import (
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, authorize
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.model.topic_names import partitions_of
@@ -58,21 +58,22 @@ class PendingAlterReassignments(PendingControllerRequest[_Asked]):
 
     def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, AlterReassignmentsResponse)
-        for (_, result), told in zip(queries, answer.results, strict=False):
-            _set(result, told.error_code, told.error_message)
+        for (_, result), reported in zip(queries, answer.results, strict=False):
+            _set(result, reported.error_code, reported.error_message)
         return answer.revision
 
     def complete(self) -> None:
         self.handler.responder.respond(self, self.response)
 
 
-class AlterPartitionReassignmentsHandler(ControllerHandler, api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS):
+class AlterPartitionReassignmentsHandler(ControllerHandler):
+    api_key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     request_class = PendingAlterReassignments
 
     def start(self, pending: PendingAlterReassignments, request: AlterPartitionReassignmentsRequest) -> Steps[None]:
         response = pending.response
         pending.may_change_factor = response.allow_replication_factor_change = request.allow_replication_factor_change
-        is_allowed = authorize(pending.connection.context, Operation.ALTER, CLUSTER)
+        is_allowed = self.authorizer.authorize(pending, Operation.ALTER, CLUSTER)
         if not is_allowed:
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             response.error_code, response.error_message = error, error.message
@@ -85,12 +86,12 @@ class AlterPartitionReassignmentsHandler(ControllerHandler, api_key=ApiKey.ALTER
             yield 1
         unknown_left = UNKNOWN_NAMES_MAX
         for topic in request.topics:
-            told = ReassignableTopicResponse(topic.name)
-            response.responses.append(told)
+            topic_response = ReassignableTopicResponse(topic.name)
+            response.responses.append(topic_response)
             known = partitions_of(self.image, topic.name)
             for partition in topic.partitions:
                 result = ReassignablePartitionResponse(partition.partition_index)
-                told.partitions.append(result)
+                topic_response.partitions.append(result)
                 is_known = partition.partition_index in known
                 replicas = partition.replicas or []
                 if not is_allowed:

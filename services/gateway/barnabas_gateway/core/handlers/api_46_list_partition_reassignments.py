@@ -8,6 +8,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -19,13 +20,14 @@ from barnabas.wire.messages.list_partition_reassignments import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, authorize
 from barnabas_gateway.core.requests.handler import Handler
 
 
-class ListPartitionReassignmentsHandler(Handler, api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS):
+class ListPartitionReassignmentsHandler(Handler):
+    api_key = ApiKey.LIST_PARTITION_REASSIGNMENTS
+
     def start(self, pending: PendingRequest, request: ListPartitionReassignmentsRequest) -> Steps[None]:
-        if not authorize(pending.connection.context, Operation.DESCRIBE, CLUSTER):
+        if not self.authorizer.authorize(pending, Operation.DESCRIBE, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             refusal = ListPartitionReassignmentsResponse(error_code=error, error_message=error.message)
             self.responder.respond(pending, refusal)
@@ -58,6 +60,6 @@ class ListPartitionReassignmentsHandler(Handler, api_key=ApiKey.LIST_PARTITION_R
 
 
 def _add_if_moving(partition: PartitionMetadata, moving: list[OngoingPartitionReassignment]) -> None:
-    adding, removing = partition.adding_replicas, partition.removing_replicas
+    adding, removing = list(partition.adding_replicas), list(partition.removing_replicas)
     if adding or removing:
-        moving.append(OngoingPartitionReassignment(partition.partition, partition.replicas, adding, removing))
+        moving.append(OngoingPartitionReassignment(partition.partition, list(partition.replicas), adding, removing))

@@ -12,6 +12,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -26,7 +27,6 @@ from barnabas.wire.messages.offset_delete import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.topic_names import partitions_of
 from barnabas_gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
@@ -66,16 +66,17 @@ class PendingOffsetDelete(PendingSplitGroupRequest):
         self.handler.responder.respond(self, response)
 
 
-class OffsetDeleteHandler(GroupHandler, api_key=ApiKey.OFFSET_DELETE):
+class OffsetDeleteHandler(GroupHandler):
+    api_key = ApiKey.OFFSET_DELETE
     request_class = PendingOffsetDelete
 
     def start(self, pending: PendingOffsetDelete, request: OffsetDeleteRequest) -> Steps[None]:
-        if not authorize(pending.connection.context, Operation.DELETE, (ResourceType.GROUP, request.group_id)):
+        if not self.authorizer.authorize(pending, Operation.DELETE, (ResourceType.GROUP, request.group_id)):
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
         wanted: dict[tuple[str, int], None] = {}
         for topic in request.topics:
-            is_allowed = authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name))
+            is_allowed = self.authorizer.authorize(pending, Operation.READ, (ResourceType.TOPIC, topic.name))
             partitions = partitions_of(self.image, topic.name)
             for each in topic.partitions:
                 if not is_allowed:

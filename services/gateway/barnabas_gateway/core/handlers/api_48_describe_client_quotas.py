@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_client_quotas import (
@@ -20,7 +21,6 @@ from barnabas.wire.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, authorize
 from barnabas_gateway.core.requests.handler import Handler
 
 _EXACT: Final = 0
@@ -30,10 +30,12 @@ _COMPONENTS_MAX: Final = 4
 _ENTITY_TYPES: Final = ("user", "client-id", "ip")
 
 
-class DescribeClientQuotasHandler(Handler, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS):
+class DescribeClientQuotasHandler(Handler):
+    api_key = ApiKey.DESCRIBE_CLIENT_QUOTAS
+
     def start(self, pending: PendingRequest, request: DescribeClientQuotasRequest) -> None:
         error = _refusal(request.components[:_COMPONENTS_MAX])
-        if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        if not self.authorizer.authorize(pending, Operation.DESCRIBE_CONFIGS, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         response = DescribeClientQuotasResponse()
         if error is not None:

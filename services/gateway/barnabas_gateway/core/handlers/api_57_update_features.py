@@ -7,19 +7,21 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, authorize
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.requests.handler import Handler
 
 
-class UpdateFeaturesHandler(Handler, api_key=ApiKey.UPDATE_FEATURES):
+class UpdateFeaturesHandler(Handler):
+    api_key = ApiKey.UPDATE_FEATURES
+
     def start(self, pending: PendingRequest, request: UpdateFeaturesRequest) -> None:
         error, message = ErrorCode.NONE, ""
-        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
+        if not self.authorizer.authorize(pending, Operation.ALTER, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         elif request.feature_updates:
             error, update = ErrorCode.INVALID_UPDATE_VERSION, request.feature_updates[0]

@@ -10,6 +10,7 @@ Deviations: fenced brokers (v2) are not known to gateways and never listed; auth
 
 from __future__ import annotations
 
+from barnabas.cluster.acls import CLUSTER
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_cluster import (
@@ -19,14 +20,19 @@ from barnabas.wire.messages.describe_cluster import (
     EndpointType,
 )
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import RequestContext
+from barnabas_gateway.core.model.request_context import RequestContext
 from barnabas_gateway.core.requests.handler import Handler
 
 
-class DescribeClusterHandler(Handler, api_key=ApiKey.DESCRIBE_CLUSTER):
+class DescribeClusterHandler(Handler):
+    api_key = ApiKey.DESCRIBE_CLUSTER
+
     def start(self, pending: PendingRequest, request: DescribeClusterRequest) -> None:
         """No authorization is needed: Metadata returns the same."""
-        self.responder.respond(pending, _response(self, pending.connection.context, request.endpoint_type))
+        response = _response(self, pending.connection.context, request.endpoint_type)
+        if request.include_cluster_authorized_operations and not response.error_code:
+            response.cluster_authorized_operations = self.authorizer.describable_operations(pending, CLUSTER)
+        self.responder.respond(pending, response)
 
 
 def _response(handler: Handler, context: RequestContext, endpoint_type: int) -> DescribeClusterResponse:

@@ -12,6 +12,7 @@ many times must not become a response that no memory holds.
 from __future__ import annotations
 
 from barnabas.cluster import administration as contract
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.administration import AdministrationResponse, TopicIdPartition
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -26,7 +27,6 @@ from barnabas.wire.messages.describe_producers import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.error_messages import error_message
 from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
@@ -46,8 +46,8 @@ class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionRe
         self, questions: list[Question[TopicIdPartition, PartitionResponse]], answer: AdministrationResponse
     ) -> None:
         assert isinstance(answer, contract.DescribeProducersResponse)
-        for question, told in zip(questions, answer.partitions, strict=False):
-            question.result.error_code = told.error_code
+        for question, reported in zip(questions, answer.partitions, strict=False):
+            question.result.error_code = reported.error_code
             question.result.active_producers = [
                 ProducerState(
                     producer.producer_id,
@@ -57,7 +57,7 @@ class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionRe
                     producer.coordinator_epoch,
                     producer.transaction_first_offset,
                 )
-                for producer in told.producers
+                for producer in reported.producers
             ]
 
     def complete(self) -> None:
@@ -72,7 +72,8 @@ class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionRe
         self.handler.responder.respond(self, self.response)
 
 
-class DescribeProducersHandler(AdminHandler, api_key=ApiKey.DESCRIBE_PRODUCERS):
+class DescribeProducersHandler(AdminHandler):
+    api_key = ApiKey.DESCRIBE_PRODUCERS
     request_class = PendingDescribeProducers
 
     def start(self, pending: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
@@ -102,6 +103,6 @@ class DescribeProducersHandler(AdminHandler, api_key=ApiKey.DESCRIBE_PRODUCERS):
 def _topic_error(pending: PendingDescribeProducers, topic: str) -> ErrorCode:
     if not is_legal_topic_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic)):
+    if not pending.handler.authorizer.authorize(pending, Operation.READ, (ResourceType.TOPIC, topic)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE

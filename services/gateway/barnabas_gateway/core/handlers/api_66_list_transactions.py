@@ -29,7 +29,9 @@ _STATES: Final = frozenset(
 )
 
 
-class ListTransactionsHandler(Handler, api_key=ApiKey.LIST_TRANSACTIONS):
+class ListTransactionsHandler(Handler):
+    api_key = ApiKey.LIST_TRANSACTIONS
+
     def start(self, pending: PendingRequest, request: ListTransactionsRequest) -> Steps[None]:
         """No authorization is needed: Kafka returns only what a principal may describe."""
         unknown: dict[str, None] = {}

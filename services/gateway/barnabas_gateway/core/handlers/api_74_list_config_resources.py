@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_config_resources import (
@@ -20,18 +21,19 @@ from barnabas.wire.messages.list_config_resources import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import CLUSTER, Operation, authorize
 from barnabas_gateway.core.model.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from barnabas_gateway.core.requests.handler import Handler
 
 _LISTED: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
-class ListConfigResourcesHandler(Handler, api_key=ApiKey.LIST_CONFIG_RESOURCES):
+class ListConfigResourcesHandler(Handler):
+    api_key = ApiKey.LIST_CONFIG_RESOURCES
+
     def start(self, pending: PendingRequest, request: ListConfigResourcesRequest) -> Steps[None]:
         response = ListConfigResourcesResponse()
         types = [CLIENT_METRICS] if pending.header.api_version == 0 else request.resource_types or list(_LISTED)
-        if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        if not self.authorizer.authorize(pending, Operation.DESCRIBE_CONFIGS, CLUSTER):
             response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         elif set(types).difference(_LISTED):
             response.error_code = ErrorCode.UNSUPPORTED_VERSION

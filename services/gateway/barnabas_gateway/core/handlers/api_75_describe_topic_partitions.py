@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_LEADER, PartitionMetadata
 from barnabas.wire.api_keys import ApiKey
@@ -30,14 +31,14 @@ from barnabas.wire.messages.describe_topic_partitions import (
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
 from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
 from barnabas_gateway.core.requests.handler import Handler
 
 
-class DescribeTopicPartitionsHandler(Handler, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+class DescribeTopicPartitionsHandler(Handler):
+    api_key = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+
     def start(self, pending: PendingRequest, request: DescribeTopicPartitionsRequest) -> Steps[None]:
-        context = pending.connection.context
         asked: dict[str, None] = {}
         for topic in request.topics:
             asked[topic.name] = None
@@ -56,11 +57,16 @@ class DescribeTopicPartitionsHandler(Handler, api_key=ApiKey.DESCRIBE_TOPIC_PART
         denied: list[str] = []
         for name in wanted:
             if name >= first_topic:
-                is_allowed = authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name))
+                resource = (ResourceType.TOPIC, name)
+                is_allowed = self.authorizer.authorize(pending, Operation.DESCRIBE, resource, log_denied=bool(asked))
                 heappush(heap if is_allowed else denied, name)
             yield 1
         limit = max(1, min(request.response_partition_limit, self.config.request_partitions_max))
         yield from _fill_page(self.image, heap, cursor, limit, response)
+        for described in response.topics:
+            resource = (ResourceType.TOPIC, described.name or "")
+            described.topic_authorized_operations = self.authorizer.authorized_operations(pending, resource)
+            yield 4
         while asked and denied:
             response.topics.append(_without_partitions(heappop(denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             yield 1
@@ -91,18 +97,18 @@ def _fill_page(
         known = list(image.partitions_by_topic_id[topic.topic_id].values())
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(len(known), first + partitions_left)
-        told: list[DescribeTopicPartitionsResponsePartition] = []
+        partitions: list[DescribeTopicPartitionsResponsePartition] = []
         for partition in known[first:end]:
-            told.append(_partition(image, partition))
+            partitions.append(_partition(image, partition))
             yield 1
         is_internal = name in INTERNAL_TOPICS
         response.topics.append(
-            DescribeTopicPartitionsResponseTopic(ErrorCode.NONE, name, topic.topic_id, is_internal, told)
+            DescribeTopicPartitionsResponseTopic(ErrorCode.NONE, name, topic.topic_id, is_internal, partitions)
         )
         if end < len(known):
             response.next_cursor = Cursor(name, end)
             break
-        partitions_left -= len(told)
+        partitions_left -= len(partitions)
 
 
 def _partition(image: ClusterImage, partition: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:
@@ -111,9 +117,9 @@ def _partition(image: ClusterImage, partition: PartitionMetadata) -> DescribeTop
         partition.partition,
         partition.leader if partition.leader in image.brokers else NO_LEADER,
         partition.leader_epoch,
-        partition.replicas,
-        partition.in_sync_replicas,
-        eligible_leader_replicas=partition.eligible_leader_replicas,
+        list(partition.replicas),
+        list(partition.in_sync_replicas),
+        eligible_leader_replicas=list(partition.eligible_leader_replicas),
         last_known_elr=[],
         offline_replicas=[replica for replica in partition.replicas if replica not in image.brokers],
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from barnabas.cluster.messages import Broker
-from barnabas_gateway.core.model.authorization import ANY_NODE
 from barnabas_gateway.core.model.config import AddressPolicy, Listener
+from barnabas_gateway.core.model.request_context import ANY_NODE
 
 
 def broker_port(policy: AddressPolicy, bootstrap_port: int, node_id: int) -> int:
@@ -38,7 +38,12 @@ class BrokerAddress(NamedTuple):
     rack: str | None
 
 
+ID_IN_HOST: Final = "{id}"
+"""In an advertised host: the broker's id, where each broker has a name of its own."""
+
+
 def broker_address(policy: AddressPolicy, listener: Listener, broker: Broker) -> BrokerAddress:
     """Return the address of one broker for clients of this listener."""
     port = broker_port(policy, listener.advertised_port, broker.node_id)
-    return BrokerAddress(broker.node_id, listener.advertised_host, port, broker.rack or None)
+    host = listener.advertised_host.replace(ID_IN_HOST, str(broker.node_id))
+    return BrokerAddress(broker.node_id, host, port, broker.rack or None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from barnabas.cluster.image import ClusterImage
 from barnabas_gateway.core.model.addresses import BrokerAddress, broker_address
-from barnabas_gateway.core.model.authorization import RequestContext
 from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.model.request_context import RequestContext
 
 
 class ClusterView:

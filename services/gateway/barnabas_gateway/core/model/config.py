@@ -22,6 +22,20 @@ class AddressPolicy(Enum):
 
 
 @dataclass(slots=True, frozen=True)
+class SaslConfig:
+    """How the clients of a listener authenticate by SASL."""
+
+    mechanisms: tuple[str, ...]
+    """`sasl.enabled.mechanisms`, in order."""
+    plain_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Passwords by user name, for PLAIN."""
+    reauthentication_ms_by_mechanism: Mapping[str, int] = field(default_factory=dict)
+    """`connections.max.reauth.ms`: how long a session lasts; 0 or missing: as long as its connection."""
+    receive_bytes_max: int = 512 * KIBIBYTE
+    """`sasl.server.max.receive.size`: the largest token of a client that has not authenticated."""
+
+
+@dataclass(slots=True, frozen=True)
 class Listener:
     """A named listener: the address it is bound to, and the address advertised to clients (`advertised.listeners`)."""
 
@@ -30,6 +44,18 @@ class Listener:
     port: int
     advertised_host: str
     advertised_port: int
+    sasl: SaslConfig | None = None
+    """None: clients do not authenticate by SASL."""
+
+
+@dataclass(slots=True, frozen=True)
+class AuthorizerConfig:
+    is_enabled: bool = False
+    """`authorizer.class.name` is set. Otherwise everything is allowed."""
+    super_users: frozenset[str] = frozenset()
+    """Principals that may do everything."""
+    allows_without_acls: bool = False
+    """`allow.everyone.if.no.acl.found`: what is allowed with a resource that falls under no ACL."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,6 +87,11 @@ class GatewayConfig:
 
     stalled_sender_ms: int = 10_000
     """A client whose frame takes longer to arrive loses its connection if others wait for memory."""
+
+    authentication_ms_max: int = 10_000
+    """How long a client may take to authenticate, however slowly its bytes arrive."""
+    failed_authentication_delay_ms: int = 100
+    """`connection.failed.authentication.delay.ms`: before a failure is answered, and the connection closed."""
 
     fetch_bytes_max: int = 55 * MEBIBYTE
     """`fetch.max.bytes`: the largest response to one Fetch, whatever the client requests."""
@@ -104,6 +135,8 @@ class GatewayConfig:
     topic_creation_wait_ms_max: int = 5_000
     """How long Metadata waits for topics that it creates."""
 
+    authorizer: AuthorizerConfig = field(default_factory=AuthorizerConfig)
+
     metrics_enable: bool = True
     """Whether requests are counted and timed."""
     traces_sample_every: int = 0
@@ -111,7 +144,7 @@ class GatewayConfig:
     request_log_slow_ms: int = -1
     """A timed request that takes this long is logged with its hops; -1: none."""
 
-    settings: Mapping[str, Setting] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict, repr=False)
     """By broker key, as the gateway started: for describing brokers, each of which it serves."""
 
     listeners_by_name: dict[str, Listener] = field(init=False)

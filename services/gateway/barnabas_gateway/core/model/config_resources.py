@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.acls import CLUSTER, Resource, ResourceType
 from barnabas.wire.errors import ErrorCode
-from barnabas_gateway.core.model.authorization import CLUSTER, Resource, ResourceType
 
 TOPIC: Final = 2
 BROKER: Final = 4

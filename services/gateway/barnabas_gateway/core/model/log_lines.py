@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.wire.headers import RequestHeader
-from barnabas_gateway.core.model.authorization import RequestContext
 from barnabas_gateway.core.model.outputs import Log, LogLevel, Turn
+from barnabas_gateway.core.model.request_context import RequestContext
 
 
 class LogLineBuffer:
@@ -31,7 +31,7 @@ class LogLineBuffer:
             "connection_id": context.connection_id,
             "listener": context.listener,
             "peer": context.peer,
-            "principal": context.principal,
+            "principal": str(context.principal),
         }
         if header is not None:
             described["api_key"] = header.api_key

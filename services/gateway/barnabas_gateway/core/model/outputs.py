@@ -10,6 +10,7 @@ from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRe
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
 from barnabas.ports.compression import Codecs
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 
 ControllerRequest: TypeAlias = ClusterRequest
@@ -90,7 +91,7 @@ class Outputs:
     logstore_calls: list[LogstoreCall] = field(default_factory=list)
     logstore_cancels: list[int] = field(default_factory=list)
     """Ids of calls whose answers are not needed any more: calls of former turns, or of this one."""
-    writes: list[tuple[int, list[Buffer]]] = field(default_factory=list)
+    writes: list[tuple[int, list[Buffer | FileRange]]] = field(default_factory=list)
     """At most one per connection id."""
     closes: list[int] = field(default_factory=list)
     """Close after the bytes that were written so far; the core has forgotten these connections already."""

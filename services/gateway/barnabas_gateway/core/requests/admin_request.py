@@ -15,7 +15,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas_gateway.core.backends.logstore_admin_client import LogstoreAdminClient
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.outputs import LogstoreCall
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 
@@ -46,15 +46,13 @@ class Question(Generic[Query, Result]):
     result: Result
 
 
-class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
+class PendingAdminRequest(BaseRequest[AdminHandler], ABC, Generic[Query, Result]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill_results`), how it ends (`complete`).
 
     `UNREACHED` marks what was certainly not sent, `LOST` what was sent and not answered.
     """
 
     __slots__ = ("_calls", "_questions", "_until_ms")
-
-    handler: AdminHandler
 
     UNREACHED: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     LOST: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER

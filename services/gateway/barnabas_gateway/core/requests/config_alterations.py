@@ -12,6 +12,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from barnabas.cluster.acls import Operation
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.messages import (
     ALL_BROKERS,
@@ -24,7 +25,6 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.authorization import Operation, authorize
 from barnabas_gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
@@ -125,7 +125,7 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
         resource = acl_resource(asked.resource_type, asked.resource_name)
         if resource is None:
             return ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}"
-        if not authorize(self.connection.context, Operation.ALTER_CONFIGS, resource):
+        if not self.handler.authorizer.authorize(self, Operation.ALTER_CONFIGS, resource):
             return authorization_error(asked.resource_type), ""
         if asked.resource_type in NOT_SERVED:
             return ErrorCode.INVALID_REQUEST, NOT_SERVED[asked.resource_type]

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 
 from barnabas.wire.headers import RequestHeader
 from barnabas_gateway.core.backends.controller_client import ControllerClient
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 
@@ -36,12 +36,10 @@ class ControllerHandler(Handler):
         self.controller = controller
 
 
-class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
+class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what an answer means (`fill_results`) and how it ends (`complete`)."""
 
     __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision")
-
-    handler: ControllerHandler
 
     def __init__(
         self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int

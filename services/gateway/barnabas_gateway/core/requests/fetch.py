@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from barnabas.channel.assembly import ReadResult
 from barnabas.channel.messages import ReadPartitionResult
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.messages import TopicMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -22,8 +23,7 @@ from barnabas_gateway.core.backends.purgatory_client import PurgatoryClient
 from barnabas_gateway.core.backends.read_replicas import ReadReplicas
 from barnabas_gateway.core.backends.read_router import PendingRead, ReadLane, ReadRouter
 from barnabas_gateway.core.backends.record_format_converter import DownConversion, RecordFormatConverter
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
-from barnabas_gateway.core.model.authorization import Operation, ResourceType, authorize
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.fetch_target import FetchKey, FetchTarget, find_topic, make_response
 from barnabas_gateway.core.requests.delayed_fetch import DelayedFetch
 from barnabas_gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
@@ -58,9 +58,7 @@ class BaseFetchHandler(Handler):
         self.converter = converter
 
 
-class PendingFetch(PendingRequest):
-    handler: BaseFetchHandler
-
+class PendingFetch(BaseRequest[BaseFetchHandler]):
     __slots__ = (
         "begins_session",
         "by_id",
@@ -132,15 +130,16 @@ class PendingFetch(PendingRequest):
             if (
                 not is_changed
                 and wait.may_serve(self, self.handler.image.revision)
-                and all(self._may_read(topic) for topic in wait.topics)
+                and all(self._may_read(topic, log_denied=False) for topic in wait.topics)
             ):
                 self._adopt_wait(wait)
                 return
             wait.cancel()
         self.read_partitions(session.partitions)
 
-    def _may_read(self, topic: str) -> bool:
-        return not self.is_replica and authorize(self.connection.context, Operation.READ, (ResourceType.TOPIC, topic))
+    def _may_read(self, topic: str, *, log_denied: bool = True) -> bool:
+        authorizer, resource = self.handler.authorizer, (ResourceType.TOPIC, topic)
+        return not self.is_replica and authorizer.authorize(self, Operation.READ, resource, log_denied=log_denied)
 
     # --- reading ---
 
@@ -164,7 +163,12 @@ class PendingFetch(PendingRequest):
         for (lane, rack_id), targets in by_lane.items():
             if lane.is_up:
                 bytes_max = self._bytes_max(targets)
-                self.reads.append(PendingRead(self, lane, bytes_max, self.isolation_level, targets, rack_id))
+                accepts_ranges = lane.accepts_ranges and self.header.api_version >= _VERSION_WITH_BATCHES
+                self.reads.append(
+                    PendingRead(
+                        self, lane, bytes_max, self.isolation_level, targets, rack_id, accepts_ranges=accepts_ranges
+                    )
+                )
             else:
                 # It has been lost since it was chosen.
                 for target in targets:
@@ -469,18 +473,18 @@ class PendingFetch(PendingRequest):
                 session.wait, self.wait.session = self.wait, session
             self.session = session
         is_incremental = session is not None and not self.begins_session
-        told = [target for target in candidates if target.has_news()] if is_incremental else list(candidates)
+        returned = [target for target in candidates if target.has_news()] if is_incremental else list(candidates)
         if session is not None or self.wait is not None:
             self._leave_session()
-        response = yield from make_response(handler.cluster, self.connection.context, told, self.isolation_level)
+        response = yield from make_response(handler.cluster, self.connection.context, returned, self.isolation_level)
         if session is not None:
             response.session_id = session.session_id
-            for target in told:
+            for target in returned:
                 target.note_sent()
                 if len(target.records):
                     session.served(target)
                 yield 1
         has_failed = self.has_error or len(self.refused) > 0
         handler.responder.respond(self, response, may_have_failed=has_failed)
-        for target in told:
+        for target in returned:
             target.records = b""

@@ -39,12 +39,11 @@ class MemberHandler(GroupHandler):
 class PendingMemberRequest(PendingGroupRequest):
     """In at most one of these states: it is sent (`_ask`), it is parked (`pod`), or it pauses, by its deadline."""
 
-    __slots__ = ("_give_up_ms", "_parked_until_ms", "_wait", "entry_id", "pod")
-
-    handler: MemberHandler
+    __slots__ = ("_give_up_ms", "_parked_until_ms", "_purgatory", "_wait", "entry_id", "pod")
 
     def __init__(self, handler: MemberHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
+        self._purgatory = handler.purgatory
         self._wait: GroupWait | None = None
         """The coordinator's last answer; None until there is one."""
         self._give_up_ms = -1
@@ -83,7 +82,7 @@ class PendingMemberRequest(PendingGroupRequest):
             wait.group_id,
             wait.step,
         )
-        return handler.purgatory.park_group(self, park)
+        return self._purgatory.park_group(self, park)
 
     def completed(self, completion: Completion) -> None:
         """Purgatory's answer."""
@@ -164,4 +163,4 @@ class PendingMemberRequest(PendingGroupRequest):
 
     def cancel(self) -> None:
         super().cancel()
-        self.handler.purgatory.cancel_entry(self)
+        self._purgatory.cancel_entry(self)

@@ -19,6 +19,7 @@ from typing import Final, Generic, TypeVar
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupWait
 from barnabas.channel.packing_primitives import MalformedMessage
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -26,7 +27,7 @@ from barnabas.wire.messages import Request, Response
 from barnabas.wire.primitives import Buffer, MalformedFrame
 from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient, PendingAsk
 from barnabas_gateway.core.backends.group_routing import Coordinator, GroupRouting
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection, PendingRequest
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 
 GROUP_CALL_ELEMENTS_MAX: Final = 500
@@ -51,18 +52,22 @@ class GroupHandler(Handler):
 
 
 def group_call(pending: PendingRequest, partition: int, version: int, body: Buffer) -> GroupCall:
-    """Create the call for this client, with the key of its request; `CoordinatorClient` numbers it."""
+    """Create the call for this client, with the key of its request; `CoordinatorClient` numbers it.
+
+    A coordinator remembers who joins, and asks for no other client's name and host.
+    """
     header = pending.header
-    host = pending.connection.context.peer.rpartition(":")[0].strip("[]")
-    return GroupCall(0, partition, header.api_key, version, header.client_id or "", f"/{host}", body)
+    if header.api_key != ApiKey.JOIN_GROUP:
+        return GroupCall(0, partition, header.api_key, version, "", "", body)
+    return GroupCall(
+        0, partition, header.api_key, version, header.client_id or "", f"/{pending.connection.context.address}", body
+    )
 
 
-class PendingGroupRequest(PendingRequest, ABC):
+class PendingGroupRequest(BaseRequest[GroupHandler], ABC):
     """Subclasses define how an error is returned to the client (`refusal`)."""
 
     __slots__ = ("_ask", "_coordinator")
-
-    handler: GroupHandler
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
@@ -88,6 +93,9 @@ class PendingGroupRequest(PendingRequest, ABC):
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
         if answer.body:
             self.answer(answer.body)
+            if self._ask is ask:
+                # They refer to each other, and what a long request has collected would wait for the garbage collector.
+                self._ask = None
             return
         self._ask = None
         if answer.wait is not None and not answer.error_code:
@@ -192,14 +200,12 @@ class _Call(Generic[Query]):
         self.elements = 0
 
 
-class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
+class PendingGroupsRequest(BaseRequest[GroupHandler], ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill_results`) or without one
     (`fail_queries`), and how it ends (`complete`).
     """
 
     __slots__ = ("_asked", "_calls", "_elements_asked", "_open", "call_version")
-
-    handler: GroupHandler
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)

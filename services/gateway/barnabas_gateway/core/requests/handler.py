@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.primitives import Steps
-from barnabas_gateway.core.connections.connection import PendingRequest
+from barnabas_gateway.core.connections.connection import BaseRequest, PendingRequest
 from barnabas_gateway.core.connections.responder import Responder
+from barnabas_gateway.core.model.authorizer import Authorizer
 from barnabas_gateway.core.model.cluster_view import ClusterView
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
@@ -24,6 +25,7 @@ class RequestEnvironment:
     cluster: ClusterView
     deadlines: Deadlines
     responder: Responder
+    authorizer: Authorizer
 
 
 class Handler(ABC):
@@ -32,16 +34,16 @@ class Handler(ABC):
     api_key: ClassVar[ApiKey]
     version_min: ClassVar[int]
     version_max: ClassVar[int]
-    request_class: ClassVar[type[PendingRequest]] = PendingRequest
+    request_class: ClassVar[type[PendingRequest]] = BaseRequest
     """The state of a request of this key while it is in progress."""
     takes_body: ClassVar[bool] = False
     """Whether `start` gets the request `WithBody`."""
 
-    def __init_subclass__(cls, *, api_key: ApiKey | None = None) -> None:
-        """`api_key` is given by the class that serves it; a class without one is a base of several."""
+    def __init_subclass__(cls) -> None:
+        """A class that serves a key sets `api_key`; a class without one is a base of several."""
         super().__init_subclass__()
+        api_key: ApiKey | None = vars(cls).get("api_key")
         if api_key is not None:
-            cls.api_key = api_key
             cls.version_min = min(api_key.version_min, api_key.advertised_min)
             cls.version_max = api_key.version_max
 
@@ -52,6 +54,7 @@ class Handler(ABC):
         self.image = environment.cluster.image
         self.deadlines = environment.deadlines
         self.responder = environment.responder
+        self.authorizer = environment.authorizer
 
     @abstractmethod
     def start(self, pending: Any, request: Any) -> Steps[None] | None:

@@ -33,7 +33,7 @@ from barnabas_gateway.core.backends.purgatory_client import Pod, PurgatoryClient
 from barnabas_gateway.core.backends.query_router import QueryRouter
 from barnabas_gateway.core.backends.record_format_converter import RecordFormatConverter, UpConversion
 from barnabas_gateway.core.backends.up_conversion import Refusal, UpConverted, needs_up_conversion
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection, ResponseKind
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 from barnabas_gateway.core.timing.hops import Hop
 
@@ -59,9 +59,7 @@ class BaseProduceHandler(Handler):
         self.converter = converter
 
 
-class PendingProduce(PendingRequest):
-    handler: BaseProduceHandler
-
+class PendingProduce(BaseRequest[BaseProduceHandler]):
     __slots__ = (
         "acks",
         "appends",

@@ -19,7 +19,9 @@ class Hop:
     LOGSTORE_QUEUE: Final = 3
     LOGSTORE_WORK: Final = 4
     PURGATORY: Final = 5
-    """Parked; or, while no pod can hold it, until the next check."""
+    """Its wait for followers, records or members: parked; or, while no pod can hold it, until the next check; or, for
+    the first milliseconds, held by the leader.
+    """
     CONTROLLER: Final = 6
     """Sent to the controller, until this processor has applied the result."""
     CONVERSION: Final = 7

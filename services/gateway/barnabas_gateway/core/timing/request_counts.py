@@ -52,7 +52,17 @@ class ApiMetrics:
 class RequestKind:
     """One API in one version: how many requests have arrived, and which of them are timed."""
 
-    __slots__ = ("api", "request_bytes", "requests", "time_at", "timed", "trace_at", "version")
+    __slots__ = (
+        "api",
+        "request_bytes",
+        "requests",
+        "time_at",
+        "time_from_us",
+        "timed",
+        "timed_last",
+        "trace_at",
+        "version",
+    )
 
     def __init__(self, api: ApiMetrics, version: int, trace_at: int) -> None:
         self.api = api
@@ -61,6 +71,10 @@ class RequestKind:
         self.request_bytes = 0
         self.time_at = 0
         """The request with this number is timed, and those after it until this changes."""
+        self.timed_last = 0
+        """The number of the last timed request."""
+        self.time_from_us = 0
+        """Before that, few are timed after the last one."""
         self.timed = 0
         """The timed request in progress."""
         self.trace_at = trace_at

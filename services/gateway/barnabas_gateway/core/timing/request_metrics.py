@@ -1,9 +1,10 @@
 """Metrics of requests: counts of all of them, times of some.
 
-A request costs this processor about ten microseconds, and timing one takes a few. So a request of an API and version is
-timed when the last timed one is answered and few others have arrived meanwhile, which is every request while clients
-wait for each response; otherwise 1 in `TIMED_EVERY`. The decision to time a request is made before its duration is
-known, so timed requests are a fair sample.
+A request costs this processor about ten microseconds, and timing one takes twenty. So a request of an API and version
+is timed when the last timed one is answered and few others have arrived meanwhile, which is so while clients wait for
+each response, and `TIMED_AGAIN_US` have passed since; otherwise 1 in `TIMED_EVERY`. So rare requests are all timed, and
+a client that sends its next request at once does not pay for it with each. The decision to time a request is made
+before its duration is known, so timed requests are a fair sample.
 
 A traced request is timed too: every `traces_sample_every`-th of its API and version.
 
@@ -31,6 +32,11 @@ from barnabas_gateway.core.timing.request_timing import RequestTiming, TimedRequ
 from barnabas_gateway.core.timing.response_errors import error_codes, error_codes_in_steps, error_codes_of_body
 
 TIMED_EVERY: Final = 256
+TIMED_AGAIN_US: Final = 10_000
+"""So long after a timed request of the same API and version began, the next one may be timed however few others there
+are."""
+LOOK_AGAIN_AFTER: Final = 8
+"""Requests until it is looked whether that time has passed."""
 OVERTAKEN_BY_MAX: Final = 4
 """Requests that have arrived since a timed one began: if more have, the next to be timed is `TIMED_EVERY` away."""
 
@@ -86,14 +92,21 @@ class RequestMetrics:
     # --- a timed request ---
 
     def start_timing(self, kind: RequestKind, pending: TimedRequest, arrived_us: int) -> None:
-        """Time this request, which is about to start; `arrived_us` is -1 if it has just arrived."""
+        """Time this request, which is about to start, if it is time; `arrived_us` is -1 if it has just arrived."""
         now_us = self.read_us()
+        number = kind.requests
+        time_at = min(kind.timed_last + TIMED_EVERY, kind.trace_at)
+        if now_us < kind.time_from_us and number < time_at:
+            kind.time_at = min(number + LOOK_AGAIN_AFTER, time_at)
+            return
+        kind.time_from_us = now_us + TIMED_AGAIN_US
+        kind.timed_last = number
         timing = RequestTiming(kind, pending, now_us if arrived_us < 0 else arrived_us, self.read_us)
         pending.timing = timing
-        if kind.requests >= kind.trace_at:
-            kind.trace_at = kind.requests + self._trace_every
+        if number >= kind.trace_at:
+            kind.trace_at = number + self._trace_every
             timing.trace = Trace(self._random_bytes(16), self._random_bytes(8))
-        kind.time_at = min(kind.requests + TIMED_EVERY, kind.trace_at)
+        kind.time_at = min(number + TIMED_EVERY, kind.trace_at)
         kind.timed += 1
         kind.api.times.request_bytes.add(pending.frame_bytes)
         timing.enter(Hop.GATEWAY)
@@ -138,8 +151,7 @@ class RequestMetrics:
         kind = timing.kind
         timing.pending.timing = None
         kind.timed -= 1
-        overtaken_by = kind.requests + TIMED_EVERY - kind.time_at
-        if kind.timed == 0 and overtaken_by <= OVERTAKEN_BY_MAX:
+        if kind.timed == 0 and kind.requests - kind.timed_last <= OVERTAKEN_BY_MAX:
             kind.time_at = 0
 
     def cancelled(self, requests: Iterable[TimedRequest], api_key: int, unanswered: int) -> None:
@@ -199,7 +211,7 @@ def note_times(asked: list[tuple[RequestTiming | None, Times]], answer_times: Hi
     noted = []
     for timing, times in asked:
         if timing is not None:
-            took_us = timing.answered(times.queue_us, times.work_us)
+            took_us = timing.answered(times.queue_us, times.work_us, times.wait_us)
             if took_us >= 0:
                 answer_times.add(took_us)
             noted.append(timing)

@@ -8,13 +8,15 @@ be sent to began the wait, and the last one to answer ended it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from barnabas.channel.timing import Timed
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.primitives import Buffer
-from barnabas_gateway.core.model.authorization import RequestContext
 from barnabas_gateway.core.model.outputs import Trace
+from barnabas_gateway.core.model.request_context import RequestContext
 from barnabas_gateway.core.timing.hops import HOP_NAMES, Hop
 from barnabas_gateway.core.timing.request_counts import RequestKind
 
@@ -50,7 +52,7 @@ class TimedConnection(Protocol):
 class TimedRequest(Protocol):
     """A request that can be timed."""
 
-    buffers: list[Buffer] | None
+    buffers: list[Buffer | FileRange] | None
     timing: RequestTiming | None
 
     @property
@@ -66,12 +68,25 @@ class TimedRequest(Protocol):
     def trace_id(self) -> str: ...
 
 
+@dataclass(slots=True)
+class FinishedRequest:
+    """What the timing of a long request refers to once that is answered: the request itself is freed meanwhile."""
+
+    connection: TimedConnection
+    frame_bytes: int
+    header: RequestHeader
+    trace_id: str
+    timing: RequestTiming | None
+    buffers: list[Buffer | FileRange] | None = None
+
+
 class RequestTiming:
     __slots__ = (
         "_answered_us",
         "_queue_us",
         "_read_us",
         "_since_us",
+        "_wait_us",
         "_work_us",
         "began_us",
         "hop",
@@ -84,7 +99,7 @@ class RequestTiming:
 
     def __init__(self, kind: RequestKind, pending: TimedRequest, began_us: int, read_us: Callable[[], int]) -> None:
         self.kind = kind
-        self.pending = pending
+        self.pending: TimedRequest = pending
         self.began_us = self._since_us = began_us
         self.hop = Hop.REQUEST_QUEUE
         self.hops_us = list(_NO_TIMES)
@@ -93,8 +108,12 @@ class RequestTiming:
         """Where the response ends in what is written to its connection; -1 before it is written."""
         self._read_us = read_us
         self._answered_us = -1
-        self._queue_us = 0
-        self._work_us = 0
+        self._queue_us = self._work_us = self._wait_us = 0
+
+    def let_request_go(self) -> None:
+        """Refer to nothing that a long request holds, however late its client reads the response."""
+        pending = self.pending
+        self.pending = FinishedRequest(pending.connection, pending.frame_bytes, pending.header, pending.trace_id, self)
 
     def enter(self, hop: int) -> int:
         """From now on the time goes to `hop`; return the present time (µs)."""
@@ -120,15 +139,16 @@ class RequestTiming:
         else:
             self.enter(Hop.CHANNEL)
 
-    def answered(self, queue_us: int, work_us: int) -> int:
-        """A logstore's answer has arrived, with how long it had the request. Others may be outstanding.
+    def answered(self, queue_us: int, work_us: int, wait_us: int = 0) -> int:
+        """A logstore's answer has arrived, with how long it had the request, and held its answer. Others may be
+        outstanding.
 
         Return how long the answer took (µs); -1 if the time went to another hop meanwhile.
         """
         if self.hop != Hop.CHANNEL:
             return -1
         self._answered_us = self._read_us()
-        self._queue_us, self._work_us = queue_us, work_us
+        self._queue_us, self._work_us, self._wait_us = queue_us, work_us, wait_us
         return self._answered_us - self._since_us
 
     def answer_begun(self, queue_us: int, work_us: int) -> None:
@@ -151,14 +171,17 @@ class RequestTiming:
         passed_us = until_us - self._since_us
         work_us = min(self._work_us, passed_us)
         queue_us = min(self._queue_us, passed_us - work_us)
+        wait_us = min(self._wait_us, passed_us - work_us - queue_us)
         self._spend(Hop.CHANNEL, until_us)
         hops_us = self.hops_us
-        hops_us[Hop.CHANNEL] -= queue_us + work_us
+        hops_us[Hop.CHANNEL] -= queue_us + work_us + wait_us
         hops_us[Hop.LOGSTORE_QUEUE] += queue_us
         hops_us[Hop.LOGSTORE_WORK] += work_us
+        hops_us[Hop.PURGATORY] += wait_us
         if now_us > until_us:
             self._spend(Hop.GATEWAY, now_us)
-        self._answered_us, self._queue_us, self._work_us = -1, 0, 0
+        self._answered_us = -1
+        self._queue_us = self._work_us = self._wait_us = 0
 
 
 def timed_of(request_id: int, timing: RequestTiming) -> Timed:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, get_args, get_type_hints
+from functools import cache, lru_cache
+from typing import Any, Final, get_args, get_type_hints
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Buffer, Steps
 
-_ERROR_FIRST = {ApiKey.JOIN_GROUP: 2, ApiKey.HEARTBEAT: 1, ApiKey.LEAVE_GROUP: 1, ApiKey.SYNC_GROUP: 1}
+_ERROR_FIRST: Final[dict[int, int]] = {
+    ApiKey.JOIN_GROUP: 2,
+    ApiKey.HEARTBEAT: 1,
+    ApiKey.LEAVE_GROUP: 1,
+    ApiKey.SYNC_GROUP: 1,
+}
 """Bodies that begin with their error, and the version from which on the throttle time precedes it."""
+
+
+_REMEMBERED_BYTES_MAX: Final = 1024
+"""Of a body whose codes are remembered."""
 
 
 def error_codes(response: object) -> list[int]:
@@ -36,12 +45,19 @@ def error_codes_in_steps(response: Any, codes: list[int]) -> Steps[None]:
 
 def error_codes_of_body(api_key: int, version: int, body: Buffer) -> list[int]:
     """Return the codes of a response that another service has encoded."""
-    with_throttle = _ERROR_FIRST.get(ApiKey(api_key))
-    if with_throttle is None:
-        return error_codes(decode_response_body(api_key, version, memoryview(body)))
-    position = 4 if version >= with_throttle else 0
-    code = int.from_bytes(body[position : position + 2], "big", signed=True)
-    return [code] if code else []
+    with_throttle = _ERROR_FIRST.get(api_key)
+    if with_throttle is not None:
+        position = 4 if version >= with_throttle else 0
+        code = int.from_bytes(body[position : position + 2], "big", signed=True)
+        return [code] if code else []
+    if len(body) <= _REMEMBERED_BYTES_MAX:
+        return _codes_of_short_body(api_key, version, bytes(body))
+    return error_codes(decode_response_body(api_key, version, memoryview(body)))
+
+
+@lru_cache(maxsize=1024)  # the answers to the commits of one consumer are the same bytes again and again
+def _codes_of_short_body(api_key: int, version: int, body: bytes) -> list[int]:
+    return error_codes(decode_response_body(api_key, version, memoryview(body)))
 
 
 def error_name(code: int) -> str:

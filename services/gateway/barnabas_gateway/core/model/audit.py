@@ -1,0 +1,77 @@
+"""Audit: one structured log record per denial and per change of ACLs, and the counts of denials.
+
+A client can cause any number of denials, so their records are bounded by the second. Those left out are counted, and
+the next record says how many they were. Of the changes that one filter makes, the first 200 are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from barnabas.cluster.acls import Acl, Operation, Resource, ResourceType, describe_acl
+from barnabas.metrics import security_families as families
+from barnabas.metrics.family import Sample
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.headers import RequestHeader
+from barnabas_gateway.core.model.deadlines import Clock
+from barnabas_gateway.core.model.log_lines import LogLineBuffer
+from barnabas_gateway.core.model.outputs import LogLevel
+from barnabas_gateway.core.model.request_context import RequestContext
+
+RECORDS_PER_SECOND_MAX: Final = 100
+"""Records of denials, per processor."""
+CHANGES_MAX: Final = 200
+_NAME_MAX: Final = 256
+"""Characters of a resource's name in a record."""
+
+
+class Audit:
+    __slots__ = ("_clock", "_denials", "_left_out", "_log_lines", "_second", "_written")
+
+    def __init__(self, clock: Clock, log_lines: LogLineBuffer) -> None:
+        self._clock = clock
+        self._log_lines = log_lines
+        self._denials: dict[tuple[ResourceType, Operation], int] = {}
+        self._second = -1
+        self._written = 0
+        """Records of denials in this second."""
+        self._left_out = 0
+
+    def denied(self, context: RequestContext, header: RequestHeader, operation: Operation, resource: Resource) -> None:
+        resource_type, name = resource
+        key = (resource_type, operation)
+        self._denials[key] = self._denials.get(key, 0) + 1
+        second = self._clock.now_ms // 1000
+        if second != self._second:
+            self._second, self._written = second, 0
+        if self._written == RECORDS_PER_SECOND_MAX:
+            self._left_out += 1
+            return
+        self._written += 1
+        fields: dict[str, str | int] = {
+            "verdict": "denied",
+            "operation": operation.name,
+            "resource_type": resource_type.name,
+            "resource": name[:_NAME_MAX],
+            "request": ApiKey(header.api_key).name,
+        }
+        if self._left_out:
+            fields["left_out"] = self._left_out
+            self._left_out = 0
+        self._log_lines.add_line(LogLevel.INFO, "authorization denied", context, header, fields)
+
+    def acls_changed(
+        self, context: RequestContext, header: RequestHeader, acls: Sequence[Acl], *, is_created: bool
+    ) -> None:
+        """Record what one call to the controller has created or deleted."""
+        event = "ACL created" if is_created else "ACL deleted"
+        for number, acl in enumerate(acls[:CHANGES_MAX]):
+            fields: dict[str, str | int] = {"verdict": "done", "acl": describe_acl(acl)[: 4 * _NAME_MAX]}
+            if number == CHANGES_MAX - 1 and len(acls) > CHANGES_MAX:
+                fields["left_out"] = len(acls) - CHANGES_MAX
+            self._log_lines.add_line(LogLevel.INFO, event, context, header, fields)
+
+    def samples(self) -> Iterator[Sample]:
+        for (resource_type, operation), count in self._denials.items():
+            yield Sample(families.DENIED, (resource_type.name, operation.name), count)

@@ -1,0 +1,37 @@
+"""The server's side of a SASL exchange, whatever the mechanism: tokens in, tokens out, and in the end who it was."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from barnabas.cluster.scram import MECHANISMS_BY_NAME
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final = (PLAIN, *MECHANISMS_BY_NAME)
+"""The mechanisms that a listener may have enabled, by the names that Kafka and IANA give them."""
+
+
+class SaslFailure(Exception):  # noqa: N818 - it is the outcome of an exchange, not of a call
+    """The client is not who it claims to be, or does not speak the mechanism: the exchange is over."""
+
+    def __init__(self, reason: str, message: str = "") -> None:
+        """`reason` is for the log; `message` is for the client: empty for Kafka's standard message, which says nothing
+        of the reason. Neither has a secret in it.
+        """
+        super().__init__(reason)
+        self.message = message
+
+
+class SaslServer(Protocol):
+    """One exchange. `respond` is not called again after it has raised, or once `user` is known."""
+
+    @property
+    def user(self) -> str | None:
+        """The name that is proven; None while the exchange is under way."""
+
+    @property
+    def claimed_user(self) -> str:
+        """The name that the client has claimed so far, proven or not; empty: none. For the log."""
+
+    def respond(self, token: bytes) -> bytes:
+        """Return the answer to the client's next token. Raises SaslFailure."""

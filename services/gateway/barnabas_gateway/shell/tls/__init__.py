@@ -1,0 +1,1 @@
+"""TLS on client listeners: keys and certificates, handshakes, sockets."""
