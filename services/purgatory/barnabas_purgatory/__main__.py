@@ -13,18 +13,18 @@ from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.cluster_version import VersionRefused
-from barnabas.runtime.config import load_config
-from barnabas.runtime.idle import new_event_loop
+from barnabas.runtime.configuration.config import load_config
+from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.membership import MembershipClient
-from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics
-from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import measures_of_process
+from barnabas.runtime.metrics.endpoint import MetricsEndpoint
+from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics
+from barnabas.runtime.metrics.pod_metrics import PodMetrics
+from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from barnabas.runtime.streams import register_stream
-from barnabas.runtime.traces import trace_exporter
+from barnabas.runtime.tracing.traces import trace_exporter
 from barnabas_protos.purgatory.v1 import purgatory_pb2
 from barnabas_purgatory.shell.config import PurgatoryConfig
 from barnabas_purgatory.shell.driver import PurgatoryDriver
@@ -104,11 +104,15 @@ def main() -> None:
     config = loaded.config
     configure_logging("purgatory", config.log_level, config.log_format)
     loaded.log_notices()
+    refusal: Exception | None = None
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serve(config))
     except* (IdentityTaken, VersionRefused, OSError) as refused:
-        sys.exit(f"barnabas-purgatory: {refused.exceptions[0]}")
+        refusal = refused.exceptions[0]
+    # Not in the clause: before Python 3.11.4 what is raised there is shown as a group, with its traceback.
+    if refusal is not None:
+        sys.exit(f"barnabas-purgatory: {refusal}")
 
 
 if __name__ == "__main__":

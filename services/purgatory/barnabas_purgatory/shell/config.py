@@ -8,8 +8,8 @@ import msgspec
 
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
-from barnabas.runtime.metrics_listener import check_metrics_listener
-from barnabas.runtime.traces import check_trace_endpoint
+from barnabas.runtime.metrics.listener import check_metrics_listener
+from barnabas.runtime.tracing.traces import check_trace_endpoint
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 

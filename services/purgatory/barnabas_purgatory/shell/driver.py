@@ -16,9 +16,10 @@ from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAMS, LOGSTORE_STREAMS_LOST
 from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.event_loop import TurnScheduler
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
-from barnabas.runtime.traces import TraceExporter
+from barnabas.runtime.tracing.traces import TraceExporter
 from barnabas_purgatory.core.purgatory import PurgatoryCore
 from barnabas_purgatory.shell.logstores import LogstoreLinks
 from barnabas_purgatory.shell.spans import TracedWaits
@@ -40,7 +41,7 @@ class PurgatoryDriver:
         self._logstores_up = 0
         self._logstores_lost = 0
         self._loop = asyncio.get_running_loop()
-        self._turn_scheduled = False
+        self._schedule_turn = TurnScheduler(self._turn).request
         self._timer: asyncio.TimerHandle | None = None
         self.measured: list[Measured] = [self._core, self]
 
@@ -55,6 +56,8 @@ class PurgatoryDriver:
     def park(self, stream_id: int, data: bytes) -> None:
         """Process one message of a gateway. Raises MalformedMessage."""
         request = scan_park_request(data)
+        if request.heartbeat:
+            return
         stream = self._streams[stream_id]
         if request.hello is not None:
             mine, theirs = self.image.cluster_id, request.hello.cluster_id
@@ -120,13 +123,7 @@ class PurgatoryDriver:
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
-    def _schedule_turn(self) -> None:
-        if not self._turn_scheduled:
-            self._turn_scheduled = True
-            self._loop.call_soon(self._turn)
-
     def _turn(self) -> None:
-        self._turn_scheduled = False
         now_ms = monotonic_ms()
         self._core.expire(now_ms)
         outputs = self._core.take_outputs()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from barnabas.channel.messages import Completion
 from barnabas.channel.timing import Timed
 from barnabas.runtime.clock import monotonic_us
-from barnabas.runtime.traces import Span, TraceExporter
+from barnabas.runtime.tracing.traces import Span, TraceExporter
 
 
 class TracedWaits:
