@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 from barnabas import __version__
-from barnabas.cli.backup_commands import backup, inspect, rebuild, restore
-from barnabas.cli.cluster_commands import doctor, down, logs, status, up
-from barnabas.cli.config_commands import configs
-from barnabas.cli.event_commands import events, history
-from barnabas.cli.group_commands import groups
-from barnabas.cli.node_commands import balance, drain, drains, nodes, return_node
-from barnabas.cli.partition_commands import elect, partitions, reassign
-from barnabas.cli.record_commands import consume, produce
-from barnabas.cli.topic_commands import topics
+from barnabas.cli.commands.backups import backup, inspect, rebuild, restore
+from barnabas.cli.commands.cluster import doctor, down, logs, status, up
+from barnabas.cli.commands.configs import configs
+from barnabas.cli.commands.events import events, history
+from barnabas.cli.commands.groups import groups
+from barnabas.cli.commands.nodes import balance, drain, drains, nodes, return_node
+from barnabas.cli.commands.partitions import elect, partitions, reassign
+from barnabas.cli.commands.records import consume, produce
+from barnabas.cli.commands.topics import topics
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

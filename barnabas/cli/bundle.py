@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from barnabas import __version__
 from barnabas.cli import host_facts
-from barnabas.cli.layout import HOST, ClusterDirectory
+from barnabas.cli.local.layout import HOST, ClusterDirectory
 from barnabas.cli.operating import plain
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.redaction import redacted_properties
@@ -115,8 +115,8 @@ def _gather_local(bundle: Bundle, directory: ClusterDirectory) -> None:
 def _status(directory: ClusterDirectory) -> bytes:
     import msgspec
 
-    from barnabas.cli.local_cluster import existing_cluster
-    from barnabas.cli.status import inspect
+    from barnabas.cli.local.cluster import existing_cluster
+    from barnabas.cli.local.status import inspect
 
     return msgspec.json.format(msgspec.json.encode(inspect(existing_cluster(directory))), indent=2)
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from barnabas.cli import ports, processes
 from barnabas.cli.etcd_binary import cache_path, find_etcd
-from barnabas.cli.layout import ClusterDirectory, ClusterLayout
+from barnabas.cli.local import ports, processes
+from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
 
 DISK_BYTES_MIN = 1 << 30
 OPEN_FILES_MIN = 4096

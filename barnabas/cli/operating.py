@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec
 import click
 from google.protobuf.message import Message
 
-from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.local.layout import HOST, ClusterDirectory, LayoutError
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
 

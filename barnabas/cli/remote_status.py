@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from barnabas.cli.node_commands import NODE_HEADER, node_row
+from barnabas.cli.commands.nodes import NODE_HEADER, node_row
 from barnabas.cli.operating import moment, plain, print_json
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.terminal import clear_errors, print_table

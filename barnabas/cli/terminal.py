@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.local.layout import ClusterDirectory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,22 +23,6 @@ def data_dir_option(command: Command) -> Command:
         callback=lambda _context, _option, value: ClusterDirectory(Path(value).absolute()),
         help="Directory of the cluster.",
     )(command)
-
-
-def bootstrap_option(command: Command) -> Command:
-    return click.option(
-        "--bootstrap", metavar="HOST:PORT", help="Address of a cluster to use instead of the one in --data-dir."
-    )(command)
-
-
-def bootstrap_of(directory: ClusterDirectory, bootstrap: str | None) -> tuple[str, int]:
-    """Return the bootstrap address. Raises LayoutError."""
-    if bootstrap is None:
-        return HOST, directory.require_layout().kafka_port
-    host, _, port = bootstrap.rpartition(":")
-    if not host or not port.isdigit():
-        raise LayoutError(f"{bootstrap} is not HOST:PORT")
-    return host, int(port)
 
 
 def key_and_value(text: str) -> tuple[str, str]:

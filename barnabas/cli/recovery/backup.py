@@ -10,9 +10,9 @@ from typing import Final
 import click
 
 from barnabas import __version__
-from barnabas.cli.etcd_options import EtcdOptions
-from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
-from barnabas.cli.recovery_etcd import StateError, ask_etcd
+from barnabas.cli.local.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.recovery.etcd_options import EtcdOptions
+from barnabas.cli.recovery.etcd_state import StateError, ask_etcd
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, encode_backup
 from barnabas.cluster.cluster_version import VersionRecord, refusal
 from barnabas.cluster.keys import ClusterRecord, Keys, UnreadableValue, decode_record

@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 import click
 
 from barnabas import __version__
-from barnabas.cli import ports, processes
-from barnabas.cli.etcd_options import EtcdOptions
-from barnabas.cli.layout import HOST, ClusterDirectory
-from barnabas.cli.local_cluster import STOP_SECONDS_MAX, ClusterError, cluster_to_start, sole_command
-from barnabas.cli.services import Role
+from barnabas.cli.local import ports, processes
+from barnabas.cli.local.cluster import STOP_SECONDS_MAX, ClusterError, cluster_to_start, sole_command
+from barnabas.cli.local.layout import HOST, ClusterDirectory
+from barnabas.cli.local.services import Role
+from barnabas.cli.recovery.etcd_options import EtcdOptions
 from barnabas.cluster.cluster_version import FORMAT, READERS_MIN, VersionRecord, refusal
 from barnabas.cluster.keys import Keys, UnreadableValue, decode_record, encode_record
 from barnabas.ports.etcd import (

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 
-from barnabas.cli import ports
-from barnabas.cli.kafka_client import KafkaClient, KafkaError
-from barnabas.cli.layout import HOST, ClusterLayout
+from barnabas.cli.local import ports
+from barnabas.cli.local.layout import HOST, ClusterLayout
+from barnabas.cli.record_client import KafkaError, RecordClient
+from barnabas.client.client_security import ClientSecurity
+from barnabas.client.kafka_connection import CLEAR
 
 PROBE_SECONDS_MAX = 5.0
 NETWORK_THREADS = "3"
 """Kafka's default of `num.network.threads`, for an environment that does not set it."""
 
 
-def not_ready(layout: ClusterLayout) -> str | None:
+def not_ready(layout: ClusterLayout, security: ClientSecurity = CLEAR) -> str | None:
     """Return why a client could not produce now; None if it could.
 
     A client can produce when the gateway answers, the controller answers and has a live control channel to every
@@ -24,7 +26,7 @@ def not_ready(layout: ClusterLayout) -> str | None:
         return "the gateway does not listen yet"
     if not ports.accepts(layout.controller_port):
         return "the controller does not listen yet"
-    return _controller_waits_for(layout) or _gateway_waits_for(layout)
+    return _controller_waits_for(layout) or _gateway_waits_for(layout, security)
 
 
 def _controller_waits_for(layout: ClusterLayout) -> str | None:
@@ -44,13 +46,13 @@ def _controller_waits_for(layout: ClusterLayout) -> str | None:
     return cluster.problems[0] if cluster.problems else None
 
 
-def _gateway_waits_for(layout: ClusterLayout) -> str | None:
+def _gateway_waits_for(layout: ClusterLayout, security: ClientSecurity = CLEAR) -> str | None:
     """Connections go to the network processors in turn, and each of those gets the controller's updates separately."""
     processors = int(os.environ.get("BARNABAS_NUM_NETWORK_THREADS", NETWORK_THREADS))
     with ExitStack() as connections:
         try:
             for _ in range(processors):
-                client = connections.enter_context(KafkaClient(HOST, layout.kafka_port, PROBE_SECONDS_MAX))
+                client = connections.enter_context(RecordClient(HOST, layout.kafka_port, PROBE_SECONDS_MAX, security))
                 client.api_versions()
                 known = {broker.node_id for broker in client.metadata().brokers}
                 missing = [f"logstore-{each}" for each in layout.logstore_ids if each not in known]

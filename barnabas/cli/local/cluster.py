@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from barnabas.cli import ports, processes
 from barnabas.cli.etcd_binary import find_etcd, pick_etcd
 from barnabas.cli.etcd_build import Say
-from barnabas.cli.layout import ClusterDirectory, ClusterLayout
-from barnabas.cli.processes import ProcessIdentity
-from barnabas.cli.readiness import not_ready
-from barnabas.cli.services import Role, Service, service_environment, services_of
+from barnabas.cli.local import ports, processes
+from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
+from barnabas.cli.local.processes import ProcessIdentity
+from barnabas.cli.local.readiness import not_ready
+from barnabas.cli.local.secrets import create_user, ensure_secrets, local_security
+from barnabas.cli.local.services import Role, Service, service_environment, services_of
 
 STOP_SECONDS_MAX = 30.0
 """How long each kind of service may take to stop after SIGTERM."""
@@ -78,6 +79,8 @@ class LocalCluster:
         for service in reversed(stopped):
             self._clear_away(service, say)
         self._check_ports(stopped)
+        if self.layout.secure:
+            self._ensure_secrets()
         self.directory.write_layout(self.layout)
         processes.raise_open_files_limit()
         for service in stopped:
@@ -85,8 +88,17 @@ class LocalCluster:
             if service.role is Role.ETCD:
                 self._wait(lambda: None if ports.accepts(self.layout.etcd_client_port) else "etcd does not listen yet")
         ran_without_etcd = stopped[:1] == self.services[:1] and len(stopped) < len(self.services)
-        self._wait(lambda: not_ready(self.layout), ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0)
+        if self.layout.secure and stopped:
+            self._wait(lambda: create_user(self.directory, self.layout))
+        security = local_security(self.directory, self.layout)
+        self._wait(lambda: not_ready(self.layout, security), ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0)
         return Started([service.name for service in stopped], time.monotonic() - began)
+
+    def _ensure_secrets(self) -> None:
+        try:
+            ensure_secrets(self.directory, self.layout)
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"the secrets in {self.directory.secrets_path} can't be used: {error}") from None
 
     def spawn(self, service: Service) -> ProcessIdentity:
         """Start one process and record its identity, without waiting for it."""

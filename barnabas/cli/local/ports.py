@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from barnabas.cli.layout import HOST
+from barnabas.cli.local.layout import HOST
 from barnabas.client.kafka_connection import connect
 
 _LISTEN = "0A"

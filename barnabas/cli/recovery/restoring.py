@@ -11,11 +11,11 @@ import click
 
 from barnabas import __version__
 from barnabas.cli.etcd_binary import EtcdMissingError
-from barnabas.cli.etcd_options import EtcdOptions
-from barnabas.cli.layout import ClusterDirectory, LayoutError
-from barnabas.cli.local_cluster import ClusterError
-from barnabas.cli.recovery_choices import Choices
-from barnabas.cli.recovery_etcd import StateError, ask_etcd, local_etcd, write_state
+from barnabas.cli.local.cluster import ClusterError
+from barnabas.cli.local.layout import ClusterDirectory, LayoutError
+from barnabas.cli.recovery.choices import Choices
+from barnabas.cli.recovery.etcd_options import EtcdOptions
+from barnabas.cli.recovery.etcd_state import StateError, ask_etcd, local_etcd, write_state
 from barnabas.cli.terminal import print_table
 from barnabas.cluster.backup import UnreadableBackup, decode_backup
 from barnabas.cluster.cluster_version import refusal

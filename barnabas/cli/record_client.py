@@ -1,7 +1,10 @@
-"""A small synchronous Kafka client on `barnabas.wire`, with what `up`, `status`, `produce` and `consume` need.
+"""A synchronous Kafka client that appends and reads the records of one partition at a time, on `barnabas.wire`.
 
-One connection per broker, one request at a time. It retries what Kafka marks retriable until its deadline; it is not
-idempotent, so a retried produce may write twice.
+`up`, `status`, `produce` and `consume` use it. It sends fixed versions of the requests, since it only talks to
+Barnabas, over one connection per broker, one request at a time. It retries what Kafka marks retriable until its
+deadline; it is not idempotent, so a retried produce may write twice. The pipeline's client,
+`barnabas_pipeline.kafka.cluster_client`, shares its connection (`barnabas.client`) and nothing else: it negotiates
+versions, and looks up whole topics at once.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import TypeVar
 
-from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
+from barnabas.client.client_security import ClientSecurity
+from barnabas.client.kafka_connection import CLEAR, ConnectionBroken, KafkaConnection
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Buffer
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response
@@ -50,17 +54,18 @@ class KafkaError(Exception):
     """The cluster refused a request, or could not be reached in time."""
 
 
-class KafkaClient:
-    """A connection to a cluster. Use it as a context manager, which closes its connections."""
+class RecordClient:
+    """Use it as a context manager, which closes its connections."""
 
-    def __init__(self, host: str, port: int, timeout_seconds: float = 30.0) -> None:
+    def __init__(self, host: str, port: int, timeout_seconds: float = 30.0, security: ClientSecurity = CLEAR) -> None:
         self._bootstrap = (host, port)
+        self._security = security
         self._timeout_seconds = timeout_seconds
         self._connections: dict[tuple[str, int], KafkaConnection] = {}
         self._leaders: dict[tuple[str, int], tuple[str, int]] = {}
         """Address of the leader of each (topic, partition) seen."""
 
-    def __enter__(self) -> KafkaClient:
+    def __enter__(self) -> RecordClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -157,7 +162,7 @@ class KafkaClient:
         try:
             connection = self._connections.get(address)
             if connection is None:
-                connection = KafkaConnection(*address, self._timeout_seconds, CLIENT_ID)
+                connection = KafkaConnection(*address, self._timeout_seconds, CLIENT_ID, security=self._security)
                 self._connections[address] = connection
             return connection.ask(request, version, response_type)
         except ConnectionBroken as error:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.cli.etcd_binary import cache_path
-from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local.secrets import gateway_security
 
-ETCD_HEARTBEAT_MS = 20
+ETCD_HEARTBEAT_MS = 40
 ETCD_ELECTION_MS = 200
 """An etcd of one member elects itself after one to two election timeouts, and nothing is read or written before. Its
 default of 1 s is for members that are slow to hear from each other, of which a local cluster has none."""
@@ -168,6 +169,8 @@ def _gateway(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
         "listeners": f"PLAINTEXT://{HOST}:{layout.kafka_port}",
         "ops.listeners": f"{HOST}:{layout.gateway_ops_port}",
     }
+    if layout.secure:
+        own |= gateway_security(directory, layout)
     # Tells clients the port of each broker id: a new logstore needs a new port.
     brokers = {f"broker-{logstore_id}": layout.kafka_port + 1 + logstore_id for logstore_id in layout.logstore_ids}
     ports = {

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from barnabas.cli import ports, processes
-from barnabas.cli.kafka_client import KafkaClient, KafkaError
-from barnabas.cli.layout import HOST
-from barnabas.cli.local_cluster import LocalCluster
-from barnabas.cli.services import Role, Service
+from barnabas.cli.local import ports, processes
+from barnabas.cli.local.cluster import LocalCluster
+from barnabas.cli.local.layout import HOST
+from barnabas.cli.local.secrets import local_security
+from barnabas.cli.local.services import Role, Service
+from barnabas.cli.record_client import KafkaError, RecordClient
 
 if TYPE_CHECKING:
     from barnabas_protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
@@ -171,9 +172,10 @@ def _check_kafka(cluster: LocalCluster, services: list[ServiceStatus]) -> list[s
     if gateway.state is State.DOWN:
         return ["clients can't connect: the gateway is down"]
     try:
-        with KafkaClient(HOST, cluster.layout.kafka_port, ANSWER_SECONDS_MAX) as client:
+        security = local_security(cluster.directory, cluster.layout)
+        with RecordClient(HOST, cluster.layout.kafka_port, ANSWER_SECONDS_MAX, security) as client:
             known = {broker.node_id for broker in client.metadata().brokers}
-    except KafkaError as error:
+    except (KafkaError, OSError, ValueError) as error:
         if gateway.state is State.UP:
             _silent(gateway, f"does not answer a Kafka client: {error}", cluster)
         return []

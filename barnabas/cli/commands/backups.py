@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from barnabas.cli.etcd_options import EtcdOptions, etcd_options
-from barnabas.cli.layout import ClusterDirectory
-from barnabas.cli.recovery_choices import Choices
+from barnabas.cli.local.layout import ClusterDirectory
+from barnabas.cli.recovery.choices import Choices
+from barnabas.cli.recovery.etcd_options import EtcdOptions, etcd_options
 from barnabas.cli.terminal import clear_errors, data_dir_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -26,7 +26,7 @@ def backup(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
     The cluster may be running; the backup is a snapshot of one moment. It does not contain records: they are in the log
     directories.
     """
-    from barnabas.cli.backup import EXPECTED, save
+    from barnabas.cli.recovery.backup import EXPECTED, save
 
     with clear_errors(*EXPECTED):
         save(directory, file, etcd)
@@ -93,7 +93,7 @@ def restore(directory: ClusterDirectory, file: Path, etcd: EtcdOptions, dry_run:
     All services must be stopped and etcd must run (a local cluster's etcd is started for the restore).
     """
     choices = _choices(**given)
-    from barnabas.cli.recovery import EXPECTED, read_backup, recover
+    from barnabas.cli.recovery.restoring import EXPECTED, read_backup, recover
 
     with clear_errors(*EXPECTED):
         recover(directory, etcd, choices, read_backup(file, etcd), dry_run=dry_run)
@@ -110,7 +110,7 @@ def rebuild(directory: ClusterDirectory, etcd: EtcdOptions, write: bool, **given
     Shows what it would write, and writes it with --write. All services must be stopped.
     """
     choices = _choices(**given)
-    from barnabas.cli.recovery import EXPECTED, nothing_remembered, recover
+    from barnabas.cli.recovery.restoring import EXPECTED, nothing_remembered, recover
 
     with clear_errors(*EXPECTED):
         recover(directory, etcd, choices, nothing_remembered(), dry_run=not write)

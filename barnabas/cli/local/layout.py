@@ -5,6 +5,7 @@ data/conf/<service>.properties   the configuration of each service
 data/run/<service>.pid           the identity of its process
 data/logs/<service>.log          its log
 data/etcd, data/logstore-<id>    its data
+data/secrets                     keys and passwords, with `up --secure` (`barnabas/cli/local/secrets.py`)
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class ClusterLayout:
     """The first of the services' internal ports."""
     logstores: int
     format: int = FORMAT
+    secure: bool = False
+    """Whether clients need TLS and a password."""
 
     @property
     def logstore_ids(self) -> range:
@@ -130,6 +133,15 @@ class ClusterDirectory:
     def log_path(self, service: str) -> Path:
         return self.path / "logs" / f"{service}.log"
 
+    @property
+    def secrets_path(self) -> Path:
+        return self.path / "secrets"
+
+    @property
+    def client_properties_path(self) -> Path:
+        """What clients of a secure cluster need, by Kafka's names."""
+        return self.secrets_path / "client.properties"
+
     def read_layout(self) -> ClusterLayout | None:
         """Return None if there is no cluster here. Raises LayoutError for one that this version can't read."""
         try:
@@ -155,18 +167,24 @@ class ClusterDirectory:
         temporary.replace(self.layout_path)
 
 
-def settle_layout(directory: ClusterDirectory, kafka_port: int | None, logstores: int | None) -> ClusterLayout:
-    """Return the layout to start: the stored one, with logstores added, or a new one. Raises LayoutError."""
+def settle_layout(
+    directory: ClusterDirectory, kafka_port: int | None, logstores: int | None, secure: bool | None = None
+) -> ClusterLayout:
+    """Return the layout to start: the stored one, with logstores added, or a new one. Raises LayoutError.
+
+    `secure` None leaves it as it is.
+    """
     known = directory.read_layout()
     if logstores is not None and not 1 <= logstores <= LOGSTORES_MAX:
         raise LayoutError(f"the number of logstores must be between 1 and {LOGSTORES_MAX}, not {logstores}")
     if known is None:
-        return new_layout(kafka_port or 9092, logstores or 1)
+        return replace(new_layout(kafka_port or 9092, logstores or 1), secure=bool(secure))
     if kafka_port is not None and kafka_port != known.kafka_port:
         raise LayoutError(
             f"the cluster in {directory.path} uses port {known.kafka_port}; for another cluster on {kafka_port} "
             f"use another directory (--data-dir, or make up DATA=…)"
         )
+    known = known if secure is None else replace(known, secure=secure)
     if logstores is None or logstores == known.logstores:
         return known
     if logstores < known.logstores:

@@ -10,10 +10,10 @@ import click
 
 from barnabas.cli import doctor as checks
 from barnabas.cli.etcd_binary import EtcdMissingError
-from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout, LayoutError, settle_layout
-from barnabas.cli.local_cluster import ClusterError, cluster_to_start, existing_cluster, sole_command
+from barnabas.cli.local.cluster import ClusterError, cluster_to_start, existing_cluster, sole_command
+from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout, LayoutError, settle_layout
+from barnabas.cli.local.processes import last_lines
 from barnabas.cli.operating import address_option
-from barnabas.cli.processes import last_lines
 from barnabas.cli.remote_status import show_remote_status
 from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
 
@@ -24,13 +24,16 @@ _FOLLOW_SECONDS = 0.2
 @data_dir_option
 @click.option("--logstores", type=int, help="Number of logstores; can be increased later.  [default: 1]")
 @click.option("--port", type=click.IntRange(1024, 65000), help="Bootstrap port.  [default: 9092]")
-def up(directory: ClusterDirectory, logstores: int | None, port: int | None) -> None:
+@click.option(
+    "--secure/--no-secure", default=None, help="Whether clients need TLS and a password; creates both.  [default: no]"
+)
+def up(directory: ClusterDirectory, logstores: int | None, port: int | None, secure: bool | None) -> None:
     """Start the cluster in the background, and return when a client can produce.
 
     Starts only what does not run: after a crash, run `up` again.
     """
     with clear_errors(ClusterError, LayoutError, EtcdMissingError), sole_command(directory):
-        layout = settle_layout(directory, port, logstores)
+        layout = settle_layout(directory, port, logstores, secure)
         started = cluster_to_start(directory, layout, click.echo).start(click.echo)
     if started.services:
         click.secho(f"up in {started.seconds:.1f} s: {', '.join(started.services)}", fg="green")
@@ -43,6 +46,20 @@ def _say_what_to_type(directory: ClusterDirectory, layout: ClusterLayout) -> Non
     bootstrap = f"{HOST}:{layout.kafka_port}"
     command = _command_to_type()
     where = "" if directory.path == Path("data").absolute() else f" --data-dir {directory.path}"
+    if layout.secure:
+        click.echo(f"\nKafka clients:\n{directory.client_properties_path.read_text().rstrip()}")
+        properties = directory.secrets_path
+        click.echo(f"""
+These properties are in {properties}/client.properties,
+those for kcat and librdkafka in {properties}/librdkafka.properties.
+Operators:      {HOST}:{layout.controller_port} (gRPC, reflection on; without TLS or a password, on this host only)
+
+Try:
+  echo hello | {command} produce greetings{where}
+  {command} consume greetings --count 1{where}
+  kcat -F {properties}/librdkafka.properties -L
+  {command} status{where}""")
+        return
     click.echo(f"""
 Kafka clients:  bootstrap.servers={bootstrap}
 Operators:      {HOST}:{layout.controller_port} (gRPC, reflection on)
@@ -86,7 +103,7 @@ def status(directory: ClusterDirectory, address: str | None, as_json: bool) -> N
     """Show which services run and which do not. The exit code is 0 if the cluster is healthy."""
     if address:
         raise SystemExit(show_remote_status(address, as_json))
-    from barnabas.cli.status import State, inspect
+    from barnabas.cli.local.status import State, inspect
 
     with clear_errors(LayoutError):
         found = inspect(existing_cluster(directory))

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import cycle, islice
+from pathlib import Path
 
 import click
 
-from barnabas.cli.kafka_client import KafkaClient, KafkaError
-from barnabas.cli.layout import ClusterDirectory, LayoutError
-from barnabas.cli.terminal import bootstrap_of, bootstrap_option, clear_errors, data_dir_option
+from barnabas.cli.kafka_access import bootstrap_option, config_option, kafka_client
+from barnabas.cli.local.layout import ClusterDirectory, LayoutError
+from barnabas.cli.record_client import KafkaError, RecordClient
+from barnabas.cli.terminal import clear_errors, data_dir_option
 from barnabas.wire.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.wire.record_batch import Record
 
@@ -23,19 +25,25 @@ _WAIT_MS_MAX = 500
 @click.command()
 @data_dir_option
 @bootstrap_option
+@config_option
 @click.argument("topic")
 @click.option(
     "--partition", type=click.IntRange(0), help="Produce to this partition only; else batches go to all in turn."
 )
 @click.option("-K", "--key-separator", help="Separator of key and value in a line.")
 def produce(
-    directory: ClusterDirectory, bootstrap: str | None, topic: str, partition: int | None, key_separator: str | None
+    directory: ClusterDirectory,
+    bootstrap: str | None,
+    config_path: Path | None,
+    topic: str,
+    partition: int | None,
+    key_separator: str | None,
 ) -> None:
     """Produce each line of standard input to TOPIC with acks=all, creating the topic if necessary."""
     count = 0
     stdin = sys.stdin.buffer
     assert isinstance(stdin, io.BufferedReader), "standard input is buffered"
-    with clear_errors(KafkaError, LayoutError), KafkaClient(*bootstrap_of(directory, bootstrap)) as client:
+    with clear_errors(KafkaError, LayoutError), kafka_client(directory, bootstrap, config_path) as client:
         partitions = [each.partition_index for each in client.topic(topic, create=True).partitions]
         targets = cycle(sorted(partitions) if partition is None else [partition])
         for batch in _batches(stdin, key_separator):
@@ -66,6 +74,7 @@ def _record(text: bytes, key_separator: str | None) -> Record:
 @click.command()
 @data_dir_option
 @bootstrap_option
+@config_option
 @click.argument("topic")
 @click.option("--partition", type=click.IntRange(0), help="Consume this partition only.  [default: all]")
 @click.option(
@@ -77,6 +86,7 @@ def _record(text: bytes, key_separator: str | None) -> Record:
 def consume(
     directory: ClusterDirectory,
     bootstrap: str | None,
+    config_path: Path | None,
     topic: str,
     partition: int | None,
     offset: str,
@@ -86,7 +96,7 @@ def consume(
 ) -> None:
     """Print the records of TOPIC, one per line."""
     out = sys.stdout.buffer
-    with clear_errors(KafkaError, LayoutError), KafkaClient(*bootstrap_of(directory, bootstrap)) as client:
+    with clear_errors(KafkaError, LayoutError), kafka_client(directory, bootstrap, config_path) as client:
         partitions = [each.partition_index for each in client.topic(topic, create=False).partitions]
         chosen = sorted(partitions) if partition is None else [partition]
         positions = {each: _first_offset(client, topic, each, offset) for each in chosen}
@@ -97,7 +107,7 @@ def consume(
             out.flush()
 
 
-def _first_offset(client: KafkaClient, topic: str, partition: int, offset: str) -> int:
+def _first_offset(client: RecordClient, topic: str, partition: int, offset: str) -> int:
     match offset:
         case "earliest":
             return client.offset(topic, partition, EARLIEST_TIMESTAMP)
@@ -108,7 +118,7 @@ def _first_offset(client: KafkaClient, topic: str, partition: int, offset: str) 
     return int(offset)
 
 
-def _records(client: KafkaClient, topic: str, positions: dict[int, int], exits_at_end: bool) -> Iterator[Record]:
+def _records(client: RecordClient, topic: str, positions: dict[int, int], exits_at_end: bool) -> Iterator[Record]:
     """Yield the records that exist, partition by partition, then new ones, until the end if `exits_at_end`."""
     # With one partition, the broker holds the fetch until there is data; with more, no partition may delay the others.
     wait_ms_max = _WAIT_MS_MAX if len(positions) == 1 and not exits_at_end else _WAIT_MS_MAX // (10 * len(positions))

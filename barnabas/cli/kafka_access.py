@@ -1,0 +1,49 @@
+"""The options by which `produce` and `consume` find a cluster, and how they connect to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from barnabas.cli.local.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.local.secrets import local_security
+from barnabas.cli.record_client import RecordClient
+from barnabas.client.client_security import client_security
+from barnabas.runtime.configuration.properties import parse_properties
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def bootstrap_option(command: Command) -> Command:
+    return click.option(
+        "--bootstrap", metavar="HOST:PORT", help="Address of a cluster to use instead of the one in --data-dir."
+    )(command)
+
+
+def config_option(command: Command) -> Command:
+    return click.option(
+        "--config",
+        "config_path",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Properties of a Kafka client: TLS, SASL and bootstrap.servers of the cluster to use.",
+    )(command)
+
+
+def kafka_client(directory: ClusterDirectory, bootstrap: str | None, config_path: Path | None) -> RecordClient:
+    """Return a client of the cluster that the options name, else of the one in --data-dir. Raises LayoutError."""
+    try:
+        if config_path is None and bootstrap is None:
+            layout = directory.require_layout()
+            return RecordClient(HOST, layout.kafka_port, security=local_security(directory, layout))
+        properties = {} if config_path is None else parse_properties(config_path.read_text(encoding="utf-8"))
+        address = bootstrap or properties.get("bootstrap.servers", "").split(",")[0].strip()
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            raise LayoutError(f"{address!r} is not HOST:PORT; see --bootstrap, or bootstrap.servers in --config")
+        return RecordClient(host, int(port), security=client_security(properties))
+    except (OSError, ValueError) as error:
+        raise LayoutError(str(error)) from None
