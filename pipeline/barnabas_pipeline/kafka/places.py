@@ -8,15 +8,15 @@ from barnabas_pipeline.core.cluster import Extents, Topic
 from barnabas_pipeline.core.errors import WrongOption
 from barnabas_pipeline.core.positions import TopicPartition, TopicPositions
 from barnabas_pipeline.core.subscription import End, Place, Subscription
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 
 
-def subscribed_topics(client: KafkaClient, subscription: Subscription) -> dict[str, Topic]:
+def subscribed_topics(client: ClusterClient, subscription: Subscription) -> dict[str, Topic]:
     """Return the existing topics. Raises TopicMissing for an assigned partition that its topic does not have."""
     return subscription.select(client.topics(subscription.named))
 
 
-def positions_at(client: KafkaClient, place: Place, extents: Extents) -> dict[str, TopicPositions]:
+def positions_at(client: ClusterClient, place: Place, extents: Extents) -> dict[str, TopicPositions]:
     """Raises WrongOption if `place` does not match the existing partitions, or if a time has no offset."""
     partitions = [TopicPartition(name, index) for name, extent in extents.items() for index in extent.latest]
     offsets: Mapping[TopicPartition, int]
@@ -52,7 +52,7 @@ def _resolved(offset: int, extents: Extents, name: str, index: int) -> int:
 
 
 def _offsets_at_times(
-    client: KafkaClient, place: Place, times_ms: Mapping[TopicPartition, int], extents: Extents
+    client: ClusterClient, place: Place, times_ms: Mapping[TopicPartition, int], extents: Extents
 ) -> dict[TopicPartition, int]:
     offsets = {}
     for partition, found in client.offsets(times_ms).items():

@@ -18,14 +18,14 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from barnabas_pipeline.core.positions import Positions, TopicPartition
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 
 _COMMIT_VERSION_WITH_NAMES = 9
 _FETCH_VERSION_WITH_NAMES = 9
 _TOPIC_IS_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def commit_progress(client: KafkaClient, group_id: str, positions: Positions) -> None:
+def commit_progress(client: ClusterClient, group_id: str, positions: Positions) -> None:
     """Commit offsets, skipping deleted topics. Raises RequestRefused, for example if a real consumer is in the group,
     and ClusterUnreachable: the caller decides what to do then."""
     topics = [
@@ -52,7 +52,7 @@ def commit_progress(client: KafkaClient, group_id: str, positions: Positions) ->
 
 
 def committed_progress(
-    client: KafkaClient, group_id: str, partitions: Iterable[TopicPartition]
+    client: ClusterClient, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Return the committed offsets of those that have one; needs brokers since Kafka 3.0."""
     by_topic: dict[str, list[int]] = {}

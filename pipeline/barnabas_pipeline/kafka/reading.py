@@ -23,7 +23,7 @@ from barnabas_pipeline.core.losses import Loss, LossReason
 from barnabas_pipeline.core.ranges import OffsetRange
 from barnabas_pipeline.core.settings import Isolation
 from barnabas_pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
-from barnabas_pipeline.kafka.client import EARLIEST, KafkaClient, Retry
+from barnabas_pipeline.kafka.cluster_client import EARLIEST, ClusterClient, Retry
 from barnabas_pipeline.kafka.columns import to_record_batches
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _OTHER_TOPIC: Final = (
 
 
 def read_range(
-    client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss, *, with_headers: bool = False
+    client: ClusterClient, wanted: OffsetRange, on_loss: OnLoss, *, with_headers: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range in order, each once, in one or more record batches per fetch, none of them empty.
 
@@ -82,7 +82,7 @@ class _Fetched:
 class _RangeReader:
     """Fetches along a range, one request ahead of its reader."""
 
-    def __init__(self, client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss) -> None:
+    def __init__(self, client: ClusterClient, wanted: OffsetRange, on_loss: OnLoss) -> None:
         self._client = client
         self._range = wanted
         self._on_loss = on_loss

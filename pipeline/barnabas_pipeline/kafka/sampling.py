@@ -14,14 +14,14 @@ from barnabas_pipeline.core.admission import Sample
 from barnabas_pipeline.core.errors import TopicMissing
 from barnabas_pipeline.core.positions import TopicPartition
 from barnabas_pipeline.kafka.batches import whole_batches
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 
 _SAMPLE_BYTES: Final = 32 * 1024
 _FETCH_VERSION: Final = 12
 _REPORTED_BY_READERS: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def sample(client: KafkaClient, wanted: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, list[Sample]]:
+def sample(client: ClusterClient, wanted: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, list[Sample]]:
     """Return for each partition a sample at each of its offsets; one without records is left out.
 
     A fetch names a partition once, so there is one fetch per leader for all first offsets, then one for all second
@@ -36,7 +36,7 @@ def sample(client: KafkaClient, wanted: Mapping[TopicPartition, Sequence[int]]) 
     return samples
 
 
-def _sample_once(client: KafkaClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Sample]:
+def _sample_once(client: ClusterClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Sample]:
     found: dict[TopicPartition, Sample] = {}
     by_leader: dict[KafkaConnection, list[TopicPartition]] = {}
     for partition in sorted(wanted):
@@ -54,7 +54,7 @@ def _sample_once(client: KafkaClient, wanted: Mapping[TopicPartition, int]) -> d
 
 
 def _fetched(
-    client: KafkaClient, connection: KafkaConnection, wanted: Mapping[TopicPartition, int]
+    client: ClusterClient, connection: KafkaConnection, wanted: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Sample]:
     """Fetch with one request. Raises Retry."""
     topics: dict[str, FetchTopic] = {}

@@ -20,7 +20,7 @@ from barnabas_pipeline.core.replay import (
     read_state,
 )
 from barnabas_pipeline.core.settings import ClientSettings, Isolation
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.replay.sources import Source, TableSource, TopicSource
 from barnabas_pipeline.replay.target import (
     Target,
@@ -50,7 +50,7 @@ def _replayed(job: ReplayJob, say: Callable[[str], None]) -> int:
     settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
     read_settings = replace(settings, isolation=Isolation[job.isolation.upper()])
     # The target is counted to its very end, whatever isolation the source is read with.
-    with KafkaClient(settings) as client, KafkaClient(read_settings) as reader:
+    with ClusterClient(settings) as client, ClusterClient(read_settings) as reader:
         source = _source(job, reader)
         if job.create:
             create_topic(job.bootstrap_servers, job.target, job.create)
@@ -68,7 +68,7 @@ def _replayed(job: ReplayJob, say: Callable[[str], None]) -> int:
     return written
 
 
-def _source(job: ReplayJob, client: KafkaClient) -> Source:
+def _source(job: ReplayJob, client: ClusterClient) -> Source:
     if not job.table:
         return TopicSource.open(client, job)
     table = Warehouse(TableFormat(job.format), job.to, wall_ms, job.catalog).open(job.table, "replay")

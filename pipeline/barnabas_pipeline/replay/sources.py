@@ -16,7 +16,7 @@ from barnabas_pipeline.core.losses import Loss
 from barnabas_pipeline.core.positions import TopicPartition
 from barnabas_pipeline.core.ranges import OffsetRange
 from barnabas_pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, without_time
-from barnabas_pipeline.kafka.client import EARLIEST, LATEST, KafkaClient
+from barnabas_pipeline.kafka.cluster_client import EARLIEST, LATEST, ClusterClient
 from barnabas_pipeline.kafka.reading import read_range
 from barnabas_pipeline.replay.windows import NEEDED, Window, read_into
 from barnabas_pipeline.tables.contract import Table
@@ -111,12 +111,12 @@ class TableSource:
         if len(topics) > 1 and not self.job.source_topic:
             raise ReplayError(f"the table has records of {', '.join(sorted(topics))}: choose one with --source-topic")
         for topic in topics if not self.job.source_topic else {self.job.source_topic}:
-            self._check_not_made_anew(topic)
+            self._check_not_recreated(topic)
         self._extents = {partition: sorted(files, key=lambda each: each.first) for partition, files in found.items()}
 
-    def _check_not_made_anew(self, topic: str) -> None:
+    def _check_not_recreated(self, topic: str) -> None:
         """Rows don't contain their topic's id: those of two topics would be mixed unless their offsets collide."""
-        if self.table.was_made_anew(topic) and self.job.since_ms is None and self.job.until_ms is None:
+        if self.table.was_recreated(topic) and self.job.since_ms is None and self.job.until_ms is None:
             raise ReplayError(
                 f"table {self.table.name} has records of two topics {topic}, since it was deleted and recreated: with "
                 "--since or --until, select one topic's records"
@@ -184,13 +184,13 @@ class TableSource:
 class TopicSource:
     """A topic's records between two times (or ends)."""
 
-    client: KafkaClient
+    client: ClusterClient
     job: ReplayJob
     source_id: str
     partitions: tuple[int, ...]
 
     @classmethod
-    def open(cls, client: KafkaClient, job: ReplayJob) -> TopicSource:
+    def open(cls, client: ClusterClient, job: ReplayJob) -> TopicSource:
         found = client.topics([job.source_topic]).get(job.source_topic)
         if found is None:
             raise TopicMissing(f"the cluster at {job.bootstrap_servers} has no topic {job.source_topic}")
@@ -220,7 +220,7 @@ class TopicSource:
     def _records_of(self, partition: int, start: int, end: int) -> Iterator[SourceRecord]:
         wanted = OffsetRange(self.job.source_topic, self.source_id, partition, start, end)
         # A separate connection: the ranges of several partitions are read in turns.
-        with KafkaClient(self.client.settings) as client:
+        with ClusterClient(self.client.settings) as client:
             for batch in read_range(client, wanted, functools.partial(_refuse, self.job), with_headers=True):
                 yield from _in_time(pa.table(batch), self.job)
 

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from barnabas_pipeline.core.errors import ClusterUnreachable, TopicMissing
 from barnabas_pipeline.core.replay import ReplayError, SourceRecord, without_time
 from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.deliveries import Deliveries
 
 _TIMEOUT_SECONDS = 30.0
@@ -56,7 +56,7 @@ class Target:
     ends: Mapping[int, int]
 
 
-def look_at(client: KafkaClient, bootstrap_servers: str, topic: str) -> Target:
+def look_at(client: ClusterClient, bootstrap_servers: str, topic: str) -> Target:
     """Raises TopicMissing. A topic that was created a moment ago is waited for."""
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while True:
@@ -80,7 +80,7 @@ def disturbed(topic: str, partition: int, expected: int, found: int) -> str:
     )
 
 
-def check_ends(client: KafkaClient, target: Target, expected: Mapping[int, int]) -> None:
+def check_ends(client: ClusterClient, target: Target, expected: Mapping[int, int]) -> None:
     """Check the target once more: it must have the replay's records and nothing else. Raises ReplayError."""
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while True:

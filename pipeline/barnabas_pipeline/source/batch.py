@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 from barnabas_pipeline.core.options import ReadOptions
 from barnabas_pipeline.core.ranges import ranges_between
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.places import positions_at, subscribed_topics
 from barnabas_pipeline.source.reading import RangePartition, plan_partitions, read_partition
 
@@ -23,7 +23,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[RangePartition]:
         options = self._options
-        with KafkaClient(options.client) as client:
+        with ClusterClient(options.client) as client:
             topics = subscribed_topics(client, options.subscription)
             options.subscription.check_all_there(topics, options.client.bootstrap_servers)
             extents = client.extents(topics)

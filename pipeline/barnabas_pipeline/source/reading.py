@@ -14,7 +14,7 @@ from barnabas_pipeline.core.errors import DataLost
 from barnabas_pipeline.core.losses import Loss, LossReason, OnDataLoss, loss_advice
 from barnabas_pipeline.core.options import ReadOptions
 from barnabas_pipeline.core.ranges import OffsetRange, limit_ranges, split_ranges
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.loss_topic import write_losses
 from barnabas_pipeline.kafka.reading import read_range
 
@@ -37,7 +37,7 @@ def read_partition(partition: Any, options: ReadOptions) -> Iterator[pa.RecordBa
     """Runs in a task. Spark plans one without a range if a batch read has none at all."""
     if partition.value is None:
         return
-    with KafkaClient(options.client) as client:
+    with ClusterClient(options.client) as client:
         yield from read_range(
             client,
             partition.value,

@@ -38,7 +38,7 @@ from barnabas_pipeline.core.losses import LossReason
 from barnabas_pipeline.core.options import ReadOptions
 from barnabas_pipeline.core.positions import Positions, TopicPartition, from_dict, to_dict
 from barnabas_pipeline.core.ranges import ranges_between
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.places import positions_at, subscribed_topics
 from barnabas_pipeline.kafka.progress import commit_progress
 from barnabas_pipeline.kafka.sampling import sample
@@ -64,7 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._clock = clock
         self._last_batch_at: float | None = None
-        self._client: KafkaClient | None = None
+        self._client: ClusterClient | None = None
         self._target: Positions | None = None
         self._latest: Positions | None = None
         self._initial: dict[str, Any] | None = None
@@ -147,9 +147,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._client = None
 
     @property
-    def _cluster(self) -> KafkaClient:
+    def _cluster(self) -> ClusterClient:
         if self._client is None:
-            self._client = KafkaClient(self._options.client)
+            self._client = ClusterClient(self._options.client)
         return self._client
 
     def _extents(self) -> Extents:

@@ -12,7 +12,7 @@ from barnabas_pipeline.core.cluster import Extents
 from barnabas_pipeline.core.errors import PipelineError, TopicMissing
 from barnabas_pipeline.core.positions import Positions, TopicPartition
 from barnabas_pipeline.core.tables_job import TablesJob
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.progress import commit_progress, committed_progress
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Cluster(Protocol):
 @dataclass(frozen=True, slots=True)
 class JobCluster:
     job: TablesJob
-    client: KafkaClient
+    client: ClusterClient
 
     def extents(self) -> Extents:
         job = self.job

@@ -105,7 +105,7 @@ class Owner:
     run: str
 
 
-def made_anew(before: Positions, after: Positions) -> list[str]:
+def recreated_topics(before: Positions, after: Positions) -> list[str]:
     """Return the topics of progress `after` that had another id in the progress `before`."""
     return sorted(topic for topic in after if topic in before and before[topic].topic_id != after[topic].topic_id)
 
@@ -138,7 +138,7 @@ class Table(Protocol):
         A topic under another id than the wanted one was recreated since: its positions are the earlier topic's.
         """
 
-    def was_made_anew(self, topic: str) -> bool:
+    def was_recreated(self, topic: str) -> bool:
         """Whether the table has rows of an earlier topic of that name: marked permanently with the first progress after
         it.
         """

@@ -43,7 +43,7 @@ from barnabas_pipeline.tables.upserts import record_prefix
 from barnabas_pipeline.tables.writing import partition_values
 
 _KIND = "barnabas.kind"
-_MADE_ANEW = "barnabas-made-anew/"
+_RECREATED = "barnabas-made-anew/"
 _KEEP = "delta.deletedFileRetentionDuration"
 _KEEP_HOURS = 7 * 24  # as long as the log names removed files where it does not say otherwise
 _EARLIER = "of an earlier topic"  # the log keeps a hash: that it is not this topic's id is all that is known
@@ -137,8 +137,8 @@ class DeltaLakeTable:
             progress[topic] = TopicPositions(asked.topic_id, offsets)
         return progress
 
-    def was_made_anew(self, topic: str) -> bool:
-        return self._table.transaction_version(_MADE_ANEW + topic) is not None
+    def was_recreated(self, topic: str) -> bool:
+        return self._table.transaction_version(_RECREATED + topic) is not None
 
     def epoch(self) -> int:
         return self._table.transaction_version(f"barnabas/{self._job}") or 0
@@ -169,7 +169,7 @@ class DeltaLakeTable:
             if self._table.transaction_version(application) not in (None, number):
                 for partition in self._partitions_of_earlier(topic) - set(reached.offsets):
                     transactions.append(Transaction(self._application(topic, partition), _NOTHING))
-                transactions.append(Transaction(_MADE_ANEW + topic, 1))
+                transactions.append(Transaction(_RECREATED + topic, 1))
             transactions.append(Transaction(application, number))
         for (topic, partition), offset in each_offset(progress):
             transactions.append(Transaction(self._application(topic, partition), offset))

@@ -47,14 +47,14 @@ from barnabas_pipeline.tables.contract import (
     WriteTarget,
     WrittenFile,
     kind_of,
-    made_anew,
+    recreated_topics,
 )
 from barnabas_pipeline.tables.orphans import delete_orphans
 from barnabas_pipeline.tables.upserts import upsert_by_copying
 
 _PARTITIONING = "barnabas.partitioning"
 _KIND = "barnabas.kind"
-_MADE_ANEW = "barnabas.made-anew."
+_RECREATED = "barnabas.made-anew."
 _SUFFIXES = (".parquet", ".avro", ".metadata.json", ".puffin", ".stats")  # what can be an orphan
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
@@ -161,8 +161,8 @@ class IcebergTable:
         text = self._table.properties.get(self._property("progress"))
         return {} if text is None else from_dict(json.loads(text))
 
-    def was_made_anew(self, topic: str) -> bool:
-        return _MADE_ANEW + topic in self._table.properties
+    def was_recreated(self, topic: str) -> bool:
+        return _RECREATED + topic in self._table.properties
 
     def epoch(self) -> int:
         return self.owner().epoch
@@ -187,8 +187,8 @@ class IcebergTable:
     def commit(self, change: Change) -> None:
         transaction = self._table.transaction()
         if change.progress is not None:
-            anew = {_MADE_ANEW + topic: "true" for topic in made_anew(self.progress({}), change.progress)}
-            transaction.set_properties({self._property("progress"): json.dumps(to_dict(change.progress)), **anew})
+            recreated = {_RECREATED + topic: "true" for topic in recreated_topics(self.progress({}), change.progress)}
+            transaction.set_properties({self._property("progress"): json.dumps(to_dict(change.progress)), **recreated})
         notes = {f"barnabas.{name}": value for name, value in change.notes.items()}
         update = transaction.update_snapshot(snapshot_properties=notes)
         with update.overwrite() if change.removed else update.fast_append() as snapshot:

@@ -32,7 +32,7 @@ from barnabas_pipeline.tables.contract import (
     TableFile,
     WriteTarget,
     kind_of,
-    made_anew,
+    recreated_topics,
 )
 from barnabas_pipeline.tables.locations import delete_file, local_path, to_uri
 from barnabas_pipeline.tables.orphans import delete_orphans
@@ -50,7 +50,7 @@ class _State:
     partitioning: Partitioning = field(default_factory=Partitioning)
     kind: Kind | None = None
     progress: dict[str, dict[str, TopicPositions]] = field(default_factory=dict)
-    made_anew: set[str] = field(default_factory=set)  # topics
+    recreated: set[str] = field(default_factory=set)  # topics
     owners: dict[str, Owner] = field(default_factory=dict)
     files: dict[str, TableFile] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)  # path to wall_ms: still on disk for readers under way
@@ -67,7 +67,7 @@ class _State:
             self.owners[job] = Owner(int(owner["epoch"]), str(owner["run"]))
         for job, progress in entry.get("progress", {}).items():
             self.progress[job] = from_dict(progress)
-        self.made_anew.update(entry.get("made_anew", []))
+        self.recreated.update(entry.get("made_anew", []))
         for path in entry.get("removed", []):
             self.files.pop(path, None)
             self.removed[path] = int(entry["wall_ms"])
@@ -87,7 +87,7 @@ class _State:
             **({} if self.kind is None else {"kind": self.kind.text()}),
             "owners": {job: {"epoch": each.epoch, "run": each.run} for job, each in self.owners.items()},
             "progress": {job: to_dict(each) for job, each in self.progress.items()},
-            "made_anew": sorted(self.made_anew),
+            "made_anew": sorted(self.recreated),
             "added": [_file_entry(path, each, self.partitioning) for path, each in self.files.items()],
             "removed_earlier": self.removed,
         }
@@ -162,8 +162,8 @@ class ParquetTable:
         del wanted  # the log has them all
         return self._state.progress.get(self._job, {})
 
-    def was_made_anew(self, topic: str) -> bool:
-        return topic in self._state.made_anew
+    def was_recreated(self, topic: str) -> bool:
+        return topic in self._state.recreated
 
     def epoch(self) -> int:
         return self.owner().epoch
@@ -189,7 +189,7 @@ class ParquetTable:
         entry["removed"] = [self._relative(each.uri) for each in change.removed]
         if change.progress is not None:
             entry["progress"] = {self._job: to_dict(change.progress)}
-            entry["made_anew"] = made_anew(self.progress(change.progress), change.progress)
+            entry["made_anew"] = recreated_topics(self.progress(change.progress), change.progress)
         self._append(entry)
 
     def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:

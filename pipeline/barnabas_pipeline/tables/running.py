@@ -24,7 +24,7 @@ from barnabas_pipeline.core.losses import loss_advice
 from barnabas_pipeline.core.options import Use, read_options
 from barnabas_pipeline.core.positions import Positions, each_offset
 from barnabas_pipeline.core.tables_job import TablesJob
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.schemas.decoders import decoder_of
 from barnabas_pipeline.tables.cluster import JobCluster
 from barnabas_pipeline.tables.contract import CommitConflictError, TableError
@@ -112,7 +112,7 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
     read = read_options(source_options(job, {}), Use.STREAM)
     if job.schema_file:
         decoder_of(decoding_of(job))
-    with KafkaClient(read.client) as client:
+    with ClusterClient(read.client) as client:
         run = TablesRun(job, name, warehouse_of(job), JobCluster(job, client), wall_ms, say, figures)
         try:
             checkpoint, positions = run.begin()

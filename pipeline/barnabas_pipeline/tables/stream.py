@@ -70,7 +70,7 @@ class TablesRun:
         for topic in extents:
             self._destination(topic)
         wanted = {topic: TopicPositions(each.topic_id, each.latest) for topic, each in extents.items()}
-        progress, made_anew = self._progress(wanted)
+        progress, recreated = self._progress(wanted)
         root = to_uri(self.job.checkpoint_root)
         earlier = newest_checkpoint(root)
         start = decide_start(earlier.state() if earlier is not None else None, progress)
@@ -79,7 +79,7 @@ class TablesRun:
         self._checkpoint = new_checkpoint(root, self.run)
         if earlier is not None and start.resume:
             self._checkpoint.go_on_from(earlier)
-        self._before = self._first_positions(start.positions, is_first_run=not progress and not made_anew)
+        self._before = self._first_positions(start.positions, is_first_run=not progress and not recreated)
         self._tell_group(wanted, progress)
         return self._checkpoint, self._before
 
@@ -98,7 +98,7 @@ class TablesRun:
     def _progress(self, wanted: Positions) -> tuple[Positions, list[str]]:
         """Return the tables' progress, and the topics that were recreated, if the job starts them over."""
         progress: dict[str, TopicPositions] = {}
-        made_anew = []
+        recreated = []
         for topic, asked in wanted.items():
             known = self._destination(topic).table.progress({topic: asked}).get(topic)
             if known is None:
@@ -110,10 +110,10 @@ class TablesRun:
                         "topic's records to the old one's, run once with --recreated append"
                     )
                 self.say(f"topic {topic} was recreated: its table continues with the new one from the beginning")
-                made_anew.append(topic)
+                recreated.append(topic)
                 continue
             progress[topic] = known
-        return progress, made_anew
+        return progress, recreated
 
     def _tell_group(self, wanted: Positions, progress: Positions) -> None:
         said = group_disagreement(self.cluster.committed([at for at, _ in each_offset(wanted)]), progress)

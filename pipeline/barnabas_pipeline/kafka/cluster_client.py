@@ -1,8 +1,8 @@
-"""A client of a Kafka cluster with what the pipeline needs: blocking, single-threaded, retrying.
+"""A blocking, single-threaded client of a Kafka cluster that looks up topics, offsets, leaders and coordinators.
 
-Own, and not librdkafka's, since its reading half hands out one object per record, which costs more than all else;
-see `barnabas_pipeline.kafka.columns`. Retries last until `api_timeout_ms`: then the caller gets the last reason
-in one `ClusterUnreachable`.
+Records are read by `barnabas_pipeline.kafka.reading`, over this client's connections. librdkafka is not used, since it
+returns one object per record, which costs more than all else; see `barnabas_pipeline.kafka.columns`. Retries last until
+`api_timeout_ms`: then the caller gets the last reason in one `ClusterUnreachable`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Retry(Exception):  # noqa: N818 - it says what to do
     """This attempt failed in a way that may be temporary; the reason is its text."""
 
 
-class KafkaClient:
+class ClusterClient:
     """Connections are opened as brokers are needed, and kept. Use it as a context manager, or `close` it."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -54,7 +54,7 @@ class KafkaClient:
         self._topics: dict[str, Topic] = {}
         self._first = 0
 
-    def __enter__(self) -> KafkaClient:
+    def __enter__(self) -> ClusterClient:
         return self
 
     def __exit__(self, *_: object) -> None:
