@@ -9,7 +9,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from barnabas.cli.processes import ProcessIdentity, is_alive, last_lines, spawn, stop
+from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, spawn, stop
 
 VERSION = "4.3.0"
 LIBS = Path(__file__).parents[1] / ".cache/peer/libs"

@@ -28,8 +28,8 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.kafka_client import KafkaClient, KafkaError
-from barnabas.cli.layout import HOST
+from barnabas.cli.local.layout import HOST
+from barnabas.cli.record_client import KafkaError, RecordClient
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.compression import CODECS
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
@@ -116,7 +116,7 @@ class Peer:
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             try:
-                with KafkaClient(HOST, PORT, 5) as client:
+                with RecordClient(HOST, PORT, 5) as client:
                     client.metadata()
                 return
             except KafkaError:
@@ -261,7 +261,7 @@ def main() -> None:
                     topic = f"load-{number}-{run}"
                     outcomes += measure(peer, topic, load, run, directory / topic)
                     for outcome in outcomes[-2:]:
-                        print(told(outcome), flush=True)
+                        print(line_of(outcome), flush=True)
         finally:
             peer.broker.stop()
     print(f"saved as {save(outcomes)}")
@@ -277,7 +277,7 @@ def measure(peer: Peer, topic: str, load: Load, run: int, copied: Path) -> list[
     return [ours, theirs]
 
 
-def told(outcome: Outcome) -> str:
+def line_of(outcome: Outcome) -> str:
     return (
         f"{outcome.load:>12}  run {outcome.run}  {outcome.side:<20} {outcome.seconds:6.2f} s  "
         f"{outcome.mib_per_second:7.1f} MiB/s  {outcome.records_per_second / 1000:7.0f} thousand records/s  "

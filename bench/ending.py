@@ -23,7 +23,7 @@ def _end(number: int, frame: FrameType | None) -> None:
     # pass on to processes that are started meanwhile; a handler does not.
     signal.signal(signal.SIGTERM, _go_on)
     signal.signal(signal.SIGINT, _go_on)
-    print("told to end: stopping what was started", file=sys.stderr, flush=True)
+    print("asked to end: stopping what was started", file=sys.stderr, flush=True)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(ENDED_BY_SIGTERM)

@@ -48,7 +48,7 @@ LOADS = [
     Load("consume", "consume 1,000 B", 1000, {"enable.auto.commit": False, "group.id": "bench"}, is_consume=True),
 ]
 
-_BATCHED_ALL: Settings = _BATCHED | {"acks": -1}
+_BATCHED_ALL: Settings = _BATCHED | {"acks": -1, "enable.idempotence": True}
 
 REPLICATED_LOADS = [
     Load(
@@ -59,8 +59,20 @@ REPLICATED_LOADS = [
         is_one_record_a_request=True,
         replication_factor=3,
     ),
-    Load("replicated-100", "produce 100 B, linger.ms=5, RF 3, acks=all", 100, _BATCHED_ALL, replication_factor=3),
-    Load("replicated-1000", "produce 1,000 B, linger.ms=5, RF 3, acks=all", 1000, _BATCHED_ALL, replication_factor=3),
+    Load(
+        "replicated-100",
+        "produce 100 B, linger.ms=5, RF 3, acks=all, idempotent",
+        100,
+        _BATCHED_ALL,
+        replication_factor=3,
+    ),
+    Load(
+        "replicated-1000",
+        "produce 1,000 B, linger.ms=5, RF 3, acks=all, idempotent",
+        1000,
+        _BATCHED_ALL,
+        replication_factor=3,
+    ),
 ]
 
 

@@ -1,10 +1,10 @@
-"""Plots as SVG, readable on light and dark pages: bars and lines."""
+"""Plots as SVG, readable on light and dark pages: bars, lines and curves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from math import log10
+from math import ceil, floor, log10
 
 _WIDTH = 760
 _LABEL_WIDTH = 330
@@ -92,3 +92,63 @@ def line_plot(title: str, series: dict[str, list[tuple[int, float]]], unit: str)
         x, y = place(*points[-1])
         parts.append(f'<text x="{x + 10:.1f}" y="{y + 4:.1f}">{escape(name)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+@dataclass(slots=True, frozen=True)
+class Curve:
+    label: str
+    points: list[tuple[float, float]]
+    """Of positive numbers, from left to right."""
+    colour: int
+    """Curves of one side have one colour."""
+    is_dashed: bool = False
+
+
+def curve_plot(title: str, x_title: str, y_title: str, curves: list[Curve]) -> str:
+    """Curves over two logarithmic axes, which are marked at 1, 2 and 5 of each decade."""
+    xs = [x for curve in curves for x, _ in curve.points]
+    ys = [y for curve in curves for _, y in curve.points]
+    left, top, width, height = 72, 48, _WIDTH - 240, 340
+    x_low, x_high, y_low, y_high = min(xs), max(xs), min(ys) / 1.2, max(ys) * 1.2
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        x_span = log10(x_high / x_low) or 1.0
+        return left + width * log10(x / x_low) / x_span, top + height * (1 - log10(y / y_low) / log10(y_high / y_low))
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top + height + 56}" width="{_WIDTH}" '
+        f'height="{top + height + 56}" font-family="sans-serif" font-size="13">',
+        "<style>text{fill:#222}.line{stroke:#222}.grid{stroke:#ccc}@media(prefers-color-scheme:dark)"
+        "{text{fill:#ddd}.line{stroke:#ddd}.grid{stroke:#444}}</style>",
+        f'<text x="0" y="20" font-size="15" font-weight="bold">{escape(title)}</text>',
+        f'<text x="{left}" y="{top - 10}">{escape(y_title)}</text>',
+        f'<text x="{left + width / 2}" y="{top + height + 46}" text-anchor="middle">{escape(x_title)}</text>',
+    ]
+    for x in _marks(x_low, x_high):
+        at, _ = place(x, y_low)
+        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{top + height}"/>')
+        parts.append(f'<text x="{at:.1f}" y="{top + height + 20}" text-anchor="middle">{x:,.4g}</text>')
+    for y in _marks(y_low, y_high):
+        _, at = place(x_low, y)
+        parts.append(f'<line class="grid" x1="{left}" x2="{left + width}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{y:,.4g}</text>')
+    for number, curve in enumerate(curves):
+        colour = _LINE_COLOURS[curve.colour % len(_LINE_COLOURS)]
+        path = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in curve.points)
+        dashes = ' stroke-dasharray="5 4"' if curve.is_dashed else ""
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        parts += [
+            '<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>'.format(*place(*point), colour) for point in curve.points
+        ]
+        at = top + 16 + 20 * number
+        parts.append(
+            f'<line x1="{left + width + 16}" x2="{left + width + 44}" y1="{at - 4}" y2="{at - 4}" stroke="{colour}" '
+            f'stroke-width="2"{dashes}/>'
+        )
+        parts.append(f'<text x="{left + width + 50}" y="{at}">{escape(curve.label)}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _marks(low: float, high: float) -> list[float]:
+    marks = [digit * 10.0**power for power in range(floor(log10(low)), ceil(log10(high)) + 1) for digit in (1, 2, 5)]
+    return [mark for mark in marks if low <= mark <= high]

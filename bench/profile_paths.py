@@ -17,12 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from barnabas.cli.kafka_client import KafkaClient
-from barnabas.cli.layout import HOST
-from barnabas.cli.processes import session_members
+from barnabas.cli.local.layout import HOST
+from barnabas.cli.local.processes import session_members
+from barnabas.cli.record_client import RecordClient
 from barnabas.wire.messages.list_offsets import LATEST_TIMESTAMP
 from barnabas.wire.record_batch import Record
-from bench.accounting import cpu_seconds_of
+from bench.accounting import cpu_time_of
 from bench.ending import end_in_order
 from bench.loads import LOADS, ProduceLoad, create_topic
 from bench.report import PAGE, ROOT, commit, describe_machine, utc_now, write_section
@@ -77,7 +77,7 @@ def _with_cluster(directory: Path, profile: Callable[[BarnabasSide], list[str]])
 
 def _round_trips_and_cpu(side: BarnabasSide) -> list[str]:
     port = side.cluster.layout.kafka_port
-    with KafkaClient(HOST, port) as client:
+    with RecordClient(HOST, port) as client:
         requests = _requests(client)
         for ask in requests.values():
             _microseconds(ask, _ROUND_TRIPS // 10)
@@ -104,7 +104,7 @@ _DEPTHS = {
 }
 
 
-def _requests(client: KafkaClient) -> dict[str, Callable[[], object]]:
+def _requests(client: RecordClient) -> dict[str, Callable[[], object]]:
     record = Record(None, b"x" * 100, 0)
     client.topic(_TOPIC, create=False)
     client.produce(_TOPIC, 0, [record])
@@ -135,11 +135,11 @@ def _pipelined(side: BarnabasSide) -> int:
 def _cpu_per_request(side: BarnabasSide, run: Callable[[], int]) -> dict[str, float]:
     """CPU microseconds per request of each process, by name; those that did nothing are left out."""
     names = _processes(side)
-    before = {process: cpu_seconds_of(process.pid) for process in names}
+    before = {process: cpu_time_of(process.pid).total for process in names}
     requests = run()
     used = dict.fromkeys((process.name for process in names), 0.0)
     for process in names:
-        used[process.name] += (cpu_seconds_of(process.pid) - before[process]) / requests * 1e6
+        used[process.name] += (cpu_time_of(process.pid).total - before[process]) / requests * 1e6
     return {name: cost for name, cost in used.items() if cost >= 0.05}
 
 
@@ -168,7 +168,7 @@ def _processes(side: BarnabasSide) -> list[ProcessName]:
 def _functions(side: BarnabasSide, samples: Path) -> list[str]:
     """The functions under a pipelined produce and under fetches, one table a load."""
     sections = []
-    with KafkaClient(HOST, side.cluster.layout.kafka_port) as client:
+    with RecordClient(HOST, side.cluster.layout.kafka_port) as client:
         fetch = _requests(client)["Fetch"]
         loads: dict[str, Callable[[], object]] = {
             "produce, pipelined": lambda: _pipelined(side),

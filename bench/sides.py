@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from barnabas.cli.kafka_client import KafkaClient, KafkaError
-from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
-from barnabas.cli.processes import ProcessIdentity
-from barnabas.cli.services import Role, Service
+from barnabas.cli.local.cluster import LocalCluster, cluster_to_start
+from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local.processes import ProcessIdentity
+from barnabas.cli.local.services import Role, Service
+from barnabas.cli.record_client import KafkaError, RecordClient
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 from tests.checkouts import import_path, module_of
 
@@ -51,10 +52,18 @@ class BarnabasSide:
     name = "Barnabas"
 
     def __init__(
-        self, directory: Path, logstores: int = 1, port: int = _BARNABAS_PORT, checkout: Path | None = None
+        self,
+        directory: Path,
+        logstores: int = 1,
+        port: int = _BARNABAS_PORT,
+        checkout: Path | None = None,
+        lane: str | None = None,
     ) -> None:
-        """`checkout`: another one than this, of a version that may know nothing of metrics."""
+        """`checkout`: another one than this, of a version that may know nothing of metrics. `lane`: "on" or "off"
+        instead of what the environment says.
+        """
         self.bootstrap = f"{HOST}:{port}"
+        self._lane = lane
         layout = ClusterLayout(port, port + 40, logstores)
         self.cluster: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, print)
         self.cluster.services = [
@@ -72,8 +81,13 @@ class BarnabasSide:
         ]
 
     @property
+    def lane(self) -> str:
+        """Whether messages between its processes go by Unix sockets: "on", or "off" for gRPC."""
+        return self._lane or lane_of_environment()
+
+    @property
     def flags(self) -> dict[str, str]:
-        return {
+        return {"BARNABAS_LANE": self.lane} | {
             f"{service.name} {key}": value
             for service in self.cluster.services
             for key, value in service.properties.items()
@@ -85,10 +99,23 @@ class BarnabasSide:
         return [identity for identity in identities if identity is not None]
 
     def start(self) -> None:
-        self.cluster.start(print)
+        """Start what does not run, and return when a client can produce."""
+        before = os.environ.get("BARNABAS_LANE")
+        os.environ["BARNABAS_LANE"] = self.lane
+        try:
+            self.cluster.start(print)
+        finally:
+            if before is None:
+                del os.environ["BARNABAS_LANE"]
+            else:
+                os.environ["BARNABAS_LANE"] = before
 
     def stop(self) -> None:
         self.cluster.stop()
+
+
+def lane_of_environment() -> str:
+    return "off" if os.environ.get("BARNABAS_LANE") == "off" else "on"
 
 
 def _of_checkout(service: Service, checkout: Path) -> Service:
@@ -149,7 +176,7 @@ class ApacheKafkaSide:
     def _is_ready(self) -> bool:
         """Whether all brokers are known to the first."""
         try:
-            with KafkaClient(HOST, _KAFKA_PORT, 5) as client:
+            with RecordClient(HOST, _KAFKA_PORT, 5) as client:
                 return len(client.metadata().brokers) == len(self._brokers)
         except KafkaError:
             return False

@@ -10,7 +10,7 @@ import msgspec
 
 from bench.failover.measurements import ControlledShutdown, Failover, ManyPartitions, Spread
 from bench.failover.trio import LEASE_TTL_SECONDS
-from bench.report import RESULTS
+from bench.report import RESULTS, interpreter
 
 KILL_SECONDS_GOAL = 2.0
 PAUSE_SECONDS_GOAL = LEASE_TTL_SECONDS + 1
@@ -53,7 +53,7 @@ def tables(run: FailoverRun) -> str:
         "",
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` "
         f"on {run.machine['cpu']}, {run.machine['memory']}, "
-        f"Linux {run.machine['kernel']}, Python {run.machine['python']}, load average before it "
+        f"Linux {run.machine['kernel']}, {interpreter(run.machine)}, load average before it "
         f"{run.machine['load average before']}; client {run.client} on the same machine, idempotent, acks=all, "
         "`min.insync.replicas` 2, three brokers, RF 3. Every partition has one record at a time on its way.",
         "",
@@ -110,7 +110,7 @@ def _many_table(sides: list[SideResult]) -> list[str]:
         ("etcd: transactions, keys put", [_etcd(each.creation_etcd) for each in results]),
         ("CPU time of all services", [f"{each.cpu_seconds_creation:.1f} s" for each in results]),
         ("partitions that the killed broker led", [f"{each.led_by_the_dead:,}" for each in results]),
-        ("others lead all of them, as clients are told", [f"{each.elected_seconds:.2f} s" for each in results]),
+        ("others lead all of them, as metadata shows", [f"{each.elected_seconds:.2f} s" for each in results]),
         (
             "led again and written to by one producer, a request each: median, last",
             [_spread(each.led_again_seconds) for each in results],

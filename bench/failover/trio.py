@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from barnabas.cli import processes
-from barnabas.cli.kafka_client import KafkaClient, KafkaError
-from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
-from barnabas.cli.processes import ProcessIdentity
-from barnabas.cli.services import Role, Service
+from barnabas.cli.local import processes
+from barnabas.cli.local.cluster import LocalCluster, cluster_to_start
+from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local.processes import ProcessIdentity
+from barnabas.cli.local.services import Role, Service
+from barnabas.cli.record_client import KafkaError, RecordClient
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 
 BROKERS = 3
@@ -176,7 +176,7 @@ class ApacheKafkaTrio:
         deadline = time.monotonic() + _READY_SECONDS_MAX
         while True:
             try:
-                with KafkaClient(HOST, _KAFKA_PORT, 5) as client:
+                with RecordClient(HOST, _KAFKA_PORT, 5) as client:
                     if len(client.metadata().brokers) == BROKERS:
                         return
             except KafkaError:

@@ -10,9 +10,8 @@ import shutil
 
 import click
 
-from barnabas.cli.processes import raise_open_files_limit
+from barnabas.cli.local.processes import raise_open_files_limit
 from bench.apache_kafka import LIBS
-from bench.comparison import PAIRS_MIN_TO_SAVE
 from bench.ending import end_in_order
 from bench.groups.heartbeats import GROUPS, heartbeats
 from bench.groups.measurements import Comparison, commits, rebalances
@@ -25,6 +24,7 @@ from bench.sides import ApacheKafkaSide, BarnabasSide, Side
 
 PARTS = ("rebalance", "commits", "heartbeats")
 """Members that are gone expire within a session timeout: those who are many come last."""
+PAIRS_MIN_TO_SAVE = 5
 _PARTITIONS = (1, 50)
 """Of one commit."""
 

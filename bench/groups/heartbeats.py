@@ -11,7 +11,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from barnabas.cli.processes import raise_open_files_limit
+from barnabas.cli.local.processes import raise_open_files_limit
 from bench.groups.measurements import (
     FORM_SECONDS_MAX,
     HEARTBEAT_SECONDS,
@@ -72,10 +72,10 @@ class _BeatingGroups:
             swarm.run_for(SETTLE_SECONDS)
         swarm.run(lambda: all(group.is_whole_after(-1) for group in named), FORM_SECONDS_MAX)
         random.Random(1).shuffle(self._members)
-        self._beats = Beats(swarm, self._members)
+        self._beats = Beats(swarm, [member.heartbeat for member in self._members])
 
     def sample(self, seconds: float, pipe: Connection) -> Beaten:
-        """Says when everybody beats, and the sample begins, and when it is over."""
+        """Says when every member beats, and the sample begins, and when it is over."""
         self._beats.begin()
         self._swarm.run_for(HEARTBEAT_SECONDS)
         for member in self._members:
@@ -90,7 +90,7 @@ class _BeatingGroups:
         self._swarm.run_for(SETTLE_SECONDS)
         answered = sum(member.heartbeats for member in self._members)
         times = sorted(each for member in self._members for each in member.heartbeat_seconds)
-        assert all(member.is_stable for member in self._members), "nobody was told of a rebalance"
+        assert all(member.is_stable for member in self._members), "no member has to rejoin"
         return Beaten(answered, times[len(times) * 99 // 100] * 1e3, own_percent)
 
 
@@ -121,15 +121,24 @@ class _BeatingSide:
         taken, cpu, _ = meter.stop()
         _, idle_cpu, _ = idle_meter.stop()
         beaten: Beaten = self._pipe.recv()
-        sample = Sample(cpu / taken * 100, cpu / beaten.answered * 1e6, beaten.answered, taken, beaten.p99_ms)
-        return sample, idle_cpu / taken * 100, beaten.own_percent
+        sample = Sample(
+            cpu.total / taken * 100,
+            cpu.total / beaten.answered * 1e6,
+            beaten.answered,
+            taken,
+            beaten.p99_ms,
+            cpu.system / beaten.answered * 1e6,
+        )
+        return sample, idle_cpu.total / taken * 100, beaten.own_percent
 
     def end(self) -> None:
         self._pipe.send(None)
         self._process.join()
 
 
-def heartbeats(ours: Side, theirs: Side, groups: int, pairs: int, seconds: float, say: Say) -> Comparison:
+def heartbeats(
+    ours: Side, theirs: Side, groups: int, pairs: int, seconds: float, say: Say, warm_ups: int = 1
+) -> Comparison:
     assert seconds + HEARTBEAT_SECONDS < _SILENCE_SECONDS_MAX, "the other side's members may not be silent for longer"
     comparison = Comparison(
         "heartbeats",
@@ -148,12 +157,12 @@ def heartbeats(ours: Side, theirs: Side, groups: int, pairs: int, seconds: float
         comparison.client_percent = max(comparison.client_percent, own)
         return taken
 
-    in_turn(comparison, pairs, lambda: sample(0), lambda: sample(1), say)
+    in_turn(comparison, pairs, lambda: sample(0), lambda: sample(1), say, warm_ups)
     for samples, idles in zip((comparison.ours, comparison.theirs), idle_percent, strict=True):
         for each in samples:
             each.idle_percent = statistics.median(idles)
-    for each in beating:
-        each.end()
+    for members in beating:
+        members.end()
     return comparison
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench.accounting import cpu_seconds
+from bench.accounting import CpuTime, cpu_time
 from bench.groups.members import Committer, Group, Member, coordinators_of
 from bench.groups.swarm import Swarm
 from bench.sides import Side
@@ -44,6 +44,8 @@ class Sample:
     seconds: float
     p99_ms: float = 0.0
     """Of the operations; 0 where they are not timed one by one."""
+    system_cpu_us: float = 0.0
+    """What of `cpu_us` was the kernel's."""
     idle_percent: float = 0.0
     """Of one core: what the side used of it while the other one was measured; 0 where that was not taken."""
 
@@ -73,15 +75,15 @@ class Meter:
     def __init__(self, side: Side) -> None:
         self._side = side
         self._own = time.process_time()
-        self._cpu = cpu_seconds(side.sessions)
+        self._cpu = cpu_time(side.sessions)
         self._began = time.perf_counter()
 
-    def stop(self) -> tuple[float, float, float]:
-        """Seconds that it took; CPU seconds of the side, and of this process."""
+    def stop(self) -> tuple[float, CpuTime, float]:
+        """Seconds that it took; CPU of the side; CPU seconds of this process."""
         seconds = time.perf_counter() - self._began
         own = time.process_time() - self._own
         time.sleep(SETTLE_SECONDS)
-        return seconds, cpu_seconds(self._side.sessions) - self._cpu, own
+        return seconds, cpu_time(self._side.sessions).since(self._cpu), own
 
 
 def in_turn(
@@ -90,10 +92,12 @@ def in_turn(
     ours: Callable[[], Sample],
     theirs: Callable[[], Sample],
     say: Say,
+    warm_ups: int = 1,
 ) -> Comparison:
-    """Each once to warm up, then so many pairs."""
-    ours()
-    theirs()
+    """Each so often to warm up, then so many pairs."""
+    for _ in range(warm_ups):
+        ours()
+        theirs()
     for number in range(pairs):
         comparison.ours.append(ours())
         comparison.theirs.append(theirs())
@@ -121,7 +125,7 @@ class RebalancedGroup:
         for member in self._members:
             member.join()
         swarm.run(lambda: self._group.is_whole_after(-1), FORM_SECONDS_MAX)
-        self._beats = Beats(swarm, self._members)
+        self._beats = Beats(swarm, [member.heartbeat for member in self._members])
 
     def rounds(self, count: int, newcomer_joins: bool, every_3_seconds: bool) -> Sample:
         """So many joins (or leaves) of the newcomer, each followed by its leave (or join), which is not measured."""
@@ -150,17 +154,20 @@ class RebalancedGroup:
         seconds, cpu, _ = meter.stop()
         self._beats.end()
         self._group.check()
-        return seconds, cpu
+        return seconds, cpu.total
 
 
 class Beats:
-    """The members' own heartbeats: each every three seconds, at times of its own."""
+    """What clients do at a pace of their own, as heartbeats: each every so many seconds, at times of its own."""
 
-    def __init__(self, swarm: Swarm, members: Sequence[Member]) -> None:
-        chance = random.Random(len(members))
+    def __init__(
+        self, swarm: Swarm, acts: Sequence[Callable[[], None]], every_seconds: float = HEARTBEAT_SECONDS
+    ) -> None:
+        chance = random.Random(len(acts))
         self._swarm = swarm
-        self._members = list(members)
-        self._phases = sorted(chance.uniform(0.0, HEARTBEAT_SECONDS) for _ in members)
+        self._acts = list(acts)
+        self._every_seconds = every_seconds
+        self._phases = sorted(chance.uniform(0.0, every_seconds) for _ in acts)
         self._began = 0.0
         self._number = 0
         self._run = 0
@@ -175,13 +182,13 @@ class Beats:
         self._run += 1
 
     def _schedule(self) -> None:
-        rounds, index = divmod(self._number, len(self._members))
+        rounds, index = divmod(self._number, len(self._acts))
         run = self._run
-        due = self._began + rounds * HEARTBEAT_SECONDS + self._phases[index]
+        due = self._began + rounds * self._every_seconds + self._phases[index]
 
         def beat() -> None:
             if run == self._run:
-                self._members[index].heartbeat()
+                self._acts[index]()
                 self._number += 1
                 self._schedule()
 
@@ -238,7 +245,13 @@ class CommittingGroups:
         self._swarm.run(lambda: all(committer.is_idle for committer in self._committers), _REBALANCE_SECONDS_MAX)
         taken, cpu, _ = meter.stop()
         commits = sum(committer.commits for committer in self._committers)
-        return Sample(commits / taken, cpu / commits * 1e6, commits, taken)
+        return Sample(
+            commits / taken,
+            cpu.total / commits * 1e6,
+            commits,
+            taken,
+            system_cpu_us=cpu.system / commits * 1e6,
+        )
 
 
 def commits(

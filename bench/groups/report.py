@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from bench.groups.measurements import Comparison, Sample
-from bench.report import RESULTS, ROOT
+from bench.report import RESULTS, ROOT, interpreter
 
 _BEARS_ON_GROUPS = re.compile(r"java|threads|offsets|group\.|brokers")
 
@@ -43,7 +43,7 @@ def table(run: GroupsRun, path: Path) -> str:
     replicas = "one replica" if run.replicas == 1 else f"{run.replicas} replicas"
     lines = [
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, "
-        f"{run.machine['memory']}, Linux {run.machine['kernel']}, Python {run.machine['python']}, "
+        f"{run.machine['memory']}, Linux {run.machine['kernel']}, {interpreter(run.machine)}, "
         f"load average before it {run.machine['load average before']}; the members are one process on the same "
         f"machine; `__consumer_offsets` has {replicas}. All figures: `{path.relative_to(ROOT)}`.",
         "",

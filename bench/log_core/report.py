@@ -13,7 +13,7 @@ from bench.log_core.lookups import Lookups
 from bench.log_core.opening import CleanStart, Recovery
 from bench.log_core.throughput import Throughput
 from bench.plot import line_plot
-from bench.report import PAGE, RESULTS, ROOT, write_section
+from bench.report import PAGE, RESULTS, ROOT, interpreter, write_section
 
 PLOT = ROOT / "docs/verify/lookups.svg"
 BEGIN = "<!-- made by bench.log_core: begin -->"
@@ -53,7 +53,7 @@ def section(run: Run, path: Path) -> str:
     busy = "" if run.is_quiet else " **The machine was busy: these figures are too low.**"
     lines = [
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, "
-        f"{run.machine['memory']}, Linux {run.machine['kernel']}, Python {run.machine['python']}, load average before "
+        f"{run.machine['memory']}, Linux {run.machine['kernel']}, {interpreter(run.machine)}, load average before "
         f"it {run.machine['load average before']}.{busy} Medians; all figures: `{path.relative_to(ROOT)}`.",
         "",
         "| 1 MB batches, one core | GB/s | CPU seconds a GB |",

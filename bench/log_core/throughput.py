@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.effects import FoundBatches
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.shell.posix_disk import PosixDisk
 from bench.log_core.logs import (
@@ -67,7 +68,9 @@ def _read(disk: PosixDisk, log: PartitionLog) -> Stopwatch:
         while offset < log.log_end_offset:
             plan = log.plan_read(offset, 2 * BATCH_BYTES, log.log_end_offset, min_one_batch=True)
             assert isinstance(plan, ReadPlan)
-            answer = log.finish_read(plan, execute(disk, plan.effect))
+            found = execute(disk, plan.effect)
+            assert isinstance(found, FoundBatches)
+            answer = log.finish_read(plan, found)
             assert isinstance(answer, memoryview)
             offset += max(1, len(answer) // BATCH_BYTES) * records_in_batch
     return watch

@@ -92,7 +92,7 @@ def _draw_panel(panel: Panel, lines: dict[str, Line], span: Span) -> Iterator[st
     yield f'<text x="8" y="18" font-size="12" font-weight="bold">{escape(panel.title)}</text>'
     yield (f'<rect class="fault" x="{fault_x:.1f}" y="{top}" width="{fault_end_x - fault_x:.1f}" height="{height}"/>')
     yield f'<line class="axis" x1="{left}" x2="{left + width}" y1="{top + height}" y2="{top + height}"/>'
-    yield f'<text x="{left - 4}" y="{top + 8}" text-anchor="end">{told(y_max, panel.unit)}</text>'
+    yield f'<text x="{left - 4}" y="{top + 8}" text-anchor="end">{axis_label(y_max, panel.unit)}</text>'
     yield f'<text x="{left - 4}" y="{top + height}" text-anchor="end">0</text>'
     largest = sorted(lines, key=lambda name: max(y for _, y in lines[name]), reverse=True)
     for number, name in enumerate(largest[:_SERIES_MAX]):
@@ -112,7 +112,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= 26 else name[:25] + "…"
 
 
-def told(value: float, unit: str) -> str:
+def axis_label(value: float, unit: str) -> str:
     """With a prefix where it is large, in no more than five characters or so."""
     suffix = {"ms": " ms", "percentunit": "", "percent": " %"}.get(unit, "")
     for size, prefix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):

@@ -1,0 +1,64 @@
+"""One stage of the table: sides that run at the same time, and the rows that are taken of them."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bench.accounting import memory_bytes
+from bench.sides import Side
+from bench.table.rows import Row, Sample, Say, take_in_turn
+from bench.table.scale import Scale
+
+
+class Stage:
+    """Rows in the order in which they were taken; one that fails says why and leaves the others alone."""
+
+    def __init__(self, sides: Mapping[str, Side], homes: Mapping[str, Path], scale: Scale, say: Say) -> None:
+        """`sides` by name, and the directory of each. All of them run."""
+        self.sides = dict(sides)
+        self.homes = dict(homes)
+        self.scale = scale
+        self.say = say
+        self.rows: list[Row] = []
+
+    @contextlib.contextmanager
+    def row(self, row: Row) -> Iterator[Row]:
+        """Keep the row whatever happens to it within the block, and go on with the next one."""
+        self.say(row.title)
+        self.rows.append(row)
+        try:
+            yield row
+        except Exception as error:
+            traceback.print_exc()
+            row.failure = f"{type(error).__name__}: {error}"
+        row.samples = {side: samples for side, samples in row.samples.items() if samples}
+        row.memory_bytes = self.memory_bytes(row.samples) | row.memory_bytes
+
+    def take(self, row: Row, takers: Mapping[str, Callable[[], Sample]], turns: int | None = None) -> None:
+        take_in_turn(row, takers, turns or self.scale.turns, self.say)
+
+    def memory_bytes(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the sum of PSS of all processes, by side; a side that has no processes here is left out."""
+        return {name: memory_bytes(self.sides[name].sessions) for name in names if name in self.sides}
+
+    def of(self, *names: str) -> dict[str, Side]:
+        """Return the sides of these names that there are."""
+        return {name: self.sides[name] for name in names if name in self.sides}
+
+
+@contextlib.contextmanager
+def running(sides: Mapping[str, Side], say: Say) -> Iterator[None]:
+    """Start all sides, and stop them at the end."""
+    with contextlib.ExitStack() as stack:
+        for name, side in sides.items():
+            say(f"starting {name}")
+            stack.callback(side.stop)
+            side.start()
+        yield
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    return [f"{row.title}: {row.failure}" for row in rows if row.failure]
