@@ -45,7 +45,8 @@ metrics.listeners: "0.0.0.0:9404"
 {{- define "barnabas.keys.gateway" -}}
 {{- $external := .Values.externalAccess -}}
 {{- $listeners := list "PLAINTEXT://0.0.0.0:9092" -}}
-{{- $advertised := list (printf "PLAINTEXT://%s-gateway.%s.svc:9092" (include "barnabas.fullname" .) .Release.Namespace) -}}
+{{- $host := ternary "broker-{id}" "gateway" (eq .Values.cluster.addressPolicy "colocated") -}}
+{{- $advertised := list (printf "PLAINTEXT://%s-%s.%s.svc:9092" (include "barnabas.fullname" .) $host .Release.Namespace) -}}
 {{- if $external.enabled -}}
 {{- $port := ternary $external.nodePort $external.port (eq $external.type "NodePort") | int -}}
 {{- $listeners = append $listeners "EXTERNAL://0.0.0.0:19092" -}}
@@ -54,7 +55,7 @@ listener.security.protocol.map: "EXTERNAL:PLAINTEXT"
 {{- end }}
 listeners: {{ join "," $listeners | quote }}
 advertised.listeners: {{ join "," $advertised | quote }}
-advertised.address.policy: {{ .Values.cluster.addressPolicy | quote }}
+advertised.address.policy: {{ ternary "shared" "per-broker-port" (eq .Values.cluster.addressPolicy "shared") | quote }}
 ops.listeners: "0.0.0.0:9400"
 num.network.threads: {{ .Values.gateway.processors }}
 auto.create.topics.enable: {{ .Values.cluster.autoCreateTopics }}

@@ -47,8 +47,21 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- else }}
   affinity:
+    {{- if and (eq $role "gateway") (eq $root.Values.cluster.addressPolicy "colocated") }}
+    podAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 100
+          podAffinityTerm:
+            topologyKey: kubernetes.io/hostname
+            labelSelector:
+              matchLabels:
+                {{- include "barnabas.selectorLabels" (list $root "logstore") | nindent 16 }}
+            # The logstore of the same number.
+            matchLabelKeys: [apps.kubernetes.io/pod-index]
+    {{- else }}
     podAntiAffinity:
       {{- include "barnabas.antiAffinity" (list $root $role (default "soft" $values.antiAffinity)) | nindent 6 }}
+    {{- end }}
   {{- end }}
   topologySpreadConstraints:
     {{- with $values.topologySpreadConstraints }}
@@ -72,6 +85,10 @@ spec:
         - name: POD_IP
           valueFrom: {fieldRef: {fieldPath: status.podIP}}
         {{- include (printf "barnabas.environment.%s" $role) $root | nindent 8 }}
+        {{- if $root.Values.cluster.laneDirectory }}
+        - name: BARNABAS_LANE_DIRECTORY
+          value: /run/barnabas-lanes
+        {{- end }}
         {{- with $values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -93,6 +110,10 @@ spec:
           mountPath: /etc/etcd-tls
           readOnly: true
         {{- end }}
+        {{- if $root.Values.cluster.laneDirectory }}
+        - name: lanes
+          mountPath: /run/barnabas-lanes
+        {{- end }}
         {{- if eq $role "logstore" }}
         - name: data
           mountPath: /data
@@ -106,6 +127,12 @@ spec:
       secret:
         secretName: {{ . | quote }}
         defaultMode: 0440
+    {{- end }}
+    {{- with $root.Values.cluster.laneDirectory }}
+    - name: lanes
+      hostPath:
+        path: {{ . | quote }}
+        type: Directory
     {{- end }}
 {{- end -}}
 

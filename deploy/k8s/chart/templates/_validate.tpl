@@ -5,12 +5,12 @@
 {{- $external := $values.externalAccess -}}
 {{- if $external.enabled -}}
 {{- if not $external.trustedNetwork -}}
-{{- fail "externalAccess: there is no authentication and no encryption yet; set externalAccess.trustedNetwork=true to state that everybody who can reach the port may read and write all topics" -}}
+{{- fail "externalAccess: there is no authentication and no encryption yet; set externalAccess.trustedNetwork=true to state that any client that can reach the port may read and write all topics" -}}
 {{- end -}}
 {{- if not $external.host -}}
 {{- fail "externalAccess.host is empty: name the host or address that clients outside connect to" -}}
 {{- end -}}
-{{- $isPerBroker := eq $values.cluster.addressPolicy "per-broker-port" -}}
+{{- $isPerBroker := ne $values.cluster.addressPolicy "shared" -}}
 {{- $first := ternary $external.nodePort $external.port (eq $external.type "NodePort") | int -}}
 {{- $last := ternary (add $first $logstores | int) $first $isPerBroker -}}
 {{- if and (eq $external.type "NodePort") (gt $last 32767) -}}
@@ -18,6 +18,14 @@
 {{- end -}}
 {{- if gt $last 65535 -}}
 {{- fail (printf "externalAccess.port=%d: %d logstores have the ports after it up to %d, and ports end at 65535" $first $logstores $last) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq $values.cluster.addressPolicy "colocated" -}}
+{{- if not $values.cluster.laneDirectory -}}
+{{- fail "cluster.addressPolicy=colocated needs cluster.laneDirectory: without it a gateway and its logstore exchange messages by the network all the same" -}}
+{{- end -}}
+{{- if $values.gateway.autoscaling.enabled -}}
+{{- fail "cluster.addressPolicy=colocated has a gateway for each logstore: set gateway.autoscaling.enabled=false" -}}
 {{- end -}}
 {{- end -}}
 {{- $replication := int $values.cluster.defaultReplicationFactor -}}
@@ -47,6 +55,7 @@
 {{- $shared := include "barnabas.keys" $ | fromYaml -}}
 {{- $own := include (printf "barnabas.keys.%s" $role) $ | fromYaml -}}
 {{- $variables := list "POD_NAME" "POD_IP" -}}
+{{- if $values.cluster.laneDirectory -}}{{- $variables = append $variables "BARNABAS_LANE_DIRECTORY" -}}{{- end -}}
 {{- range include (printf "barnabas.environment.%s" $role) $ | fromYamlArray -}}{{- $variables = append $variables .name -}}{{- end -}}
 {{- range (index $values $role).extraEnv -}}
 {{- if has .name $variables -}}
