@@ -55,7 +55,7 @@ def main() -> None:
     which.add_argument("--seeds", metavar="A..B", help="run all of these")
     parser.add_argument("--shrink", action="store_true", help="with --seed: make a failing program small")
     parser.add_argument("--lines", type=int, default=LINES_SHOWN, help="of the story of a failure")
-    parser.add_argument("--processes", type=int, help="as many as cores unless told")
+    parser.add_argument("--processes", type=int, help="as many as cores by default")
     arguments = parser.parse_args()
     if arguments.seed is not None:
         sys.exit(run_one(arguments.seed, arguments.lines, is_to_shrink=arguments.shrink))

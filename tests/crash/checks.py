@@ -9,7 +9,7 @@ from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.segment.segment import Segment
 from tests.crash import naive
 from tests.crash.batches import check_batch, check_compaction
-from tests.crash.life import Life
+from tests.crash.life import Life, LifeSettings
 from tests.crash.naive import NaiveSegment
 from tests.crash.truth import TrueBatch, TruePartition
 from tests.crash.world import End, World
@@ -159,8 +159,8 @@ def check_leader_epochs(truth: TruePartition, segments: list[NaiveSegment], log:
 
 
 def check_producers(world: World, truth: TruePartition, segments: list[NaiveSegment], log: PartitionLog) -> None:
-    """Everybody with a batch in the log (and others that had one), with a suffix of the last five batches: a snapshot
-    keeps each producer's last batch only.
+    """Every producer with a batch in the log (and others that had one), with a suffix of the last five batches: a
+    snapshot keeps each producer's last batch only.
     """
     known = {entry.producer_id: entry for entry in log.producers.entries()}
     needed = naive.producers(segments, log.log_end_offset)
@@ -170,7 +170,7 @@ def check_producers(world: World, truth: TruePartition, segments: list[NaiveSegm
         if world.may_have_expired(entry.last_timestamp_ms):
             continue
         produced = truth.produced_by(producer_id)
-        assert produced, f"{log.directory}: nobody knows of producer {producer_id}"
+        assert produced, f"{log.directory}: no producer wrote with id {producer_id}"
         full = [_noted(batch) for batch in produced]
         batches = [tuple(batch)[:3] for batch in entry.batches]
         assert entry.producer_epoch == produced[-1].header.producer_epoch, f"{log.directory}: producer {producer_id}"
@@ -250,20 +250,17 @@ def check_time_index(path: str, plain: NaiveSegment, segment: Segment, interval_
 def check_second_start(world: World, life: Life) -> None:
     """To start again changes nothing."""
     disk = copy.deepcopy(world.disk)
-    again = Life(
-        disk,
+    settings = LifeSettings(
         world.shape.directories,
         world.defaults,
         boot_id=f"boot {world.boots}",
         unique=lambda: "f" * 32,
         broker_epoch=1,
         now_ms=world.now_ms,
-        written=lambda effect: None,
-        turned=lambda: None,
-        is_deleted=world.is_deleted,
         options=dict(world.shape.options),
         dedupe_buffer_bytes=world.shape.dedupe_buffer_bytes,
     )
+    again = Life(disk, settings, written=lambda effect: None, turned=lambda: None, is_deleted=world.is_deleted)
     before, after = _summary(world, life), _summary(world, again)
     for name, state in before.items():
         assert after.get(name) == state, f"{name} after a second start: {after.get(name)}, not {state}"

@@ -90,9 +90,9 @@ class Producer:
         """A crash has taken batches. Those that were not answered will be repeated; others can't be."""
         ours = [batch for batch in lost if batch.header.producer_id == self.producer_id]
         if self.is_idempotent and any(batch.is_acknowledged for batch in ours):
-            self.begin_anew()
+            self.start_over()
 
-    def begin_anew(self) -> None:
+    def start_over(self) -> None:
         """A new epoch: what was not answered is given up."""
         self.epoch += 1
         self.next_sequence = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from random import Random
@@ -50,6 +51,7 @@ from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
     FlushEffect,
+    ReadBatchesEffect,
     ReadEffect,
     ReplaceEffect,
     RetireEffect,
@@ -72,43 +74,51 @@ _STEPS_MAX = 5_000
 Written = Callable[[StorageEffect], None]
 
 
+@dataclass(slots=True, frozen=True)
+class LifeSettings:
+    """How a process is started."""
+
+    paths: Sequence[str]
+    defaults: dict[str, str]
+    """Of topic configs."""
+    boot_id: str
+    unique: Callable[[], str]
+    broker_epoch: int
+    now_ms: int
+    options: Mapping[str, int]
+    """Settings of the logstore, in the names of LogstoreConfig."""
+    dedupe_buffer_bytes: int
+
+
 class Life:
     """From the opening of the log directories to whatever end comes."""
 
     def __init__(
         self,
         disk: Disk,
-        paths: Sequence[str],
-        defaults: dict[str, str],
+        settings: LifeSettings,
         *,
-        boot_id: str,
-        unique: Callable[[], str],
-        broker_epoch: int,
-        now_ms: int,
         written: Written,
         turned: Callable[[], None],
         is_deleted: Callable[[bytes], bool],
-        options: Mapping[str, int],
-        dedupe_buffer_bytes: int,
     ) -> None:
         """Opens and loads, as the shell does. Raises DiskError where the shell would refuse to start.
 
-        `written` hears of every effect that the disk has carried out, `turned` of every turn. `options` are settings
-        of the logstore, in the names of LogstoreConfig.
+        `written` hears of every effect that the disk has carried out, `turned` of every turn.
         """
         self.disk = disk
-        self.now_ms = now_ms
+        self.now_ms = settings.now_ms
         self.in_flight: list[StorageEffect] = []
         self.finished: list[tuple[StorageEffect, bytes | DiskError]] = []
         self.offline: list[str] = []
-        self.directories = [_open(disk, path, boot_id, unique) for path in paths]
-        config = TopicConfig.from_overrides(defaults)
+        self.directories = [_open(disk, path, settings) for path in settings.paths]
+        config = TopicConfig.from_overrides(settings.defaults)
         assert isinstance(config, TopicConfig), config
         self.loaded: list[OpenedPartition] = []
         self.lacked_room = False
         """Some log directory was full for a while."""
         for directory in self.directories:
-            for opened in directory.load(lambda topic: config, now_ms):
+            for opened in directory.load(lambda topic: config, settings.now_ms):
                 if opened.topic_id is not None:
                     self.loaded.append(opened)
                 elif (error := directory.set_aside(opened.topic_partition)) is not None:
@@ -117,17 +127,17 @@ class Life:
         self._finish_moves()
         self.moved_away = self._move_away_deleted(is_deleted)
         """Partitions in two log directories with different topic ids: the shell refuses to start until an operator has
-        moved one of them away. Here he does so at once."""
+        moved one of them away. Here that is done at once."""
         self.core = LogstoreCore(
-            LogstoreConfig(NODE_ID, CLUSTER_ID, topic_defaults=defaults, **options),  # type: ignore[arg-type]
+            LogstoreConfig(NODE_ID, CLUSTER_ID, topic_defaults=settings.defaults, **settings.options),  # type: ignore[arg-type]
             self.directories,
             self.loaded,
             CODECS,
             lambda prefix: f"{prefix}-member",
             lambda: 0,
         )
-        self.core.on_registered(broker_epoch)
-        self._broker_epoch = broker_epoch
+        self.core.on_registered(settings.broker_epoch)
+        self._broker_epoch = settings.broker_epoch
         self._written = written
         self._turned = turned
         self._ids = count(1)
@@ -139,7 +149,7 @@ class Life:
         self._assembler = ReadAssembler()
         self._on_answer: dict[int, Callable[[Any], None]] = {}
         self._controls: list[ControlResponse] = []
-        self._dedupe_buffer_bytes = dedupe_buffer_bytes
+        self._dedupe_buffer_bytes = settings.dedupe_buffer_bytes
         self._cleaner = self._new_cleaner()
         self.passes: list[PassReport] = []
         """What became of compactions."""
@@ -407,15 +417,15 @@ class Life:
         self.lacked_room |= bool(outputs.full_disks)
 
 
-def _open(disk: Disk, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:
+def _open(disk: Disk, path: str, settings: LifeSettings) -> LogDirectory:
     directory = LogDirectory.open(
         disk,
         path,
         cluster_id=CLUSTER_ID,
         node_id=NODE_ID,
-        kernel_boot_id=boot_id,
+        kernel_boot_id=settings.boot_id,
         new_directory_id=sha256(path.encode()).digest()[:16],
-        unique_name=unique,
+        unique_name=settings.unique,
     )
     assert isinstance(directory, LogDirectory), directory
     return directory
@@ -430,6 +440,8 @@ def described(effect: StorageEffect) -> str:
             return f"flushes {effect.directory} up to {effect.upto_offset}"
         case VolumeFlushEffect():
             return f"flushes the volume of {effect.log_directory} for {len(effect.flushes)} logs"
+        case ReadBatchesEffect():
+            return f"reads {effect.max_bytes} bytes of {effect.part.file.path} from offset {effect.offset}"
         case ReadEffect():
             return f"reads {effect.length} bytes of {effect.file.path} at {effect.position}"
         case ReplaceEffect():

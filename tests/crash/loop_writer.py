@@ -1,4 +1,4 @@
-"""The process that writes while its power is cut: `LogstoreCore` over a real directory, batches that anybody can make
+"""The process that writes while its power is cut: `LogstoreCore` over a real directory, batches that can be made
 again, and a line on the standard output for everything that is acknowledged.
 
     python -m tests.crash.loop_writer DIRECTORY ROUND
@@ -19,7 +19,7 @@ from barnabas.cluster.messages import Broker, LeaderAndIsr, PartitionMetadata, T
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_logstore.shell.posix_disk import PosixDisk
-from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life
+from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life, LifeSettings
 
 SEGMENT = {"segment.index.bytes": "600", "index.interval.bytes": "300", "retention.ms": "-1"}
 TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -51,25 +51,30 @@ def records_at(topic: int, offset: int) -> int:
 
 def open_life(directory: str, round_: int) -> Life:
     unique = count(1)
-    return Life(
-        PosixDisk(),
+    settings = LifeSettings(
         [directory],
         {},
         boot_id=f"boot {round_}",
         unique=lambda: f"{round_:016x}{next(unique):016x}",
         broker_epoch=round_,
         now_ms=0,
+        options=OPTIONS,
+        dedupe_buffer_bytes=40_000,
+    )
+    return Life(
+        PosixDisk(),
+        settings,
         written=lambda effect: None,
         turned=lambda: None,
         is_deleted=lambda topic_id: False,
-        options=OPTIONS,
-        dedupe_buffer_bytes=40_000,
     )
 
 
 def lead(life: Life, round_: int, chance: Random) -> None:
     topics = [
-        TopicMetadata(name, topic_id(index), configs, [PartitionMetadata(0, NODE_ID, round_, 0, [NODE_ID], [NODE_ID])])
+        TopicMetadata(
+            name, topic_id(index), configs, [PartitionMetadata(0, NODE_ID, round_, 0, (NODE_ID,), (NODE_ID,))]
+        )
         for index, (name, configs) in enumerate(TOPICS)
     ]
     response = life.command(LeaderAndIsr(True, topics), chance)

@@ -362,6 +362,6 @@ class FillDisk:
 
 
 @dataclass(slots=True, frozen=True)
-class MakeRoom:
+class FreeDisk:
     def run(self, world: World, life: Life) -> None:
         world.disk.capacity_bytes = None

@@ -19,9 +19,9 @@ from tests.crash.operations import (
     DeleteTopic,
     FailDisk,
     FillDisk,
+    FreeDisk,
     KillCleaner,
     LookUp,
-    MakeRoom,
     MoveReplica,
     NewLeaderEpoch,
     Operation,
@@ -147,7 +147,7 @@ def _weights(random: Random) -> dict[Callable[[Random], Operation], float]:
         _look_up: 1,
         _fail_disk: 0.2,
         _fill_disk: 0.1,
-        _make_room: 0.3,
+        _free_disk: 0.3,
     }
     for maker in list(weights):
         if maker not in (_append, _work):
@@ -248,5 +248,5 @@ def _fill_disk(random: Random) -> Operation:
     return FillDisk(random.choice((0, 100, 1000, 10_000)))
 
 
-def _make_room(random: Random) -> Operation:
-    return MakeRoom()
+def _free_disk(random: Random) -> Operation:
+    return FreeDisk()

@@ -44,7 +44,7 @@ class TrueBatch:
 class TruePartition:
     """`durable_offset`: a power cut may take nothing below it. `written_offset`: the end of a process may not.
 
-    `log_start_asked` is the highest log start that anybody asked for (DeleteRecords, retention): the log may begin
+    `log_start_asked` is the highest log start that was requested (DeleteRecords, retention): the log may begin
     there or, after a crash, earlier, never later.
     """
 
@@ -71,7 +71,7 @@ class TruePartition:
     is_deleted: bool = False
     was_ever_compacted: bool = False
     may_lose_tombstones: bool = False
-    """delete.retention.ms has passed, as far as anybody knows."""
+    """delete.retention.ms has passed, as far as is known."""
 
     @property
     def name(self) -> str:

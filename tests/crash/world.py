@@ -23,7 +23,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.storage.effects import StorageEffect, WriteEffect
 from tests.crash.appends import Appends
 from tests.crash.clients import Producer, Sent
-from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life
+from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life, LifeSettings
 from tests.crash.truth import TruePartition
 from tests.sim.disk_model import DiskModel
 
@@ -152,19 +152,22 @@ class World:
         for producer in self.producers:
             producer.must_repeat = True
         self.chance = self.disk.chance = Random(chance)
-        self.life = Life(
-            self.disk,
+        settings = LifeSettings(
             self.shape.directories,
             self.defaults,
             boot_id=f"boot {self.boots}",
             unique=self._unique,
             broker_epoch=self._lives,
             now_ms=began_ms,
+            options=dict(self.shape.options),
+            dedupe_buffer_bytes=self.shape.dedupe_buffer_bytes,
+        )
+        self.life = Life(
+            self.disk,
+            settings,
             written=self._on_written,
             turned=self.look,
             is_deleted=self.is_deleted,
-            options=dict(self.shape.options),
-            dedupe_buffer_bytes=self.shape.dedupe_buffer_bytes,
         )
 
     def end_life(self) -> None:
@@ -242,7 +245,7 @@ class World:
             producer.must_repeat = True
             return
         if self._may_be_forgotten(producer):
-            producer.begin_anew()
+            producer.start_over()
             return
         appends = self.appends
         # The answer may come from within `append`'s turn only: by then it is known what was handed in.
@@ -315,7 +318,7 @@ class World:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """No faults while somebody looks."""
+        """Inject no faults while the checks read."""
         disk = self.disk
         kept = disk.faults, disk.capacity_bytes, disk.interrupt_after
         disk.faults, disk.capacity_bytes, disk.interrupt_after = [], None, None
@@ -343,7 +346,7 @@ def check_retention(world: World, truth: TruePartition, log_start_offset: int) -
 def _metadata(truths: list[TruePartition]) -> TopicMetadata:
     first = truths[0]
     states = [
-        PartitionMetadata(each.partition, NODE_ID, each.leader_epoch, each.partition_epoch, [NODE_ID], [NODE_ID])
+        PartitionMetadata(each.partition, NODE_ID, each.leader_epoch, each.partition_epoch, (NODE_ID,), (NODE_ID,))
         for each in truths
     ]
     return TopicMetadata(first.topic, first.topic_id, dict(first.configs), states)

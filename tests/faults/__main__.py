@@ -77,7 +77,7 @@ def _lacking_clients(cells: Sequence[Cell]) -> dict[Need, str]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Real faults on real processes.")
-    parser.add_argument("--cells", metavar="NAME,…", help="these alone, in this order; all unless told")
+    parser.add_argument("--cells", metavar="NAME,…", help="these alone, in this order; all by default")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"of each cell under load ({SECONDS:g})")
     parser.add_argument("--seed", type=int, default=1, help="of what is chosen by chance: whom a fault hits, and when")
     parser.add_argument("--save", metavar="NAME", help="save the rows in this page of tests/faults/results")

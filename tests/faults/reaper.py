@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from barnabas.cli.processes import KILL_SECONDS_MAX, read_pid_file, session_members, signal_session
+from barnabas.cli.local.processes import KILL_SECONDS_MAX, read_pid_file, session_members, signal_session
 from tests.faults.namespaces import delete_namespaces
 
 

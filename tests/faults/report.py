@@ -95,9 +95,9 @@ def page_of(rows: Sequence[Row]) -> str:
         "",
         "Failover: the longest time that any partition waited for an acknowledged write (idempotent or acks=all) from",
         "the fault on. Return: the same from the moment when the fault was taken back. Settled: from then until every",
-        "process knew every other one and every ISR was full again. Read at a cut-off leader: old ends that a leader",
-        "told which was cut off from the majority and could not know of its successor; Kafka promises no more. See",
-        "[faults.md](../../../docs/verify/faults.md).",
+        "process knew every other one and every ISR was full again. Read at a cut-off leader: old log ends",
+        "returned by a leader that was cut off from the majority and could not know of its successor; Kafka promises",
+        "no more. See [faults.md](../../../docs/verify/faults.md).",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"{'|---' * len(_COLUMNS)}|",
@@ -116,14 +116,14 @@ def _runs(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         rows_of.setdefault(row.run, []).append(row)
     largest, *others = sorted(rows_of.values(), key=len, reverse=True)
-    lines = [_told(largest)]
+    lines = [_run_line(largest)]
     if others:
         lines += ["", "Played again later, by themselves; each row names its commit:", ""]
-        lines += [f"- {_told(each)}" for each in others]
+        lines += [f"- {_run_line(each)}" for each in others]
     return lines
 
 
-def _told(rows: Sequence[Row]) -> str:
+def _run_line(rows: Sequence[Row]) -> str:
     """Of one run."""
     run = rows[0].run
     loads = [row.load for row in rows if row.load is not None]

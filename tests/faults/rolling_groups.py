@@ -178,7 +178,7 @@ class RollingGroups:
             try:
                 committed = committed_offsets(self._cluster.layout, GROUP, TOPIC, PARTITIONS)
             except RefusedError as refused:
-                return f"offsets are not told: {refused}"
+                return f"offsets are not returned: {refused}"
             if not before:
                 before.update(committed)
             late = [each for each, offset in committed.items() if offset < before[each] + RECORDS_BETWEEN]
@@ -190,7 +190,7 @@ class RollingGroups:
         try:
             committed = committed_offsets(self._cluster.layout, GROUP, TOPIC, PARTITIONS)
         except RefusedError as refused:
-            return f"offsets are not told: {refused}"
+            return f"offsets are not returned: {refused}"
         late = [partition for partition, records in log.items() if committed[partition] != len(records)]
         return f"partitions {late} are not read to their ends" if late else None
 

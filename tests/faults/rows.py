@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -106,7 +107,7 @@ def row_of(outcome: Outcome, run: Run) -> Row:
 def this_run(module: str = "tests.faults") -> Run:
     """Of the program that runs now, which is started as `python -m <module>`."""
     return Run(
-        command=f"python -m {module} {shlex.join(sys.argv[1:])}".strip(),
+        command=f"python -m {module} {shlex.join(without_directories(sys.argv[1:]))}".strip(),
         commit=_commit() or "an unknown commit",
         date=time.strftime("%Y-%m-%d"),
         machine=f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}",
@@ -121,3 +122,8 @@ def _commit() -> str:
     differs = ["git", "diff", "--quiet", "HEAD", "--", ".", ":!tests/faults/results"]
     is_dirty = subprocess.run(differs, cwd=root, capture_output=True, check=False).returncode == 1
     return done.stdout.strip() + ("-dirty" if is_dirty else "")
+
+
+def without_directories(arguments: Iterable[str]) -> list[str]:
+    """Return the arguments of a command as they are saved: of an absolute path the name alone."""
+    return [Path(each).name if each.startswith("/") else each for each in arguments]

@@ -68,7 +68,7 @@ class Stage:
         """Around the fault itself; at the end of the block the cluster is whole again, and finds itself.
 
         `cut_off` are the machines that the majority neither hears nor reaches meanwhile. What leads on them may say so
-        until everybody knows of everybody again.
+        until every process knows of every other again.
         """
         leaders = self._leaderships() if cut_off else {}
         epochs_cut_off = {partition: epoch for partition, (leader, epoch) in leaders.items() if leader in cut_off}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from barnabas.cli.kafka_client import KafkaClient, KafkaError
+from barnabas.cli.record_client import KafkaError, RecordClient
 from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response
@@ -99,7 +99,7 @@ def committed_offsets(cluster: Servers, group_id: str, topic: str, partitions: i
 
 def partitions_of(cluster: Servers, topic: str, server: str) -> list[MetadataResponsePartition]:
     """As that server knows them; none while it knows no such topic. Raises KafkaError when it does not answer."""
-    with KafkaClient(*cluster.servers[server], _PROBE_SECONDS_MAX) as client:
+    with RecordClient(*cluster.servers[server], _PROBE_SECONDS_MAX) as client:
         return client.metadata(topic).topics[0].partitions
 
 
@@ -117,7 +117,7 @@ def brokers_known(cluster: Servers, brokers: int) -> str | None:
     """Whether every server answers and knows so many brokers; the reason if not."""
     for server, address in cluster.servers.items():
         try:
-            with KafkaClient(*address, _PROBE_SECONDS_MAX) as client:
+            with RecordClient(*address, _PROBE_SECONDS_MAX) as client:
                 known = {broker.node_id for broker in client.metadata().brokers}
         except KafkaError as error:
             return f"{server} does not answer: {error}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.etcd_binary import find_etcd
-from barnabas.cli.services import ETCD_ELECTION_MS
+from barnabas.cli.local.services import ETCD_ELECTION_MS
 
 # `make integration` has got one before it starts.
 ETCD = find_etcd()

@@ -15,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from barnabas.cli.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
+from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
 from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
 from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
 

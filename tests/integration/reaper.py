@@ -4,8 +4,8 @@ import signal
 import sys
 from pathlib import Path
 
-from barnabas.cli.layout import ClusterDirectory
-from barnabas.cli.processes import read_pid_file, signal_session
+from barnabas.cli.local.layout import ClusterDirectory
+from barnabas.cli.local.processes import read_pid_file, signal_session
 
 if __name__ == "__main__":
     sys.stdin.buffer.read()

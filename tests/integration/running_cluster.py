@@ -8,39 +8,54 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from barnabas.cli import ports, processes
-from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local_cluster import STOP_SECONDS_MAX, LocalCluster, Started, cluster_to_start
-from barnabas.cli.status import ClusterStatus, inspect
+from barnabas.cli.local import ports, processes
+from barnabas.cli.local.cluster import STOP_SECONDS_MAX, LocalCluster, Started, cluster_to_start
+from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local.status import ClusterStatus, inspect
 
 ROOT = Path(__file__).parents[2]
 
 _PORTS = range(20_000, 32_000, 200)
 """Starts of blocks, below those that the kernel gives to clients."""
 _INTERNAL_PORTS_AT = 40
+_SECURED_PORTS_AT = 80
+"""Between the internal ports of a few logstores and their metrics."""
 _LOCK_PORT_AT = 199
 
 
 class RunningCluster:
     """Use it as a context manager. Whatever becomes of the tests, none of its processes outlives them."""
 
-    def __init__(self, directory: Path, logstores: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        logstores: int,
+        security: Callable[[int], dict[str, str]] | None = None,
+        *,
+        secure: bool = False,
+    ) -> None:
+        """`security` returns properties of the gateway beside its own, given the first of 50 unused ports."""
         self.directory = ClusterDirectory(directory)
         self._logstores = logstores
+        self._security = security
+        self._secure = secure
         self._cleanup = ExitStack()
 
     def __enter__(self) -> RunningCluster:
         block, lock = reserve_ports()
         self._cleanup.enter_context(lock)
         self._cleanup.enter_context(reaper_of(self.directory.path))
-        layout = ClusterLayout(block, block + _INTERNAL_PORTS_AT, self._logstores)
+        layout = ClusterLayout(block, block + _INTERNAL_PORTS_AT, self._logstores, secure=self._secure)
         self.local: LocalCluster = cluster_to_start(self.directory, layout, print)
+        if self._security is not None:
+            self.local.service("gateway").properties.update(self._security(block + _SECURED_PORTS_AT))
         self._cleanup.callback(self._kill_everything)
         try:
             self.up()

@@ -16,8 +16,8 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local_cluster import Started
-from barnabas.cli.services import Role
+from barnabas.cli.local.cluster import Started
+from barnabas.cli.local.services import Role
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]

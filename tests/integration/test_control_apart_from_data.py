@@ -16,8 +16,8 @@ from typing import ClassVar
 
 import pytest
 
-from barnabas.cli.layout import HOST
-from barnabas.cli.processes import signal_process, signal_session
+from barnabas.cli.local.layout import HOST
+from barnabas.cli.local.processes import signal_process, signal_session
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
 from tests.integration.load_process import LoadProcess

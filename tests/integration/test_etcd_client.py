@@ -226,7 +226,7 @@ async def test_reads_fail_over_to_an_endpoint_that_answers(etcd: EtcdProcess) ->
     await client.close()
 
 
-async def test_reads_say_so_when_nobody_answers_in_time() -> None:
+async def test_reads_say_so_when_no_answer_comes_in_time() -> None:
     client = EtcdClient([f"127.0.0.1:{free_port()}"], monotonic_ms)
     with pytest.raises(EtcdUnavailable, match="within 200 ms"):
         await client.get("/a", timeout_ms=200)

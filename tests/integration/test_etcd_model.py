@@ -305,7 +305,7 @@ class ReadsBeforeItWrites(EtcdModel):
         return found
 
 
-class CreatesAnew(EtcdModel):
+class CreatesAgain(EtcdModel):
     def _put_key(self, put: Put) -> None:
         super()._put_key(put)
         self._keys[put.key] = replace(self._keys[put.key], create_revision=self.revision)
@@ -404,7 +404,7 @@ class DeletionsTellTheirOldValue(EtcdModel):
         ARevisionPerPut,
         ARevisionPerTxn,
         ReadsBeforeItWrites,
-        CreatesAnew,
+        CreatesAgain,
         KeepsTheOldLease,
         RangesAreInclusive,
         TakesDuplicates,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.runtime.config import ConfigError, build_config
+from barnabas.runtime.configuration.config import ConfigError, build_config
 from barnabas.runtime.etcd import EtcdConfig, EtcdUnavailable
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
@@ -60,7 +60,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory, pem: tuple[Path, Path]) -> It
 @needs_etcd
 @pytest.mark.parametrize("service", OWN_KEYS)
 @needs_openssl
-async def test_a_service_trusts_and_shows_what_it_is_told(
+async def test_a_service_trusts_and_shows_the_configured_certificates(
     service: type[EtcdConfig], etcd: EtcdProcess, pem: tuple[Path, Path]
 ) -> None:
     certificate, key = map(str, pem)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.kafka_client import KafkaClient
-from barnabas.cli.layout import HOST
-from barnabas.cli.local_cluster import Started
+from barnabas.cli.local.cluster import Started
+from barnabas.cli.local.layout import HOST
+from barnabas.cli.record_client import RecordClient
 from barnabas.wire.messages.metadata import MetadataResponsePartition
 from tests.integration.kafka_clients import Confluent
 from tests.integration.running_cluster import RunningCluster
@@ -46,7 +46,7 @@ class TwoDirectories(RunningCluster):
         return super().up()
 
     def partitions(self, topic: str = TOPIC) -> dict[int, MetadataResponsePartition]:
-        with KafkaClient(HOST, self.local.layout.kafka_port) as client:
+        with RecordClient(HOST, self.local.layout.kafka_port) as client:
             return {each.partition_index: each for each in client.topic(topic, create=False).partitions}
 
 
@@ -85,7 +85,7 @@ def test_leaders_move_off_a_failed_directory_and_come_back(cluster: TwoDirectori
             states = cluster.partitions()
             return all(VICTIM not in (states[each].leader_id, *states[each].isr_nodes) for each in lost)
 
-        until(moved, "nobody else leads what lay in the failed directory")
+        until(moved, "not every partition of the failed directory has another leader")
         load.wait_for_more(500)
         states = cluster.partitions()
         assert all(states[number].leader_id == VICTIM for number in kept)

@@ -62,7 +62,7 @@ def test_leaders_move_off_a_full_directory_and_its_replicas_come_back_with_room(
             states = cluster.partitions(TOPIC)
             return all(VICTIM not in (states[each].leader_id, *states[each].isr_nodes) for each in full)
 
-        until(moved, "nobody else leads what lies in the full directory")
+        until(moved, "not every partition of the full directory has another leader")
         load.wait_for_more(500)
         states = cluster.partitions(TOPIC)
         assert all(states[number].leader_id == VICTIM for number in kept)

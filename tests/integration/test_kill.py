@@ -117,9 +117,9 @@ def test_kill_under_load(cluster: RunningCluster, service: str) -> None:
 
 def end_of(cluster: RunningCluster, topic: str, partition: int) -> int:
     """The log end offset: nothing lies beyond what was read."""
-    from barnabas.cli.kafka_client import KafkaClient
+    from barnabas.cli.record_client import RecordClient
     from barnabas.wire.messages.list_offsets import LATEST_TIMESTAMP
 
     host, _, port = cluster.bootstrap.rpartition(":")
-    with KafkaClient(host, int(port)) as client:
+    with RecordClient(host, int(port)) as client:
         return client.offset(topic, partition, LATEST_TIMESTAMP)

@@ -231,7 +231,7 @@ class Controller:
 
     async def lead(self, leader_epoch: int, *, partitions: int = 1) -> ControlResponse:
         states = [
-            PartitionMetadata(number, NODE_ID, leader_epoch, 0, [NODE_ID], [NODE_ID]) for number in range(partitions)
+            PartitionMetadata(number, NODE_ID, leader_epoch, 0, (NODE_ID,), (NODE_ID,)) for number in range(partitions)
         ]
         return await self.command(LeaderAndIsr(True, [TopicMetadata(TOPIC, TOPIC_ID, {}, states)]))
 
@@ -434,7 +434,7 @@ async def test_watchers_hear_the_present_state_and_then_every_move(logstore: Log
         assert (await gateway.states.get()).leader_epoch == -1
 
 
-async def test_the_control_listener_is_started_anew_at_its_address(logstore: Logstore) -> None:
+async def test_the_control_listener_is_restarted_at_its_address(logstore: Logstore) -> None:
     async with Controller(logstore) as controller, Gateway(logstore) as gateway:
         await controller.lead(0)
         os.kill(logstore.control_pid, signal.SIGKILL)

@@ -106,4 +106,4 @@ def test_at_one_shared_address_the_gateway_reads_from_the_rack(racks: RunningClu
     racks.up()
     numbers, brokers = consume(racks.bootstrap, topic, "b")
     assert numbers == list(range(RECORDS))
-    assert brokers == [0], "no client is told of another replica"
+    assert brokers == [0], "no client is sent to another replica"

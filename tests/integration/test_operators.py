@@ -139,7 +139,7 @@ def test_who_was_the_controller_when(cluster: RunningCluster, operator: Operator
     assert int(terms[-1]["since_ms"]) > int(terms[-2]["since_ms"])
 
 
-def test_groups_are_told_with_their_lag(cluster: RunningCluster, operator: Operator) -> None:
+def test_groups_are_listed_with_their_lag(cluster: RunningCluster, operator: Operator) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
     for _ in range(10):
         producer.produce("events", b"record", partition=3)

@@ -1,4 +1,4 @@
-"""The ops API as somebody meets it who has a gRPC client and no code of ours."""
+"""The ops API as seen by a gRPC client without any code of Barnabas."""
 
 from __future__ import annotations
 

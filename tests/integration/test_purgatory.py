@@ -115,7 +115,7 @@ class Gateway:
         self.link.send(pack_park_request(ParkRequest(fetches=[ParkFetch(entry_id, wait_ms, 1, [condition])])))
 
 
-class Room:
+class ConnectedPod:
     """A pod, its logstore and a gateway, all connected."""
 
     def __init__(self, logstore: ScriptedLogstore, gateway: Gateway) -> None:
@@ -124,7 +124,7 @@ class Room:
 
 
 @pytest.fixture
-async def room() -> AsyncIterator[Room]:
+async def connected() -> AsyncIterator[ConnectedPod]:
     logstore = ScriptedLogstore()
     logstore_server, logstore_port = create_server("127.0.0.1:0")
     register_stream(logstore_server, "barnabas.logstore.v1.PartitionWatch", "Watch", logstore.open_stream)
@@ -138,7 +138,7 @@ async def room() -> AsyncIterator[Room]:
     pod.metadata_updated(UpdateMetadata(1, True, "cluster", 1, brokers, [], []))
     gateway = Gateway(f"127.0.0.1:{pod_port}")
     assert await gateway.pod_id == "purgatory-0"
-    yield Room(logstore, gateway)
+    yield ConnectedPod(logstore, gateway)
     await gateway.link.close()
     links.cancel()
     await asyncio.gather(links, return_exceptions=True)
@@ -146,40 +146,42 @@ async def room() -> AsyncIterator[Room]:
     await stop_server(logstore_server, 0)
 
 
-async def test_a_parked_produce_is_completed_by_the_watermark_of_its_leader(room: Room) -> None:
-    room.gateway.park_produce(7, required_offset=10)
-    (watched,) = (await room.logstore.requests.get()).watches
+async def test_a_parked_produce_is_completed_by_the_watermark_of_its_leader(connected: ConnectedPod) -> None:
+    connected.gateway.park_produce(7, required_offset=10)
+    (watched,) = (await connected.logstore.requests.get()).watches
     assert (watched.topic_id, watched.partition) == (TOPIC, 0)
-    room.logstore.publish(9)
-    room.gateway.park_produce(8, required_offset=9)
-    assert await room.gateway.completions.get() == Completion(8, Outcome.SATISFIED, [ErrorCode.NONE])
-    room.logstore.publish(10)
-    assert await room.gateway.completions.get() == Completion(7, Outcome.SATISFIED, [ErrorCode.NONE])
-    (unwatched,) = (await room.logstore.requests.get()).unwatches
+    connected.logstore.publish(9)
+    connected.gateway.park_produce(8, required_offset=9)
+    assert await connected.gateway.completions.get() == Completion(8, Outcome.SATISFIED, [ErrorCode.NONE])
+    connected.logstore.publish(10)
+    assert await connected.gateway.completions.get() == Completion(7, Outcome.SATISFIED, [ErrorCode.NONE])
+    (unwatched,) = (await connected.logstore.requests.get()).unwatches
     assert (unwatched.topic_id, unwatched.partition) == (TOPIC, 0)
 
 
-async def test_a_fetch_expires_by_the_pods_own_clock(room: Room) -> None:
-    room.gateway.park_fetch(1, wait_ms=30)
-    assert await room.gateway.completions.get() == Completion(1, Outcome.EXPIRED, [])
+async def test_a_fetch_expires_by_the_pods_own_clock(connected: ConnectedPod) -> None:
+    connected.gateway.park_fetch(1, wait_ms=30)
+    assert await connected.gateway.completions.get() == Completion(1, Outcome.EXPIRED, [])
 
 
-async def test_a_logstore_that_comes_back_is_told_of_every_watch(room: Room) -> None:
-    room.gateway.park_produce(1, required_offset=10)
-    await room.logstore.requests.get()
-    assert room.logstore.stream is not None
-    room.logstore.stream.close("restarting")
-    (watched,) = (await room.logstore.requests.get()).watches
+async def test_a_logstore_that_comes_back_gets_every_watch(connected: ConnectedPod) -> None:
+    connected.gateway.park_produce(1, required_offset=10)
+    await connected.logstore.requests.get()
+    assert connected.logstore.stream is not None
+    connected.logstore.stream.close("restarting")
+    (watched,) = (await connected.logstore.requests.get()).watches
     assert watched.topic_id == TOPIC
-    room.logstore.publish(50, leader_epoch=1)
-    assert await room.gateway.completions.get() == Completion(1, Outcome.FENCED, [ErrorCode.NOT_LEADER_OR_FOLLOWER])
+    connected.logstore.publish(50, leader_epoch=1)
+    assert await connected.gateway.completions.get() == Completion(
+        1, Outcome.FENCED, [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    )
 
 
-async def test_a_gateway_that_goes_takes_its_entries_along(room: Room) -> None:
-    room.gateway.park_produce(1, required_offset=10)
-    await room.logstore.requests.get()
-    await room.gateway.link.close()
-    assert len((await room.logstore.requests.get()).unwatches) == 1
+async def test_a_gateway_that_goes_takes_its_entries_along(connected: ConnectedPod) -> None:
+    connected.gateway.park_produce(1, required_offset=10)
+    await connected.logstore.requests.get()
+    await connected.gateway.link.close()
+    assert len((await connected.logstore.requests.get()).unwatches) == 1
 
 
 @pytest.fixture

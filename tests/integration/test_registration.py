@@ -212,7 +212,7 @@ async def test_a_second_controller_does_not_take_the_election_of_a_living_one(
     running.cancel()
 
 
-async def test_a_lost_lease_registers_anew_as_another_incarnation(client: EtcdClient, listen: Listen) -> None:
+async def test_a_lost_lease_registers_another_incarnation(client: EtcdClient, listen: Listen) -> None:
     epochs: asyncio.Queue[int] = asyncio.Queue()
     registration = logstore(client, "directory", await listen(), epochs.put_nowait)
     await registration.start()
@@ -288,7 +288,7 @@ async def test_a_graceful_stop_leaves_at_once(client: EtcdClient, listen: Listen
     assert await client.get(LOGSTORE_KEY) is None
 
 
-async def test_only_a_refusal_proves_that_nobody_listens(listen: Listen) -> None:
+async def test_only_a_refusal_proves_that_no_process_listens(listen: Listen) -> None:
     assert await refuses_connections(f"127.0.0.1:{free_port()}")
     assert not await refuses_connections(await listen())
     assert not await refuses_connections("nowhere.invalid:1")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.layout import HOST
+from barnabas.cli.local.layout import HOST
 from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_replica_log_dirs import (

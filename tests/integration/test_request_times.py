@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.cli.kafka_client import KafkaClient
-from barnabas.cli.layout import HOST
+from barnabas.cli.local.layout import HOST
+from barnabas.cli.record_client import RecordClient
 from barnabas.wire.record_batch import Record
 from tests.integration.otlp_collector import CollectedSpan, Collector
 from tests.integration.running_cluster import RunningCluster
@@ -49,8 +49,8 @@ def cluster(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def client(cluster: RunningCluster) -> Iterator[KafkaClient]:
-    with KafkaClient(HOST, cluster.local.layout.kafka_port, 60) as client:
+def client(cluster: RunningCluster) -> Iterator[RecordClient]:
+    with RecordClient(HOST, cluster.local.layout.kafka_port, 60) as client:
         yield client
 
 
@@ -77,11 +77,20 @@ def root_of(spans: list[CollectedSpan]) -> CollectedSpan:
 
 
 def test_a_produce_to_three_replicas_is_one_trace_through_all_services(
-    cluster: RunningCluster, client: KafkaClient, collector: Collector
+    cluster: RunningCluster, client: RecordClient, collector: Collector
 ) -> None:
     client.topic("replicated", create=True)
-    for _ in range(20):
+    (partition,) = [each for topic in client.metadata("replicated").topics for each in topic.partitions]
+    follower = next(node_id for node_id in partition.replica_nodes if node_id != partition.leader_id)
+    pid = cluster.pids[f"logstore-{follower}"]
+    # Purgatory is asked only for what its leader has held for some ms (ADR 0025).
+    os.kill(pid, signal.SIGSTOP)
+    resume = threading.Timer(STOPPED_MS / 1000, os.kill, (pid, signal.SIGCONT))
+    try:
+        resume.start()
         client.produce("replicated", 0, [RECORD])
+    finally:
+        resume.join()
     wanted = {"barnabas-gateway", "barnabas-logstore", "barnabas-purgatory"}
     spans = collector.trace_that(lambda spans: services(spans) >= wanted)
     root = root_of(spans)
@@ -98,7 +107,7 @@ def test_a_produce_to_three_replicas_is_one_trace_through_all_services(
     assert any(each in log for each in line), "what is logged about a traced request names its trace"
 
 
-def test_a_topic_that_is_created_is_traced_to_the_controller(client: KafkaClient, collector: Collector) -> None:
+def test_a_topic_that_is_created_is_traced_to_the_controller(client: RecordClient, collector: Collector) -> None:
     client.topic("traced", create=True)
     spans = collector.trace_that(lambda spans: services(spans) >= {"barnabas-gateway", "barnabas-controller"})
     root = root_of(spans)
@@ -107,7 +116,7 @@ def test_a_topic_that_is_created_is_traced_to_the_controller(client: KafkaClient
     assert (controller.name, controller.parent_id) == ("CreateTopics", root.span_id)
 
 
-def test_the_hops_of_all_requests_add_up_to_their_time(cluster: RunningCluster, client: KafkaClient) -> None:
+def test_the_hops_of_all_requests_add_up_to_their_time(cluster: RunningCluster, client: RecordClient) -> None:
     client.topic("added-up", create=True)
     for _ in range(50):
         client.produce("added-up", 0, [RECORD])
@@ -123,7 +132,7 @@ def test_the_hops_of_all_requests_add_up_to_their_time(cluster: RunningCluster, 
 
 
 def test_a_logstore_that_stands_still_shows_where_it_is_waited_for(
-    cluster: RunningCluster, client: KafkaClient
+    cluster: RunningCluster, client: RecordClient
 ) -> None:
     client.topic("slow", create=True)
     client.produce("slow", 0, [RECORD])

@@ -45,7 +45,7 @@ def reassign(tools: KafkaTools, cluster: RunningCluster, plan: Path, *arguments:
 
 
 def configs(cluster: RunningCluster, kind: ConfigResource.Type, name: str, keys: tuple[str, ...]) -> dict[str, str]:
-    """Those that somebody has set."""
+    """Those that are set."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     resource = ConfigResource(kind, name)
     entries = admin.describe_configs([resource])[resource].result(timeout=SECONDS)

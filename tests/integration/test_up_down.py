@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.cli import processes
+from barnabas.cli.local import processes
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from barnabas.cli.etcd_binary import pick_etcd
-from barnabas.cli.layout import HOST
+from barnabas.cli.local.layout import HOST
 from tests.integration.running_cluster import reaper_of, reserve_ports
 from tests.packaging.conftest import Distribution, Environment
 

@@ -19,8 +19,8 @@ from barnabas.wire.messages.metadata import (
 )
 from barnabas_pipeline.core.errors import ClusterUnreachable
 from barnabas_pipeline.core.settings import ClientSettings
-from barnabas_pipeline.kafka import client as client_module
-from barnabas_pipeline.kafka.client import KafkaClient, Retry
+from barnabas_pipeline.kafka import cluster_client
+from barnabas_pipeline.kafka.cluster_client import ClusterClient, Retry
 
 SETTINGS = ClientSettings(
     (("stale", 1), ("gone", 2), ("good", 3)), api_timeout_ms=60_000, retry_backoff_ms=1, retry_backoff_max_ms=1
@@ -60,19 +60,19 @@ class FakeConnection:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(client_module, "KafkaConnection", FakeConnection)
+    monkeypatch.setattr(cluster_client, "KafkaConnection", FakeConnection)
     monkeypatch.setattr(FakeConnection, "asked", [])
     return FakeConnection.asked
 
 
 def test_a_broker_that_is_behind_is_not_the_only_one_that_is_asked(asked: list[str]) -> None:
-    client = KafkaClient(SETTINGS)
+    client = ClusterClient(SETTINGS)
     assert list(client.topics(["orders"])) == ["orders"]
     assert asked == ["stale", "gone", "good"]
 
 
 def test_attempts_go_round_the_bootstrap_servers(asked: list[str]) -> None:
-    client = KafkaClient(SETTINGS)
+    client = ClusterClient(SETTINGS)
     seen: list[Any] = []
 
     def attempt() -> None:
@@ -87,5 +87,5 @@ def test_attempts_go_round_the_bootstrap_servers(asked: list[str]) -> None:
 def test_one_bootstrap_server_is_asked_again(asked: list[str]) -> None:
     alone = ClientSettings((("gone", 2),), api_timeout_ms=5, retry_backoff_ms=1, retry_backoff_max_ms=1)
     with pytest.raises(ClusterUnreachable, match="Connection refused"):
-        KafkaClient(alone).topics()
+        ClusterClient(alone).topics()
     assert set(asked) == {"gone"}

@@ -188,7 +188,7 @@ def test_what_compaction_leaves_keeps_its_offsets() -> None:
     ]
 
 
-def test_log_append_time_is_the_batches_and_told_by_the_type() -> None:
+def test_log_append_time_is_the_batches_and_shown_by_the_type() -> None:
     batch = bytearray(build_batch([Record(None, b"a", 1_000), Record(None, b"b", 2_000)]))
     patch_log_append_time(batch, 0, 7_000)
     rows = decode(bytes(batch))

@@ -162,7 +162,7 @@ def test_a_table_that_another_run_makes_at_the_same_moment(world: World, monkeyp
     assert world.identities("orders") == world.produced("orders")
 
 
-def test_a_topic_made_anew_is_noticed(world: World) -> None:
+def test_a_recreated_topic_is_noticed(world: World) -> None:
     world.run()
     world.cluster.logs.clear()
     world.cluster.topic_ids["orders"] = "another"
@@ -185,7 +185,7 @@ def test_new_topics_by_pattern_get_tables_of_their_own(world: World) -> None:
     assert world.identities("orders_eu") == [("orders.eu", 0, 0)]
 
 
-def test_a_group_ahead_of_the_table_is_told_and_set_back(world: World) -> None:
+def test_a_group_ahead_of_the_table_is_reported_and_set_back(world: World) -> None:
     world.cluster.group[TopicPartition("orders", 0)] = 17
     world.run()
     assert "the group's committed offsets are ahead of the table in 1 partitions" in world.said[0]

@@ -73,16 +73,16 @@ def test_records_that_are_gone_before_they_were_read(topics: Topics, tmp_path: P
 
 
 def test_a_topic_made_again_while_the_job_is_down(topics: Topics, tmp_path: Path) -> None:
-    topics.create("anew")
-    job = Job(tmp_path, topics, "anew")
-    topics.fill("anew", numbered(0, 50))
+    topics.create("recreated")
+    job = Job(tmp_path, topics, "recreated")
+    topics.fill("recreated", numbered(0, 50))
     assert job.run() == (0, [])
-    topics.delete("anew")
-    topics.create("anew")
-    topics.fill("anew", numbered(100, 130))
+    topics.delete("recreated")
+    topics.create("recreated")
+    topics.fill("recreated", numbered(100, 130))
     code, (line,) = job.run()
     assert code == 1
-    assert "topic anew was deleted and recreated since its table's last batch" in line
+    assert "topic recreated was deleted and recreated since its table's last batch" in line
     assert "--recreated append" in line
     assert job.run("--recreated", "append") == (0, [])
     assert job.values() == numbered(0, 50) + numbered(100, 130)

@@ -217,7 +217,7 @@ def test_protobuf_messages_in_messages_without_end_are_refused() -> None:
     assert schema.values_at((1500,)).decode(b"\x08\x01").value == {"x": 1}
 
 
-def test_names_of_fields_that_no_column_can_have_are_told() -> None:
+def test_names_of_fields_that_no_column_can_have_are_reported() -> None:
     name = "x" * 256
     record = {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"}]}
     reason = "no column can be called xxxxxxxxxxxxxxxxxxxx…: over 255 characters"

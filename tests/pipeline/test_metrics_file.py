@@ -23,7 +23,7 @@ FIGURES = BatchFigures(7, 12_000, 3, 1500, 40, 2345)
 @pytest.mark.parametrize(
     ("name", "reason"), [("not/there/metrics.json", "No such file or directory"), (".", "Is a directory")]
 )
-def test_a_place_that_nothing_can_be_written_to_is_told_before_anything_starts(
+def test_a_place_that_nothing_can_be_written_to_is_reported_before_anything_starts(
     name: str, reason: str, tmp_path: Path
 ) -> None:
     """The job ended after its first batch, at every start; here it would have ended for want of a cluster."""

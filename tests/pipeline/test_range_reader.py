@@ -20,7 +20,7 @@ from barnabas_pipeline.core.losses import Loss, LossReason
 from barnabas_pipeline.core.ranges import OffsetRange
 from barnabas_pipeline.core.settings import ClientSettings
 from barnabas_pipeline.kafka import reading
-from barnabas_pipeline.kafka.client import KafkaClient, Retry
+from barnabas_pipeline.kafka.cluster_client import ClusterClient, Retry
 from barnabas_pipeline.kafka.reading import read_range
 
 ID = "JmEXb4Q3S0yLrxLOBtXlYw"
@@ -82,7 +82,7 @@ class Script:
                 continue
 
     def check(self, code: int, what: str) -> None:
-        KafkaClient.check(self, code, what)  # type: ignore[arg-type]
+        ClusterClient.check(self, code, what)  # type: ignore[arg-type]
 
     def forget(self, topic: str) -> None:
         pass

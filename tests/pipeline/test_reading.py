@@ -18,7 +18,7 @@ from barnabas_pipeline.core.options import parse_bootstrap
 from barnabas_pipeline.core.positions import TopicPartition, TopicPositions
 from barnabas_pipeline.core.ranges import OffsetRange
 from barnabas_pipeline.core.settings import ClientSettings
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.progress import commit_progress, committed_progress
 from barnabas_pipeline.kafka.reading import OnLoss, read_range
 from barnabas_pipeline.kafka.sampling import sample
@@ -37,12 +37,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 
 @pytest.fixture
-def client(cluster: RunningCluster) -> Iterator[KafkaClient]:
-    with KafkaClient(ClientSettings(parse_bootstrap(cluster.bootstrap))) as opened:
+def client(cluster: RunningCluster) -> Iterator[ClusterClient]:
+    with ClusterClient(ClientSettings(parse_bootstrap(cluster.bootstrap))) as opened:
         yield opened
 
 
-def whole(client: KafkaClient, topic: str, partition: int = 0) -> OffsetRange:
+def whole(client: ClusterClient, topic: str, partition: int = 0) -> OffsetRange:
     extent = client.extents(client.topics([topic]))[topic]
     return OffsetRange(topic, extent.topic_id, partition, extent.earliest[partition], extent.latest[partition])
 
@@ -51,21 +51,21 @@ def never(loss: Loss) -> None:
     raise DataLost(str(loss))
 
 
-def read(client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss = never) -> list[tuple[int, bytes]]:
+def read(client: ClusterClient, wanted: OffsetRange, on_loss: OnLoss = never) -> list[tuple[int, bytes]]:
     return [
         (row["offset"], row["value"]) for columns in read_range(client, wanted, on_loss) for row in columns.to_pylist()
     ]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_is_read(client: KafkaClient, topics: Topics, codec: str) -> None:
+def test_every_codec_is_read(client: ClusterClient, topics: Topics, codec: str) -> None:
     topics.create(f"codec-{codec}", compression_type=codec if codec != "none" else "uncompressed")
     values = [b"%d" % each * 20 for each in range(300)]
     topics.fill(f"codec-{codec}", values, batch_records=50)
     assert read(client, whole(client, f"codec-{codec}")) == list(enumerate(values))
 
 
-def test_what_compaction_left_is_read_and_its_holes_are_no_records(client: KafkaClient, topics: Topics) -> None:
+def test_what_compaction_left_is_read_and_its_holes_are_no_records(client: ClusterClient, topics: Topics) -> None:
     topics.create("compacted", **{name.replace(".", "_"): value for name, value in COMPACTED.items()})
     filler = random.Random(0).randbytes(1000)
     for number in range(4):
@@ -96,7 +96,7 @@ def test_the_gateway_is_killed_in_mid_read(cluster: RunningCluster, topics: Topi
     values = [b"%d" % each * 100 for each in range(3000)]
     topics.fill("killed", values, batch_records=20)
     settings = ClientSettings(parse_bootstrap(cluster.bootstrap), fetch_bytes_max=64 * 1024)
-    with KafkaClient(settings) as client:
+    with ClusterClient(settings) as client:
         reading = read_range(client, whole(client, "killed"), never)
         rows = next(reading).to_pylist()
         cluster.kill("gateway")
@@ -108,7 +108,7 @@ def test_the_gateway_is_killed_in_mid_read(cluster: RunningCluster, topics: Topi
     assert [(row["offset"], row["value"]) for row in rows] == list(enumerate(values))
 
 
-def test_what_was_deleted_before_and_while_it_is_read(client: KafkaClient, topics: Topics) -> None:
+def test_what_was_deleted_before_and_while_it_is_read(client: ClusterClient, topics: Topics) -> None:
     topics.create("deleted")
     topics.fill("deleted", [b"%d" % each for each in range(20)], batch_records=5)
     wanted = whole(client, "deleted")
@@ -120,7 +120,7 @@ def test_what_was_deleted_before_and_while_it_is_read(client: KafkaClient, topic
     assert losses == [Loss("deleted", wanted.topic_id, 0, 0, 12, LossReason.RETENTION)]
 
 
-def test_a_topic_made_again_while_it_is_read(client: KafkaClient, topics: Topics) -> None:
+def test_a_topic_made_again_while_it_is_read(client: ClusterClient, topics: Topics) -> None:
     topics.create("swapped")
     topics.fill("swapped", [b"old"] * 5)
     wanted = whole(client, "swapped")
@@ -134,18 +134,18 @@ def test_a_topic_made_again_while_it_is_read(client: KafkaClient, topics: Topics
     assert [loss.reason for loss in losses] == [LossReason.RECREATED]
 
 
-def test_a_range_beyond_the_end_is_waited_for_and_then_lost(client: KafkaClient, topics: Topics) -> None:
+def test_a_range_beyond_the_end_is_waited_for_and_then_lost(client: ClusterClient, topics: Topics) -> None:
     topics.create("ahead")
     topics.fill("ahead", [b"x"] * 3)
     beyond = replace(whole(client, "ahead"), end=9)
     impatient = ClientSettings(client.settings.bootstrap, api_timeout_ms=300, fetch_wait_ms_max=100)
-    with KafkaClient(impatient) as short:
+    with ClusterClient(impatient) as short:
         losses: list[Loss] = []
         assert len(read(short, beyond, losses.append)) == 3
     assert [(loss.start, loss.end, loss.reason) for loss in losses] == [(3, 9, LossReason.TRUNCATED)]
 
 
-def test_progress_is_a_consumer_groups(client: KafkaClient, topics: Topics) -> None:
+def test_progress_is_a_consumer_groups(client: ClusterClient, topics: Topics) -> None:
     topics.create("told", 2)
     positions = {"told": TopicPositions("", {0: 5, 1: 6}), "gone": TopicPositions("", {0: 1})}
     commit_progress(client, "told-group", positions)
@@ -154,7 +154,7 @@ def test_progress_is_a_consumer_groups(client: KafkaClient, topics: Topics) -> N
     assert committed_progress(client, "another", both) == {}
 
 
-def test_progress_of_a_group_with_members_is_refused(client: KafkaClient, topics: Topics) -> None:
+def test_progress_of_a_group_with_members_is_refused(client: ClusterClient, topics: Topics) -> None:
     from confluent_kafka import Consumer
 
     topics.create("taken")
@@ -167,7 +167,7 @@ def test_progress_of_a_group_with_members_is_refused(client: KafkaClient, topics
     member.close()
 
 
-def test_samples_tell_bytes_per_offset(client: KafkaClient, topics: Topics) -> None:
+def test_samples_tell_bytes_per_offset(client: ClusterClient, topics: Topics) -> None:
     topics.create("sampled")
     topics.fill("sampled", [bytes(100)] * 50, batch_records=10)
     topics.fill("sampled", [bytes(10_000)] * 10, batch_records=5)
@@ -178,7 +178,7 @@ def test_samples_tell_bytes_per_offset(client: KafkaClient, topics: Topics) -> N
     assert 10_000 <= large.bytes_per_offset <= 10_100
 
 
-def test_samples_of_batches_that_are_larger_than_a_sample(client: KafkaClient, topics: Topics) -> None:
+def test_samples_of_batches_that_are_larger_than_a_sample(client: ClusterClient, topics: Topics) -> None:
     topics.create("large", 3)
     for partition in range(3):
         topics.fill("large", [random.Random(partition).randbytes(200_000)] * 3, partition=partition, batch_records=1)
@@ -188,7 +188,7 @@ def test_samples_of_batches_that_are_larger_than_a_sample(client: KafkaClient, t
 
 
 def test_a_topic_deleted_between_planning_and_reading_is_a_loss_and_no_silence(
-    cluster: RunningCluster, client: KafkaClient, topics: Topics
+    cluster: RunningCluster, client: ClusterClient, topics: Topics
 ) -> None:
     topics.create("vanishing")
     topics.fill("vanishing", [b"x"] * 3)
@@ -196,12 +196,13 @@ def test_a_topic_deleted_between_planning_and_reading_is_a_loss_and_no_silence(
     topics.delete("vanishing")
     losses: list[Loss] = []
     quick = ClientSettings(client.settings.bootstrap, retry_backoff_max_ms=50)
-    with KafkaClient(quick) as task:
+    with ClusterClient(quick) as task:
         assert read(task, wanted, losses.append) == []
     assert [loss.reason for loss in losses] == [LossReason.DELETED]
 
 
 def test_an_unreachable_cluster_is_one_error() -> None:
-    nobody = ClientSettings((("127.0.0.1", 1),), api_timeout_ms=200)
-    with KafkaClient(nobody) as client, pytest.raises(ClusterUnreachable, match=r"within 200 ms .* Connection refused"):
+    unreachable = ClientSettings((("127.0.0.1", 1),), api_timeout_ms=200)
+    reason = r"within 200 ms .* Connection refused"
+    with ClusterClient(unreachable) as client, pytest.raises(ClusterUnreachable, match=reason):
         client.topics()

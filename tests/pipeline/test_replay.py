@@ -28,7 +28,7 @@ from barnabas_pipeline.core.ranges import ranges_between
 from barnabas_pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
 from barnabas_pipeline.core.settings import ClientSettings
 from barnabas_pipeline.core.tables_job import tables_job
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.reading import read_range
 from barnabas_pipeline.replay import running, target
 from barnabas_pipeline.replay.running import run_replay
@@ -95,7 +95,7 @@ def whole(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int,
 def tabled(bootstrap: str, topic: str, table_format: str, lake: Path) -> None:
     """The topic into a table by the job's own code, the reading done here instead of by Spark's tasks."""
     job = tables_job({"topics": [topic], "bootstrap_servers": bootstrap, "into": table_format, "to": str(lake)})
-    with KafkaClient(ClientSettings(parse_bootstrap(bootstrap))) as client:
+    with ClusterClient(ClientSettings(parse_bootstrap(bootstrap))) as client:
         run = TablesRun(
             job, "test", warehouse_of(job), JobCluster(job, client), wall_ms, lambda _: None, lambda _: None
         )
@@ -109,7 +109,7 @@ def tabled(bootstrap: str, topic: str, table_format: str, lake: Path) -> None:
         run.batch(frame, 0)  # type: ignore[arg-type]
 
 
-def read_all(client: KafkaClient, start: Positions, end: Positions) -> Iterator[pa.RecordBatch]:
+def read_all(client: ClusterClient, start: Positions, end: Positions) -> Iterator[pa.RecordBatch]:
     def on_loss(loss: object) -> None:
         raise AssertionError(loss)
 
@@ -289,7 +289,7 @@ def test_a_source_that_lost_records_while_a_replay_was_cut_short(
 def grow(bootstrap: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
-    with KafkaClient(ClientSettings(parse_bootstrap(bootstrap))) as client:
+    with ClusterClient(ClientSettings(parse_bootstrap(bootstrap))) as client:
         while len(client.topics([topic])[topic].leaders) < partitions:
             time.sleep(0.1)
 
@@ -345,7 +345,9 @@ def test_large_records(cluster: RunningCluster) -> None:
     assert whole(cluster.bootstrap, "refusing", 1) == whole(cluster.bootstrap, "large", 1)
 
 
-def test_old_records_are_told_and_their_loss_is_too(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_records_are_reported_and_their_loss_is_too(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last record that the target had to have was waited for, and the cluster called unreachable."""
     make(cluster.bootstrap, "old", 1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -435,7 +437,7 @@ def test_a_time_range_by_key(cluster: RunningCluster) -> None:
 def test_a_table_without_whole_records_is_refused(cluster: RunningCluster, tmp_path: Path) -> None:
     make(cluster.bootstrap, "decoded", 1)
     job = tables_job({"topics": ["decoded"], "value": "json", "into": "parquet", "to": str(tmp_path / "lake")})
-    with KafkaClient(ClientSettings(parse_bootstrap(cluster.bootstrap))) as client:
+    with ClusterClient(ClientSettings(parse_bootstrap(cluster.bootstrap))) as client:
         TablesRun(
             job, "test", warehouse_of(job), JobCluster(job, client), wall_ms, lambda _: None, lambda _: None
         ).begin()

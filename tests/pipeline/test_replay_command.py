@@ -61,7 +61,7 @@ def test_a_day_of_a_job_file_begins_at_midnight(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("text", ["since: yesterday", "since: true", "until: [1]"])
-def test_what_is_no_time_is_told(text: str, tmp_path: Path) -> None:
+def test_what_is_no_time_is_reported(text: str, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(text)
     arguments = ["replay", "--target", "copy", "--source-topic", "orders", "--job", str(tmp_path / "job.yaml")]
     result = CliRunner().invoke(main, arguments)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from barnabas_pipeline.core.positions import TopicPartition
 from barnabas_pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, replay_job
 from barnabas_pipeline.core.settings import Isolation
-from barnabas_pipeline.kafka.client import KafkaClient
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.replay import sources, windows
 from barnabas_pipeline.replay.running import run_replay
 from barnabas_pipeline.replay.sources import TableSource, TopicSource
@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
 HEADERS_OF: list[tuple[tuple[str, bytes | None], ...]] = [(), (("a", b"1"), ("a", None)), (("b", b""),)]
 
 
-def not_made_anew(topic: str) -> bool:
+def not_recreated(topic: str) -> bool:
     return topic == ""
 
 
@@ -64,7 +64,7 @@ def replayed(path: Path, files: list[list[tuple[int, int | None]]], **options: A
         pq.write_table(pa.table(columns, schema=SCHEMA), path / f"{number}.parquet")
     found = [SimpleNamespace(uri=f"file://{each}") for each in sorted(path.glob("*.parquet"))]
     table: Any = SimpleNamespace(
-        name="orders", files=lambda: found, arrow_schema=lambda: SCHEMA, was_made_anew=not_made_anew
+        name="orders", files=lambda: found, arrow_schema=lambda: SCHEMA, was_recreated=not_recreated
     )
     source = TableSource.open(table, ReplayJob(target="copy", table="orders", **options))
     return list(source.records(source.starts(), source.ends())[0])
@@ -202,9 +202,9 @@ def test_a_topic_is_read_without_what_was_aborted(
     options: dict[str, str], isolation: Isolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records of aborted transactions became real ones."""
-    opened: list[KafkaClient] = []
+    opened: list[ClusterClient] = []
 
-    def open_topic(client: KafkaClient, job: ReplayJob) -> TopicSource:
+    def open_topic(client: ClusterClient, job: ReplayJob) -> TopicSource:
         opened.append(client)
         raise ReplayError("enough")
 

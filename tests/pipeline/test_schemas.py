@@ -258,7 +258,7 @@ def test_protobuf_that_imports_what_no_subject_has(fake: FakeRegistry) -> None:
         ("json", "JSON", "{", "schema 1: this is not a JSON Schema: "),
     ],
 )
-def test_a_schema_that_no_table_can_be_made_of_is_told_and_read_once(
+def test_a_schema_that_no_table_can_be_made_of_is_reported_and_read_once(
     fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch, value: str, kind: str, text: str, reason: str
 ) -> None:
     """It is the fault of those records: it must not stop the job, nor be looked into for each of them."""
@@ -275,7 +275,7 @@ def test_a_schema_that_no_table_can_be_made_of_is_told_and_read_once(
     assert fake.asked == ["/schemas/ids/1"]
 
 
-def test_an_id_that_nobody_knows_is_asked_for_now_and_then(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_id_is_asked_for_now_and_then(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = Registry(fake.url)
     for _ in range(3):
         with pytest.raises(MisfitError, match="no schema with id 7"):
@@ -288,7 +288,7 @@ def test_an_id_that_nobody_knows_is_asked_for_now_and_then(fake: FakeRegistry, m
     assert registry.schema(8).kind == "AVRO"
 
 
-def test_what_is_no_registry_is_told_from_one_without_the_schema(fake: FakeRegistry) -> None:
+def test_no_registry_is_distinguished_from_one_without_the_schema(fake: FakeRegistry) -> None:
     fake.codes = False
     with pytest.raises(RegistryError, match=r"not a Confluent-compatible schema registry: .* is a path missing"):
         Registry(fake.url).schema(1)

@@ -39,7 +39,7 @@ class FakeClient:
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
-    monkeypatch.setattr(stream, "KafkaClient", FakeClient)
+    monkeypatch.setattr(stream, "ClusterClient", FakeClient)
     monkeypatch.setattr(FakeClient, "latest", 100)
     return FakeClient
 
@@ -120,7 +120,7 @@ def test_a_batch_is_put_off_no_longer_than_it_may_be(client: type[FakeClient]) -
     query.seconds += 0.2
     assert query.next(100) == at(101)
     client.latest = 102
-    assert query.next(101) == at(101), "the delay begins anew with the batch"
+    assert query.next(101) == at(101), "the delay restarts with the batch"
 
 
 def test_available_now_and_a_trigger_that_reads_all_put_nothing_off(client: type[FakeClient]) -> None:

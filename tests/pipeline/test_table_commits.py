@@ -63,7 +63,7 @@ def test_partitions_of_an_earlier_topic_are_nothing_to_a_later_one(table_format:
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_a_topic_made_anew_with_fewer_partitions_that_then_grows(table_format: str, mode: str, tmp_path: Path) -> None:
+def test_a_recreated_topic_with_fewer_partitions_that_then_grows(table_format: str, mode: str, tmp_path: Path) -> None:
     cluster = FakeCluster()
     for partition in range(2):
         cluster.produce("orders", partition, *((b"%d of %d" % (each, partition), b"old") for each in range(20)))

@@ -59,7 +59,7 @@ def test_a_crash_in_the_first_batch_of_a_job_that_began_at_the_latest(world: Wor
     assert offsets_of(world, "orders") == [(1, 30)]
 
 
-def test_a_topic_made_anew_is_read_from_its_beginning_wherever_the_job_began(world: World) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning_wherever_the_job_began(world: World) -> None:
     world.options["starting"] = "latest"
     world.run()
     world.cluster.logs.clear()
@@ -90,7 +90,7 @@ def test_dead_letters_of_an_earlier_topic_set_nothing_aside(table_format: str, t
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_a_crash_between_the_dead_letters_and_the_rows_of_a_topic_made_anew(
+def test_a_crash_between_the_dead_letters_and_the_rows_of_a_recreated_topic(
     table_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakeCluster()
@@ -130,7 +130,7 @@ def test_an_upsert_table_of_two_topics_is_refused(tmp_path: Path) -> None:
         world.start()
 
 
-def test_the_group_of_a_job_that_began_at_the_latest_is_told(world: World) -> None:
+def test_the_group_of_a_job_that_began_at_the_latest_has_its_offsets(world: World) -> None:
     world.options["starting"] = "latest"
     world.run()
     assert world.cluster.group == {TopicPartition("orders", partition): 30 for partition in range(3)}

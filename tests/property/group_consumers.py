@@ -33,7 +33,7 @@ class Consumer:
         self.join_version = join_version
         self.topics: tuple[str, ...] = ("topic",)
         self.is_fenced = False
-        """Another has its instance: it stops, until somebody starts it again."""
+        """Another has its instance: it stops, until it is started again."""
         self.forget()
 
     def forget(self) -> None:
@@ -85,13 +85,13 @@ class Consumer:
                 waited, self.request_id = self.request_id, world.last_id + 1
                 world.collect(waited)
         elif answer.error_code:
-            self._begin_anew(ErrorCode(answer.error_code))
+            self._start_over(ErrorCode(answer.error_code))
         elif self.is_joining:
             self._on_joined(world.body_of(self.request_id, JoinGroupResponse))
         else:
             self._on_synced(world.body_of(self.request_id, SyncGroupResponse))
 
-    def _begin_anew(self, error: ErrorCode) -> None:
+    def _start_over(self, error: ErrorCode) -> None:
         """Join again, as the same member where that may still be known."""
         self.request_id = self.joined = self.share = None
         match error:
@@ -131,7 +131,7 @@ class Consumer:
             self.member_id = response.member_id
             self.join()
         elif error:
-            self._begin_anew(error)
+            self._start_over(error)
         else:
             self.request_id = None
             self.joined = response
@@ -156,7 +156,7 @@ class Consumer:
             self._sync(self.joined)
 
     def _shares(self, joined: JoinGroupResponse) -> list[tuple[str, str]]:
-        """Every partition to one member; each time that somebody assigns, somehow else."""
+        """Every partition to one member; each assignment is another one."""
         members = [each.member_id for each in joined.members]
         turn = self.world.last_id
         shares: dict[str, list[str]] = {member: [] for member in members}
@@ -166,7 +166,7 @@ class Consumer:
 
     def _on_synced(self, response: SyncGroupResponse) -> None:
         if response.error_code:
-            self._begin_anew(ErrorCode(response.error_code))
+            self._start_over(ErrorCode(response.error_code))
             return
         self.request_id = None
         self.share = bytes(response.assignment).decode()
@@ -178,7 +178,7 @@ class Consumer:
         answer = self.world.answers[sent]
         error = answer.error_code or self.world.body_of(sent, HeartbeatResponse).error_code
         if error:
-            self._begin_anew(ErrorCode(error))
+            self._start_over(ErrorCode(error))
 
     def commit(self, offset: int, partition: int) -> int:
         """The request's id."""

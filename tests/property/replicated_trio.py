@@ -4,7 +4,7 @@ The cores are those of production, over model disks that forget what was not flu
 messages and break at any moment; effects are carried out in any order; commands of the controller come late, and its
 answers to leaders get lost. The controller here is the least one that keeps correctness's rules: it elects from the
 live ISR, bumps epochs, answers AlterPartition, and takes a logstore that has crashed out of the ISR unless it is the
-last one in it. Machines lose power only while somebody else is in the ISR: the durability that is claimed.
+last one in it. Machines lose power only while another replica is in the ISR: the durability that is claimed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Trio:
         self.request_ids = count(1)
         self.trouble_rate = self.random.choice((0.005, 0.02, 0.05))
         self.fetch_bytes = self.random.choice(((1 << 20, 1 << 20), (500, 200), (3000, 1000)))
-        # Smaller than anybody may configure: every run shall roll.
+        # Smaller than the config allows: every run shall roll.
         self.topic_config = replace(
             TopicConfig(),
             min_insync_replicas=MIN_ISR,
@@ -96,7 +96,9 @@ class Trio:
     def tell(self, node: Node) -> None:
         if node.core is None:
             return
-        state = PartitionMetadata(0, self.leader, self.leader_epoch, self.partition_epoch, list(NODES), list(self.isr))
+        state = PartitionMetadata(
+            0, self.leader, self.leader_epoch, self.partition_epoch, tuple(NODES), tuple(self.isr)
+        )
         topic = TopicMetadata(TOPIC, TOPIC_ID, {}, [state])
         brokers = [Broker(each.node_id, "", each.broker_epoch) for each in self.nodes.values() if each.core is not None]
         update = UpdateMetadata(next(self.revisions), True, CLUSTER_ID, 1, brokers, [], [topic], [])
@@ -369,7 +371,7 @@ class Trio:
     # --- the end ---
 
     def heal(self) -> None:
-        """Everybody is there, nothing breaks any more: all logs become one, and everything in it is committed."""
+        """All replicas are there, nothing breaks any more: all logs become one, and everything in it is committed."""
         for node in self.nodes.values():
             node.disk.faults.clear()
             if node.core is None:

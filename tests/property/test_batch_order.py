@@ -61,7 +61,7 @@ def test_the_begin_is_kept_and_the_rotten_batch_is_not(
         rotten[at] = headers[at]._replace(partition_leader_epoch=epoch)
     found = kept(rotten, after)
     if fit_together(rotten, after):
-        assert found == rotten, "nobody can tell"
+        assert found == rotten, "no reader can know"
     else:
         assert found == headers[: len(found)]
         assert at - 1 <= len(found) <= at, "at most one batch too many is given up"

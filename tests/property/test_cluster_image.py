@@ -183,7 +183,9 @@ def test_a_leader_that_was_adopted_outlives_news_that_have_not_caught_up() -> No
         full_update(etcd.image, CONTROLLER_EPOCH),
         revision=etcd.revision + 1,
         full=False,
-        topics=[replace(topic, partitions=[replace(topic.partitions[0], leader=2, leader_epoch=5)], partial=True)],
+        topics=[
+            replace(topic, partitions=[structs.replace(topic.partitions[0], leader=2, leader_epoch=5)], partial=True)
+        ],
     )
     assert member.apply(update)
     adopted = member.partition(topic.topic_id, 0)

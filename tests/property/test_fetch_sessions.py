@@ -145,7 +145,7 @@ class Consumer:
         self._take(asked, answer)
 
     def _take(self, asked: dict[Key, int], answer: FetchResponse) -> None:
-        told = self._told(answer, asked)
+        told = self._partitions_of(answer, asked)
         if self._epoch == 0:
             assert set(told) == set(asked), "a full answer has everything"
             self.seen = {}
@@ -163,7 +163,7 @@ class Consumer:
                 self.offsets[key] = seen.log_start_offset
 
     def _compare(self, asked: dict[Key, int]) -> None:
-        full = self._told(self._ask(self.cluster.world.client(), asked, [], 0, 0, -1), asked)
+        full = self._partitions_of(self._ask(self.cluster.world.client(), asked, [], 0, 0, -1), asked)
         for key, expected in full.items():
             seen = self.seen[key]
             if seen.error_code == ErrorCode.INCONSISTENT_TOPIC_ID or (key[1] and expected.error_code):
@@ -209,7 +209,7 @@ class Consumer:
         assert isinstance(answer, FetchResponse)
         return answer
 
-    def _told(self, answer: FetchResponse, asked: dict[Key, int]) -> dict[Key, Seen]:
+    def _partitions_of(self, answer: FetchResponse, asked: dict[Key, int]) -> dict[Key, Seen]:
         names = {topic_id: name for name, topic_id, _ in asked}
         told = {}
         for each in answer.responses:

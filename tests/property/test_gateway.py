@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,8 +23,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas_gateway.core.backends.partition_appends import HELD_BACK_MS, IN_FLIGHT_MAX, LOSSES
-from barnabas_gateway.core.model.authorization import ANY_NODE
 from barnabas_gateway.core.model.outputs import LogLevel
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from tests.tiers import Cost, examples
 from tests.unit.gateway.world import Client, World, topic
 
@@ -131,7 +132,7 @@ class Model:
     def _topic(self) -> TopicMetadata:
         known = topic(leaders=tuple(self.leaders))
         for index, partition in enumerate(known.partitions):
-            object.__setattr__(partition, "leader_epoch", self.epochs[index])
+            known.partitions[index] = msgspec.structs.replace(partition, leader_epoch=self.epochs[index])
         return known
 
     def act(self, kind: str, first: Any, second: Any, third: Any) -> None:
@@ -450,7 +451,7 @@ def test_order_truth_and_nothing_leaked(actions: list[tuple[str, Any, Any, Any]]
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
-def test_any_bytes_harm_nobody_else(chunks: list[bytes]) -> None:
+def test_any_bytes_harm_no_other(chunks: list[bytes]) -> None:
     world = World()
     bad, good = world.client(), world.client()
     for chunk in chunks:
@@ -464,7 +465,7 @@ def test_any_bytes_harm_nobody_else(chunks: list[bytes]) -> None:
 
 @given(st.sampled_from(sorted(ApiKey)), st.integers(-1, 19), st.binary(max_size=80), st.integers(0, 40))
 @examples(Cost.LOW)
-def test_any_body_of_any_request_harms_nobody_else(api_key: ApiKey, version: int, body: bytes, cut: int) -> None:
+def test_any_body_of_any_request_harms_no_other(api_key: ApiKey, version: int, body: bytes, cut: int) -> None:
     world = World(pods=("p-0",))
     bad, good = world.client(), world.client()
     frame = struct.pack(">hhih", api_key, version, 1, -1) + body

@@ -40,7 +40,7 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 from tests.tiers import Cost, examples
-from tests.unit.gateway.groups import EPOCH, group_world, offsets_topic, told_to_wait
+from tests.unit.gateway.groups import EPOCH, answer_to_wait, group_world, offsets_topic
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 NAMES = st.sampled_from(["t", "gone"])
@@ -137,7 +137,7 @@ def test_every_request_is_answered_whatever_becomes_of_its_calls(
                 case "nothing":
                     logstore.group_answer()
                 case _:
-                    logstore.group_answer(wait=told_to_wait())
+                    logstore.group_answer(wait=answer_to_wait())
     world.pass_ms(20_000)
     assert len(client.answers) == 1
     client.close()
@@ -211,7 +211,7 @@ class Model:
         answer = GroupAnswer(first.request_id)
         match how:
             case "wait":
-                answer.wait = told_to_wait(coordinator_epoch=self.epoch)
+                answer.wait = answer_to_wait(coordinator_epoch=self.epoch)
             case "joined":
                 answer.body = encode_body(JOINED, 9)
             case _:
@@ -259,7 +259,7 @@ class Model:
         self.world.pass_ms(duration_ms)
 
     def settle(self) -> None:
-        """A world in which nothing fails any more answers everybody."""
+        """A world in which nothing fails any more answers every client."""
         self._up(3)
         self._grant(1000)
         self._pod_up(0)

@@ -63,7 +63,7 @@ def takes_every_word_of_the_leader(patch: Patch) -> None:
     patch.setattr(Rebalancing, "_assign", assign)
 
 
-def counts_steps_anew(patch: Patch) -> None:
+def counts_steps_from_zero(patch: Patch) -> None:
     patch.setattr(coordinator, "Groups", lambda steps: CoordinatedGroups(Steps()))
 
 
@@ -78,7 +78,7 @@ def takes_no_step_when_all_have_joined(patch: Patch) -> None:
     patch.setattr(Group, "complete_join", complete_join)
 
 
-def tells_nobody_that_the_log_is_lost(patch: Patch) -> None:
+def is_silent_about_a_lost_log(patch: Patch) -> None:
     def lose(self: CoordinatorLogWriter) -> None:
         self._records = []
         self._waiting.clear()
@@ -178,7 +178,7 @@ def goes_on_without_who_has_left(patch: Patch) -> None:
 # waited for, to look at it, to sync, and to look at its share.
 
 
-def a_new_leader_has_what_nobody_has_committed(groups: Groups) -> None:
+def a_new_leader_has_offsets_that_were_not_committed(groups: Groups) -> None:
     groups.some_join(EVERYBODY, 0, commits_at_once=False)
     groups.commit(0, 0)
     groups.leader_changes(with_tail=True, has_time=True)
@@ -199,14 +199,14 @@ def a_member_is_dropped_while_it_waits_for_the_log(groups: Groups) -> None:
     groups.log_commits(commits_at_once=False)
     groups.commit(0, 0)
     groups.act([1])
-    groups.one_is_slow(1, begins_anew=True)
+    groups.one_is_slow(1, truncate_fully=True)
     groups.log_commits(commits_at_once=True)
 
 
 def a_static_member_misses_a_generation(groups: Groups) -> None:
     groups.some_join([0, 3, 1, 2, 4, 5], 2, commits_at_once=True)
     groups.act([0, 0, 0, 3, 3, 3, 0, 3])
-    groups.one_is_slow(3, begins_anew=True)
+    groups.one_is_slow(3, truncate_fully=True)
     absent = groups.consumers[3]
     groups.commit([each for each in groups.consumers if each.is_stable].index(absent), 0)
 
@@ -215,9 +215,9 @@ EVERYBODY = list(range(len(CONSUMERS)))
 BY_LUCK = (
     answers_before_it_is_committed,
     assigns_before_it_is_committed,
-    counts_steps_anew,
+    counts_steps_from_zero,
     takes_no_step_when_all_have_joined,
-    tells_nobody_that_the_log_is_lost,
+    is_silent_about_a_lost_log,
     lets_loaded_members_live_for_ever,
     keeps_the_sessions_of_who_is_gone,
     loses_offsets_when_a_group_is_read,
@@ -227,7 +227,7 @@ BY_LUCK = (
     goes_on_without_who_has_left,
 )
 BY_HAND = (
-    (tells_what_a_new_leader_has_found_uncommitted, a_new_leader_has_what_nobody_has_committed),
+    (tells_what_a_new_leader_has_found_uncommitted, a_new_leader_has_offsets_that_were_not_committed),
     (takes_every_word_of_the_leader, the_leader_assigns_twice),
     (tells_a_share_as_it_was_when_it_was_asked_for, a_member_is_dropped_while_it_waits_for_the_log),
     (lets_members_of_older_generations_commit, a_static_member_misses_a_generation),

@@ -117,11 +117,11 @@ class Groups(RuleBasedStateMachine):
             and isinstance(value, OffsetCommitValue)
             and (key.partition, value.offset) == (partition, offset)
             for key, value in self.committed_entries()
-        ), "an offset that is told and not committed"
+        ), "an offset that is returned and not committed"
 
     def check_commit(self, sent: SentCommit) -> None:
         """It is in the log, and when it got there its generation was not over. (One may commit by a generation that was
-        never stored, as in Kafka: it has joined, and everybody has to join again.)
+        never stored, as in Kafka: it has joined, and all members have to join again.)
         """
         stored: GroupMetadataValue | None = None
         for key, value in self.committed_entries():
@@ -170,7 +170,7 @@ class Groups(RuleBasedStateMachine):
     def look_at_fetched(self, response: OffsetFetchResponse, floors: dict[int, int]) -> None:
         for each in response.groups[0].topics[0].partitions:
             partition, offset = each.partition_index, each.committed_offset
-            assert offset >= floors.get(partition, -1), "an offset that was told has gone back"
+            assert offset >= floors.get(partition, -1), "an offset that was returned has gone back"
             self.floors[partition] = max(self.floors.get(partition, -1), offset)
 
     # --- consumers ----------------------------------------------------------------------------------------------------
@@ -197,11 +197,11 @@ class Groups(RuleBasedStateMachine):
         for number in times * order:
             self.consumers[number].act()
 
-    @rule(number=consumer_numbers, begins_anew=st.booleans())
-    def one_is_slow(self, number: int, begins_anew: bool) -> None:
+    @rule(number=consumer_numbers, truncate_fully=st.booleans())
+    def one_is_slow(self, number: int, truncate_fully: bool) -> None:
         """And the others go on, as they are or by a generation of their own."""
         others = [each for each in self.consumers if each is not self.consumers[number] and not each.is_fenced]
-        if begins_anew and others:
+        if truncate_fully and others:
             others[number % len(others)].join()
         for _ in range(REBALANCE_MS // 1_000 + 1):
             for each in 3 * others:
@@ -359,7 +359,7 @@ class Groups(RuleBasedStateMachine):
                 assert not any(each.awaits_sync for each in group.members.values())
 
     @invariant()
-    def nobody_sleeps_past_its_answer(self) -> None:
+    def no_wait_outlasts_its_answer(self) -> None:
         for consumer in self.consumers:
             answer = None if consumer.request_id is None else self.world.answers.get(consumer.request_id)
             if answer is None or answer.wait is None or self.world.is_over(answer.wait):
@@ -404,7 +404,7 @@ class Groups(RuleBasedStateMachine):
         for _ in range(10):
             self.world.advance(SESSION_MS + REBALANCE_MS)
         assert self.group is None or self.group.state is GroupState.EMPTY, "members that outlive their sessions"
-        assert self.world.answers.keys() == self.world.calls.keys(), "somebody was never answered"
+        assert self.world.answers.keys() == self.world.calls.keys(), "some call was never answered"
         assert not self.commits
         assert not self.fetches
         for _ in range(3):

@@ -33,7 +33,7 @@ def join(host: GroupHost) -> int:
     return host.call(JoinGroupRequest(GROUP, 10_000, 20_000, "", None, "consumer", protocols), 3)
 
 
-def test_who_is_to_be_told_too_much_is_told_so_and_the_others_have_their_generation(
+def test_a_member_whose_answer_fits_no_message_is_refused_and_the_others_have_their_generation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinate_inbox, "ANSWER_BYTES_MAX", 2 * METADATA_BYTES)

@@ -1,7 +1,7 @@
 """A leader of `__consumer_offsets` whose follower is gone, and no controller that takes it out of the ISR: appends are
 taken, and nothing is committed. A consumer that fetches its offsets is to wait for that, gives up after a while and
-asks again. Each of these answers was kept for the day when the watermark moves, by everybody who asked, for as long as
-it lasted.
+asks again. Each of these answers was kept for the day when the watermark moves, by every client that asked, for as
+long as it lasted.
 
 What waits has an end now. Beyond it COORDINATOR_NOT_AVAILABLE is said at once: what was asked may be done, ask again.
 """
@@ -15,7 +15,7 @@ from barnabas_logstore.core.coordinator.groups import coordinator_log_writer
 from tests.unit.logstore.coordinator.support import World
 
 
-def test_who_comes_when_much_waits_is_sent_away_and_what_waits_is_told_in_the_end(
+def test_who_comes_when_much_waits_is_sent_away_and_what_waits_is_answered_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coordinator_log_writer, "WAITING_BYTES_MAX", 3_000)

@@ -44,7 +44,7 @@ def found(disk: DiskModel, config: TopicConfig, offset: int) -> list[int] | Erro
         (2, 8, b"\x7f\xff\xff\xff"),
     ],
 )
-def test_it_is_told_to_who_reads_there_and_the_rest_is_served(offset: int, position: int, content: bytes) -> None:
+def test_it_is_reported_to_who_reads_there_and_the_rest_is_served(offset: int, position: int, content: bytes) -> None:
     disk, config = closed()
     disk.write_at(disk.open(SEGMENT), position, (content,))
     assert found(disk, config, offset) is ErrorCode.CORRUPT_MESSAGE

@@ -39,7 +39,7 @@ def host() -> Host:
     return host
 
 
-def test_what_may_lie_there_is_not_made_anew(host: Host) -> None:
+def test_what_may_lie_there_is_not_recreated(host: Host) -> None:
     response = host.lead(topic(leader_epoch=1), full=True)
     assert response.partition_errors == [PartitionError(TOPIC_ID, 0, ErrorCode.KAFKA_STORAGE_ERROR)]
     assert not host.disk.exists("/data1/orders-0")

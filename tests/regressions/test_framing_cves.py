@@ -1,4 +1,4 @@
-"""What the first bytes of a connection did to other brokers and clients, before anybody had authenticated.
+"""What the first bytes of a connection did to other brokers and clients, before any client had authenticated.
 
 - CVE-2022-34917: Kafka allocated what a frame promised, for any number of connections.
 - CVE-2026-10142: kafka-python believed the length of a frame: negative, nothing, all that 31 bits can say.
@@ -72,7 +72,7 @@ def test_cve_2022_34917_what_connections_send_of_their_promises_is_bounded() -> 
     assert sum(client.is_paused for client in clients) > 30
 
 
-def test_slow_senders_keep_nobody_waiting() -> None:
+def test_slow_senders_keep_no_other_waiting() -> None:
     """Fifty connections, a byte a second each, of a frame that never ends."""
     world = World()
     slow = [world.client() for _ in range(50)]

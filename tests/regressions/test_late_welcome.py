@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from barnabas.runtime import streams
+from barnabas.runtime import conversation
 from tests.unit.runtime.test_streams import Client, Echo, Served, until
 
 
@@ -16,15 +16,15 @@ class BusyEcho(Echo):
     def on_message(self, data: bytes) -> None:
         if data == b"hello":
             loop = asyncio.get_running_loop()
-            loop.call_later(5 * streams.HEARTBEAT_MS / 1000, self.stream.send, b"welcome")
+            loop.call_later(5 * conversation.HEARTBEAT_MS / 1000, self.stream.send, b"welcome")
         else:
             super().on_message(data)
 
 
 async def test_the_first_message_is_the_welcome_however_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A heartbeat went before it: the gateway took that for the welcome of somebody else, reset the stream, and could
+    """A heartbeat went before it: the gateway took that for the welcome of another process, reset the stream, and could
     not come back to its logstores for as long as these were busy."""
-    monkeypatch.setattr(streams, "HEARTBEAT_MS", 20)
+    monkeypatch.setattr(conversation, "HEARTBEAT_MS", 20)
     served = Served()
     monkeypatch.setattr(served, "open_stream", BusyEcho)
     await served.start()

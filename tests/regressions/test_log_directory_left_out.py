@@ -32,7 +32,7 @@ def offline(loaded: LoadedDirectories) -> list[tuple[str, str]]:
     return [(each.path, str(each.error)) for each in loaded.directories if each.error is not None]
 
 
-def test_what_lies_there_is_not_made_anew(paths: tuple[str, str]) -> None:
+def test_what_lies_there_is_not_recreated(paths: tuple[str, str]) -> None:
     assert offline(start(*paths)) == []
     left_out = start(paths[0])
     assert offline(left_out) == [(paths[1], f"log.dirs lacks {paths[1]}: ENOENT")]

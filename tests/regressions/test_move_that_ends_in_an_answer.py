@@ -13,7 +13,7 @@ from tests.unit.logstore.replication.support import FollowerByHand, at, leading_
 from tests.unit.logstore.service.support import topic
 
 
-def test_the_leader_waits_for_nobody_who_is_no_replica_any_more() -> None:
+def test_the_leader_does_not_wait_for_a_former_replica() -> None:
     host = leading_host([1, 3])
     second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)
     second.ask(at(0))
@@ -24,7 +24,7 @@ def test_the_leader_waits_for_nobody_who_is_no_replica_any_more() -> None:
 
     host.lead(topic(partition_epoch=1, replicas=[1, 2], in_sync_replicas=[1, 2], configs={"min.insync.replicas": "2"}))
     partition = partition_of(host)
-    assert partition.replicas == [1, 2]
+    assert partition.replicas == (1, 2)
     assert list(partition.followers) == [2]
     assert partition.isr.pending is None
 

@@ -55,7 +55,7 @@ def test_batches_are_opened_by_workers_and_few_at_a_time() -> None:
     assert {answer.request_id - 1000: answer.offset for answer in answers} == {number: number for number in range(10)}
 
 
-def test_searches_that_nobody_waits_for_any_more_leave_room_for_others() -> None:
+def test_cancelled_searches_leave_room_for_others() -> None:
     host = host_that_leads()
     host.holds_effects = True
     ask_offsets(host, 10)

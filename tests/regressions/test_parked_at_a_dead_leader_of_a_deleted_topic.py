@@ -1,4 +1,4 @@
-"""A produce was parked at a leader that died, and its topic was deleted before anybody else could lead it.
+"""A produce was parked at a leader that died, and its topic was deleted before another replica could lead it.
 
 Nothing was left to end the epoch: the dead leader says nothing, and the topic had no newer epoch in the metadata, as it
 was not there any more. The produce waited until its timeout, however long that was.
@@ -18,7 +18,7 @@ DELETED, UNKNOWN = b"d" * 16, b"u" * 16
 
 def parked_at_dead_leader() -> tuple[PurgatoryCore, ClusterImage]:
     core, image = PurgatoryCore(now_ms=0), ClusterImage()
-    partition = PartitionMetadata(0, LEADER, EPOCH, 9, [1, 2], [1, 2])
+    partition = PartitionMetadata(0, LEADER, EPOCH, 9, (1, 2), (1, 2))
     image.apply(UpdateMetadata(1, True, "c", 1, [], [], [TopicMetadata("t", DELETED, {}, [partition])]))
     core.metadata_applied(image)
     core.logstore_up(LEADER)

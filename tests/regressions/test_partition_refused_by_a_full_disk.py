@@ -45,7 +45,7 @@ def a_refusal() -> tuple[Cluster, ControllerNode, FakeLogstore, int]:
     return cluster, controller, logstore, request
 
 
-def test_it_is_told_again_alone_and_answers_the_creation_once_it_is_made() -> None:
+def test_it_is_sent_again_alone_and_answers_the_creation_once_it_is_made() -> None:
     cluster, controller, logstore, request = a_refusal()
     cluster.advance(REPEAT_MS_MIN)
     (told,) = [each.leader_and_isr for each in logstore.unanswered if each.leader_and_isr is not None]
@@ -58,7 +58,7 @@ def test_it_is_told_again_alone_and_answers_the_creation_once_it_is_made() -> No
     assert created(controller, request)
 
 
-def test_it_is_told_less_and_less_often() -> None:
+def test_it_is_sent_less_and_less_often() -> None:
     cluster, controller, logstore, _ = a_refusal()
     logged_ms = []
     while cluster.now_ms < 3 * REPEAT_MS_MAX:

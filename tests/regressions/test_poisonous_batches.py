@@ -24,7 +24,7 @@ def changed(**fields: tuple[str, int, int]) -> memoryview:
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_a_codec_that_nobody_can_read_is_refused(codec: int) -> None:
+def test_an_unknown_codec_is_refused(codec: int) -> None:
     """It was stored, and no consumer got past it."""
     records = changed(attributes=(">h", ATTRIBUTES_AT, codec))
     assert check_client_batch(records, TopicConfig(), WALL_MS) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from barnabas.cli import ports
-from barnabas.cli.layout import HOST
+from barnabas.cli.local import ports
+from barnabas.cli.local.layout import HOST
 from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
 
 
@@ -29,7 +29,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> int:
     return free
 
 
-def test_nobody_accepts_there_and_the_port_stays_free(port: int) -> None:
+def test_no_process_accepts_there_and_the_port_stays_free(port: int) -> None:
     assert not ports.accepts(port)
     assert ports.is_free(port)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli import readiness
+from barnabas.cli.local import readiness
 
 
 class Processors:
@@ -19,7 +19,7 @@ class Processors:
         self._known = known
         self.connections = 0
 
-    def connect(self, host: str, port: int, seconds: float) -> Processors:
+    def connect(self, host: str, port: int, seconds: float, security: object) -> Processors:
         self.connections += 1
         return self
 
@@ -41,7 +41,7 @@ LAYOUT: Any = SimpleNamespace(kafka_port=1, logstore_ids=[0, 1])
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, processors: Processors) -> str | None:
-    monkeypatch.setattr(readiness, "KafkaClient", processors.connect)
+    monkeypatch.setattr(readiness, "RecordClient", processors.connect)
     return readiness._gateway_waits_for(LAYOUT)
 
 

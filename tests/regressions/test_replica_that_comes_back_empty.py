@@ -32,7 +32,7 @@ def test_a_replica_that_is_taken_away_at_once_ends_the_leader_epoch() -> None:
     assert (away.leader, away.leader_epoch, away.replicas) == (2, 6, (2,))
     back = reassigned(away, (2, 3), LIVE, RULES)
     assert back is not None
-    assert (back.leader, back.leader_epoch, back.adding_replicas) == (2, 6, (3,)), "nobody goes"
+    assert (back.leader, back.leader_epoch, back.adding_replicas) == (2, 6, (3,)), "no replica is removed"
 
 
 def test_a_replica_that_goes_when_its_successor_is_in_sync_ends_the_leader_epoch() -> None:

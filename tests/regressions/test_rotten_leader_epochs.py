@@ -93,7 +93,7 @@ def test_the_cluster_can_tell_it_whom_to_follow() -> None:
     rot(disk, 2, LEADER_EPOCH_AT, 4)
     replica = Partition(1, "orders", TOPIC_ID, 0, log_of(started(disk)))
     state = PartitionMetadata(
-        partition=0, leader=2, leader_epoch=2, partition_epoch=5, replicas=[1, 2], in_sync_replicas=[2]
+        partition=0, leader=2, leader_epoch=2, partition_epoch=5, replicas=(1, 2), in_sync_replicas=(2,)
     )
     assert replica.apply(state, 30_000, 0) is LeadershipChange.NEW_LEADER
 

@@ -148,7 +148,7 @@ def test_what_was_under_way_behind_a_refused_batch_did_not_skip_a_sequence() -> 
     assert codes(client) == [ErrorCode.NOT_ENOUGH_REPLICAS, NOT_LEADER]
 
 
-def test_a_gap_of_the_producers_own_is_told() -> None:
+def test_a_gap_of_the_producers_own_is_reported() -> None:
     world = World()
     client = world.client()
     client.produce(0, records=batch(6))

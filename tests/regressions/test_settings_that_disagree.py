@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.runtime.config import ConfigError, build_config
+from barnabas.runtime.configuration.config import ConfigError, build_config
 from barnabas_logstore.shell.config import LogstoreSettings
 
 

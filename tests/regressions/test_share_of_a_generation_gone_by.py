@@ -12,13 +12,13 @@ from tests.unit.logstore.coordinator.support import World
 
 
 @pytest.mark.parametrize("is_static", [False, True])
-def test_a_share_that_waited_for_the_log_is_looked_at_again_before_it_is_told(is_static: bool) -> None:
+def test_a_share_that_waited_for_the_log_is_looked_at_again_before_it_is_sent(is_static: bool) -> None:
     world = World()
     leader, follower = world.stable_group(2, instances=is_static, rebalance_timeout_ms=8_000)
     world.log.commits_at_once = False
     world.commit_offset(5, generation_id=1, member_id=follower.member_id)
     late = world.sync(follower)
-    assert not world.is_answered(late), "what is told rests on everything that was written before"
+    assert not world.is_answered(late), "an answer rests on everything that was written before"
 
     # The leader begins a new generation, and the follower does not come. A static one keeps its place, and no more.
     request = world.join(leader.member_id, rebalance_timeout_ms=8_000)

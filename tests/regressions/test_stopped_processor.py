@@ -12,9 +12,9 @@ import pytest
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, UpdateMetadata
-from barnabas.runtime import processes
-from barnabas.runtime.config import build_config
-from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.configuration.config import build_config
+from barnabas.runtime.metrics.pod_metrics import PodMetrics
+from barnabas.runtime.processes import spawning
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.shell import processor_ipc, processors
 from barnabas_gateway.shell.config import GatewayProperties
@@ -55,7 +55,7 @@ class Gateway:
         return None
 
     @property
-    def children(self) -> list[processes.ChildProcess]:
+    def children(self) -> list[spawning.ChildProcess]:
         return [self.processors._by_index[index].child for index in sorted(self.processors._by_index)]
 
     def connect(self) -> socket.socket:
@@ -117,7 +117,7 @@ async def test_no_processor_is_live_while_all_are_stopped(gateway: Gateway) -> N
 
 
 async def test_a_processor_that_stays_stopped_is_replaced(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "KILL_SILENT_MS", processes.SILENT_MS_MAX)
+    monkeypatch.setattr(spawning, "KILL_SILENT_MS", spawning.SILENT_MS_MAX)
     stopped, _ = gateway.children
     os.kill(stopped.pid, signal.SIGSTOP)
     assert await stopped.exited == -signal.SIGKILL

@@ -32,7 +32,7 @@ def flushed_then_closed(disk: DiskModel) -> PartitionLog:
 
 
 @pytest.mark.parametrize("torn", [bytes(12), (WALL_MS >> 16 << 16).to_bytes(8, "big") + bytes(4)])
-def test_a_torn_last_entry_is_made_anew(torn: bytes) -> None:
+def test_a_torn_last_entry_is_rewritten(torn: bytes) -> None:
     disk = DiskModel()
     recovery_point = flushed_then_closed(disk).recovery_point
     disk.write_at(disk.open(TIME_INDEX), 0, [torn])

@@ -112,7 +112,7 @@ class Scene:
         self.cluster.wait_until(lambda: bool(condition()), what)
 
     def until_parked(self) -> None:
-        """Somebody's acks=all waits in purgatory."""
+        """A produce with acks=all waits in purgatory."""
         (pod,) = self.cluster.purgatories
         parked = self.cluster.invariants.parked_produces
         self.until(lambda: any(key[:2] == (pod.name, pod.incarnation) for key in parked), "a produce is parked")

@@ -47,17 +47,19 @@ def test_a_leader_alone_takes_nothing_that_two_should_have() -> None:
     assert scene.read_everything() == ["one", "two"]
 
 
-def test_a_leader_that_nobody_hears_any_more_commits_nothing_and_forgets_it() -> None:
+def test_a_leader_that_is_cut_off_commits_nothing_and_forgets_it() -> None:
     scene = Scene(acks=1, idempotent=False).begin()
     old_leader = scene.leader
     scene.produce("one")
     scene.until_acknowledged()
-    scene.until(lambda: scene.partition_at(old_leader).high_watermark == 1, "everybody has it")
+    scene.until(lambda: scene.partition_at(old_leader).high_watermark == 1, "every replica has it")
 
     # Its gateways reach it; etcd, the controllers and the other logstores do not.
     scene.cut_off(old_leader, scene.cluster.etcd, *scene.cluster.controllers, *scene.followers)
-    scene.produce("for nobody")
-    scene.until(lambda: scene.partition_at(old_leader).log.log_end_offset == 2, "it is written where nobody fetches it")
+    scene.produce("for no reader")
+    scene.until(
+        lambda: scene.partition_at(old_leader).log.log_end_offset == 2, "it is written where no follower fetches it"
+    )
     assert scene.partition_at(old_leader).high_watermark == 1
 
     scene.until(
@@ -70,4 +72,4 @@ def test_a_leader_that_nobody_hears_any_more_commits_nothing_and_forgets_it() ->
     scene.until(lambda: len(scene.in_sync) == 3, "the old leader follows, and is in sync")
     assert scene.partition_at(old_leader).log.log_end_offset == 2
     scene.cluster.run_for(SECOND)
-    assert scene.everything_consumed() == ["one", "two"], "nobody has ever seen what was never committed"
+    assert scene.everything_consumed() == ["one", "two"], "no consumer has seen what was never committed"

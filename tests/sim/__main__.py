@@ -85,7 +85,7 @@ def arguments_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--faults", metavar="NAME,…", help=f"only these: {', '.join(fault.name for fault in Fault)}")
     parser.add_argument("--at-most", metavar="NAME=N,…", default="", help="a smaller cluster: logstores=3,producers=1")
     parser.add_argument("--no-shrink", action="store_true", help="leave a seed that fails as it is")
-    parser.add_argument("--processes", type=int, help="as many as cores unless told")
+    parser.add_argument("--processes", type=int, help="as many as cores by default")
     return parser.parse_args(words)
 
 

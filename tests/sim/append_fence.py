@@ -1,5 +1,5 @@
-"""What a leader says of appends: success once they are written (I8), and with acks=all for no batch that it has given a
-place while the in-sync replicas were too few (rule 6).
+"""What a leader says of appends: success once they are written (I8), committed where the watermark is, and with
+acks=all success for no batch that it has given a place while the in-sync replicas were too few (rule 6).
 
 An acknowledgement of acks=1 promises no more than that the leader has it, and no client can tell when it is sent before
 the write is done. So it is looked at where it leaves.
@@ -71,6 +71,11 @@ class AppendFence:
                 raise InvariantViolation(
                     f"I8: {self._logstore} says that {name(key)} is written up to {result.required_offset}, and has "
                     f"written up to {partition.log.log_end_offset}"
+                )
+            if result.committed and result.required_offset > partition.high_watermark:
+                raise InvariantViolation(
+                    f"{self._logstore}: {name(key)} up to {result.required_offset} is called committed, where the "
+                    f"watermark came to {partition.high_watermark}"
                 )
             # The ISR has been the same from when it came until now.
             if lacking is not None and _Quorum.of(partition) == lacking:

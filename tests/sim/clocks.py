@@ -39,13 +39,13 @@ class Clock:
         return self._scheduler.now_us // MS + self.wall_offset_ms
 
     def run_at(self, rate_ppm: int, hit: Hit = unnoticed) -> None:
-        """Gain so many millionths from now on; `hit` is called whenever somebody reads it."""
+        """Gain so many millionths from now on; `hit` is called whenever it is read."""
         self._until_us = self.elapsed_us
         self._since_us = self._scheduler.now_us
         self._rate_ppm = rate_ppm
         self._hit_by_rate = hit
 
     def set_wall(self, offset_ms: int, hit: Hit = unnoticed) -> None:
-        """Be wrong by so much from now on; `hit` is called whenever somebody reads it."""
+        """Be wrong by so much from now on; `hit` is called whenever it is read."""
         self.wall_offset_ms = offset_ms
         self._hit_by_wall = hit

@@ -2,7 +2,7 @@
 
 A run has three acts. The cluster starts and its topics are made. Then clients work while things go wrong: only safety
 is asked for. At last everything heals, and the cluster has to answer for itself: every request resolves, every
-partition takes a write, everything acknowledged is read back, and nothing is left behind in anybody's memory.
+partition takes a write, everything acknowledged is read back, and nothing is left behind in any process's memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.sim.clients.admin import Admin
-from tests.sim.clients.client import Client
+from tests.sim.clients.client import Client, ClientEnvironment
 from tests.sim.clients.consumer import Consumer
 from tests.sim.clients.mover import Mover
 from tests.sim.clients.operator import Operator
@@ -71,27 +71,17 @@ class Cluster:
             for each in range(shape.gateways)
         ]
         addresses = [each.address for each in self.gateways]
-        # What every client is made with.
-        self.common = common = (scheduler, network, addresses, self.history)
+        self.client_environment = environment = ClientEnvironment(scheduler, network, addresses, self.history)
         topics = shape.partition_counts
         # These are never deleted, nor is an unclean leader elected for them.
         kept_topics = {topic: count for topic, count in topics.items() if topic not in shape.expendable}
         # If nothing else creates the offsets topic, the first request of a group does.
         made = shape.topics | (shape.offsets_topic if shape.groups.min_isr > 1 else {})
-        self.admin = Admin("admin", *common, made)
-        self.operator = Operator(
-            "operator",
-            *common,
-            shape.topics,
-            shape.expendable,
-            shape.offsets_topic,
-            shape.logstores,
-            shape.administration_us,
-            self.promises.elections,
-            self.controllers,
-        )
+        self.admin = Admin("admin", environment, made)
+        self.operator = Operator("operator", environment, shape, self.promises.elections, self.controllers)
         self.producers = [
-            Producer(f"producer-{index}", *common, topics, behaviour) for index, behaviour in enumerate(shape.producers)
+            Producer(f"producer-{index}", environment, topics, behaviour)
+            for index, behaviour in enumerate(shape.producers)
         ]
         self.real_producers = [
             ProducerProcess(
@@ -99,9 +89,9 @@ class Cluster:
             )
             for index, habits in enumerate(shape.real_producers)
         ]
-        self.mover = Mover("mover", *common, kept_topics, shape.moving_us)
+        self.mover = Mover("mover", environment, kept_topics, shape.moving_us)
         self.consumers = [
-            Consumer(f"consumer-{index}", *common, topics, taste) for index, taste in enumerate(shape.consumers)
+            Consumer(f"consumer-{index}", environment, topics, taste) for index, taste in enumerate(shape.consumers)
         ]
         self.groups = Groups(self)
         self._watch()
@@ -112,7 +102,7 @@ class Cluster:
 
     @property
     def processes(self) -> list[Process]:
-        """Everybody whom something may happen to."""
+        """Every process that faults may hit."""
         return [self.etcd, *self.controllers, *self.logstores, *self.purgatories, *self.gateways, *self.clients]
 
     def _watch(self) -> None:

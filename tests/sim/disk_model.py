@@ -65,9 +65,17 @@ class _DirectoryNode:
 
 
 @dataclass(slots=True, eq=False)
+class Machine:
+    """One run of a machine, from power to power: the page cache of its processes."""
+
+    is_over: bool = False
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class ModelFile:
     path: str
     node: FileNode
+    machine: Machine
 
 
 class DiskModel:
@@ -85,17 +93,27 @@ class DiskModel:
         self.losses: Counter[str] = Counter()
         """What has been lost so far, and how."""
         self._root = _DirectoryNode()
+        self._machine = Machine()
 
     def lose_power(self, random: Random) -> None:
         """Forget what was not flushed, except what `random` lets through. Open files are void from now on."""
         self._lose_in(self._root, random)
+        self._stop_machine()
 
     def drop_clean_pages(self) -> None:
         """What a failed flush has marked clean leaves the page cache: reads see what the platter has."""
+        self._stop_machine()
         for node in _files_in(self._root):
             if node.is_flush_failed and not node.unflushed:
                 self.losses["pages dropped after a failed flush"] += node.content != node.durable
                 node.content = bytearray(node.durable)
+
+    def _stop_machine(self) -> None:
+        """What other processes had open shows them nothing any more."""
+        self._machine.is_over = True
+        self._machine = Machine()
+        for node in _files_in(self._root):
+            node.sent_end = 0
 
     def peek(self, path: str) -> bytes:
         """A file, by those who look on, whom no fault hits; b"" where there is none."""
@@ -109,6 +127,8 @@ class DiskModel:
     def flip_bit(self, path: str, position: int, bit: int) -> None:
         """Of a file at rest: in what is read as well as on the platter."""
         node = self.open(path).node
+        # A recovery cuts it off, and what follows takes its place.
+        node.sent_end = 0
         node.content[position] ^= 1 << bit
         for index, (start, data) in enumerate(node.unflushed):
             if data is not None and start <= position < start + len(data):
@@ -140,7 +160,7 @@ class DiskModel:
             _change(parent, (name, node))
         if not isinstance(node, FileNode):
             raise DiskError(DiskErrorKind.NOT_FOUND, "open", path)
-        return ModelFile(path, node)
+        return ModelFile(path, node, self._machine)
 
     def size(self, file: DiskFile) -> int:
         self._check("size", file.path)
@@ -151,6 +171,10 @@ class DiskModel:
         assert length >= 0
         self._check("read_at", file.path)
         return bytes(memoryview(_node(file).content)[position : position + length])
+
+    def load(self, file: DiskFile, position: int, length: int) -> int:
+        self._check("read_at", file.path)
+        return max(0, min(length, len(_node(file).content) - position))
 
     def map(self, file: DiskFile) -> Buffer:
         self._check("map", file.path)
@@ -215,6 +239,11 @@ class DiskModel:
     def read_file(self, path: str) -> bytes:
         file = self.open(path)
         return self.read_at(file, 0, self.size(file))
+
+    def write_file(self, path: str, content: bytes) -> None:
+        file = self.open(path, create=True)
+        self.truncate(file, 0)
+        self.write_at(file, 0, (content,))
 
     def replace_file(self, path: str, content: bytes) -> None:
         self._check("replace_file", path)

@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.sim.scheduler import InvariantViolation
+
 SECTOR_BYTES = 512
 PAGE_BYTES = 4096
 
@@ -21,8 +23,16 @@ class FileNode:
     unflushed: list[tuple[int, bytes | None]] = field(default_factory=list)
     """(position, bytes) of a write, (byte count, None) of a truncation; oldest first."""
     is_flush_failed: bool = False
+    sent_end: int = 0
+    """Where the last of what clients are, or were, sent from this file ends (`FileRange`). While its machine runs, a
+    byte before that may be cut off, and never be replaced by another one."""
 
     def change(self, position: int, data: bytes | None) -> None:
+        """Raises InvariantViolation."""
+        if data is not None and position < self.sent_end:
+            raise InvariantViolation(
+                f"I9: bytes from {position} on of a file are written, up to {self.sent_end} clients were sent it"
+            )
         apply_change(self.content, position, data)
         self.unflushed.append((position, data))
 

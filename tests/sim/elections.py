@@ -2,8 +2,8 @@
 
 Every change is looked at as it is committed: I6, epochs never go back and a leader epoch changes when and only when the
 leader does; a leader is registered, and comes from those that surely have every committed record, or the election is
-unclean and somebody has allowed that; nothing is done that drains forbid (`drains.py`). What logstores take for their
-state must have been such a record (I11).
+unclean and an operator has allowed that; nothing is done that drains forbid (`drains.py`). What logstores take for
+their state must have been such a record (I11).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Elections:
         # By topic: the least that `min.insync.replicas` ever was.
         self._min_isr: dict[bytes, int] = {}
         self.unclean_elections = 0
-        # Topics for which somebody has asked for unclean elections (ElectLeaders), whatever they say themselves.
+        # Topics for which an operator has requested unclean elections (ElectLeaders), whatever they say themselves.
         self.unclean_is_asked: dict[str, None] = {}
         self.transitions = 0
         self.drains = DrainRules()

@@ -1,4 +1,4 @@
-"""What must be true at every moment, seen with the eyes of somebody who sees everything.
+"""What must be true at every moment, seen by an observer of all processes.
 
 The numbers are those of the list of invariants: I5 one leader per epoch, I6 monotone epochs and watermarks, I7 the
 order of a log's offsets, I11 no process acts on a state that was never decided, I16 bounded memory. I1 to I4 and I8 are
@@ -135,7 +135,11 @@ class Invariants:
             raise InvariantViolation(
                 f"I6: {name(key)}: high watermark {partition.high_watermark} after {highest} in epoch {epoch}"
             )
-        self._high_watermarks[key, epoch] = partition.high_watermark
+        # A leader that has led on commits what it appended under the earlier epochs as well. It may not know that
+        # others led in between: then it counts for its own.
+        for led in range(min(partition.led_since_epoch, epoch), epoch + 1):
+            if self._leaders.get((key, led), node.node_id) == node.node_id:
+                self._high_watermarks[key, led] = partition.high_watermark
         self.promises.look_at_leader(node, partition)
 
     # --- purgatory ---------------------------------------------------------------------------------------------------
@@ -148,7 +152,7 @@ class Invariants:
         """No success that the leader of the same topic id and epoch has not justified, and none twice; and no entry
         waits for what its pod already knows.
         """
-        self._check_that_nobody_waits_in_vain(node)
+        self._check_that_no_entry_waits_in_vain(node)
         for stream_id, completions in outputs.completions.items():
             for completion in completions:
                 key = (node.name, node.incarnation, stream_id, completion.entry_id)
@@ -169,7 +173,7 @@ class Invariants:
                             f"{condition.leader_epoch} is called committed, where the watermark came to {reached}"
                         )
 
-    def _check_that_nobody_waits_in_vain(self, node: PurgatoryNode) -> None:
+    def _check_that_no_entry_waits_in_vain(self, node: PurgatoryNode) -> None:
         assert node.core is not None
         for group_watch in node.core._groups:
             for member in group_watch.waits:

@@ -245,7 +245,7 @@ class Network:
         source = target.other
         if target.connection.is_severed:
             if message is not None and not target.process.is_off and not self._is_cut(source.process, target.process):
-                self._plan_end(source, self._delay(source.process, target.process), "reset: nobody knows it there")
+                self._plan_end(source, self._delay(source.process, target.process), "reset: no such connection")
             return
         if target.is_torn and message is not None:
             return

@@ -1,6 +1,6 @@
-"""What is promised, and who can keep it: I1 a new leader has everything committed, I2 so has everybody in sync, I3 the
-same offset and epoch is the same batch on every disk, I8 a process's death costs no record, a loss of power none that
-was flushed.
+"""What is promised, and who can keep it: I1 a new leader has everything committed, I2 so has every replica in sync, I3
+the same offset and epoch is the same batch on every disk, I8 a process's death costs no record, a loss of power none
+that was flushed.
 
 How much may be lost, honestly: a record is committed when as many disks have it as `min.insync.replicas` says, at
 least. kill -9 costs none of them anything. A loss of power costs a disk what it has not flushed, and from then on until
@@ -90,16 +90,16 @@ class Promises:
         for batch in batches:
             batch.is_doubtful = True
 
-    def cut(self, node: LogstoreNode, partition: Partition, end: int, *, begins_anew: bool) -> None:
+    def cut(self, node: LogstoreNode, partition: Partition, end: int, *, truncate_fully: bool) -> None:
         """A follower has cut its log."""
         promise = self.of(partition.key)
         replica = self.replica(node, partition)
         agreed = promise.book.agree(replica)
-        if end < agreed and not begins_anew:
+        if end < agreed and not truncate_fully:
             raise InvariantViolation(
                 f"I8: {node.name} cuts {name(partition.key)} at {end}, of which up to {agreed} is committed"
             )
-        replica.cut(end, begins_anew=begins_anew)
+        replica.cut(end, truncate_fully=truncate_fully)
 
     def flushed(self, node: LogstoreNode, partition: Partition, offset: int) -> None:
         replica = self.replica(node, partition)
@@ -249,7 +249,7 @@ class Promises:
             replica.kept_end = min(replica.kept_end, end)
 
     def _forget_losses(self, key: PartitionKey, promise: Promise) -> None:
-        """Somebody leads who was elected since, and enough replicas are whole again: nothing more may be lost.
+        """A leader was elected since, and enough replicas are whole again: nothing more may be lost.
 
         Not before: the controller does not distinguish a logstore that has lost nothing by luck.
         """

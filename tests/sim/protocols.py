@@ -94,6 +94,23 @@ class Packed:
         return scan(bytes(pack(message)))
 
 
+@dataclass(slots=True, frozen=True)
+class WithFiles:
+    """A response along with which open files go, as descriptors do by a Unix socket."""
+
+    response: ReadResponse
+    files: list[object]
+
+
+class PackedWithFiles(Packed):
+    """Its responses have files along with them."""
+
+    def encoded(self, message: Any, *, to_server: bool) -> Any:
+        if isinstance(message, WithFiles):
+            return WithFiles(super().encoded(message.response, to_server=to_server), message.files)
+        return super().encoded(message, to_server=to_server)
+
+
 _PROTO_BY_TYPE: dict[type, Any] = {
     ControlRequest: control_pb2.ControlRequest,
     ControlResponse: control_pb2.ControlResponse,
@@ -128,7 +145,7 @@ class Protobuf:
 
 
 class Plain:
-    """Bytes already, or somebody else's protocol."""
+    """Bytes already, or another protocol's message."""
 
     def encoded(self, message: Any, *, to_server: bool) -> Any:
         return message
@@ -151,7 +168,9 @@ def _exchange(message: ExchangeRequest | ExchangeResponse) -> str:
     return f"results {results} answers {answers} credit {credit}"
 
 
-def _read(message: ReadRequest | ReadResponse) -> str:
+def _read(message: ReadRequest | ReadResponse | WithFiles) -> str:
+    if isinstance(message, WithFiles):
+        return f"{_read(message.response)} with {len(message.files)} files"
     if isinstance(message, ReadRequest):
         reads = [
             (each.request_id, [(one.partition, one.fetch_offset) for one in each.partitions]) for each in message.reads
@@ -262,7 +281,7 @@ EXCHANGE = StreamKind(
 READ = StreamKind(
     "read",
     _read,
-    Packed(
+    PackedWithFiles(
         packing.pack_read_request, packing.scan_read_request, packing.pack_read_response, packing.scan_read_response
     ),
 )

@@ -62,7 +62,7 @@ class BatchRegister:
             known = None
         if known is None:
             if not is_new:
-                raise BatchConflict(f"nobody has written offset {key[0]} of epoch {key[1]}, and there it is")
+                raise BatchConflict(f"no leader has written offset {key[0]} of epoch {key[1]}, and there it is")
             payload = bytes(data[position + HEADER_BYTES : position + header.size_bytes])
             known = Batch(key[0], header.next_offset, key[1], header.crc, header, payload)
             self._batches[key] = known
@@ -106,12 +106,12 @@ class ReplicaLog:
             self.bases.append(batch.base_offset)
             self.end = batch.next_offset
 
-    def cut(self, end: int, *, begins_anew: bool) -> None:
+    def cut(self, end: int, *, truncate_fully: bool) -> None:
         """Nothing is there from `end` on; or nothing at all, and it goes on there."""
-        kept = 0 if begins_anew else bisect_left(self.bases, end)
+        kept = 0 if truncate_fully else bisect_left(self.bases, end)
         del self.batches[kept:]
         del self.bases[kept:]
-        if begins_anew:
+        if truncate_fully:
             self.start = self.agreed_end = end
         self.end = end
         self.agreed_end = min(self.agreed_end, end)

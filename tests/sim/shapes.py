@@ -3,6 +3,7 @@
 BUSY is dense: seconds, thousands of events each, a fault every moment; it finds most. LONG is hours: minutes of a
 cluster that works at a quiet pace, with a fault now and then, as a cluster lives; it finds what needs time to go wrong,
 and what goes wrong after something else has healed. SPARSE is BUSY with few records: where only the faults matter.
+UNCLEAN is SPARSE with topics that any replica may lead, whatever it lacks: leaders are elected unclean all the time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.sim.groups.shape import GroupsShape, random_groups, random_quiet_grou
 from tests.sim.scheduler import MS, SECOND
 from tests.sim.topology import (
     MIN_ISR,
+    UNCLEAN,
     Shape,
     TopicShape,
     random_administration_us,
@@ -36,6 +38,7 @@ class Profile(Enum):
     SPARSE = "sparse"
     LONG = "long"
     MOVING = "moving"
+    UNCLEAN = "unclean"
 
 
 @dataclass(slots=True)
@@ -91,6 +94,8 @@ def random_shape(random: Random, profile: Profile = Profile.BUSY) -> Shape:
             return _long(random)
         case Profile.MOVING:
             return _moving(random)
+        case Profile.UNCLEAN:
+            return _unclean(random)
 
 
 def random_seconds(random: Random, profile: Profile) -> int:
@@ -162,6 +167,17 @@ def _sparse(random: Random) -> Shape:
     return shape
 
 
+def _unclean(random: Random) -> Shape:
+    shape = _sparse(random)
+    configs = _topic_configs(random) | {MIN_ISR: "1", UNCLEAN: "true"}
+    shape.topics = {
+        "orders": TopicShape(random.randint(1, 3), 2, configs),
+        "payments": TopicShape(1, random.choice((2, 3)), configs),
+    }
+    shape.replica_lag_ms_max = 1_500
+    return shape
+
+
 def _topic_configs(random: Random) -> dict[str, str]:
     configs = {
         "segment.ms": random.choice(("200", "2000", "600000")),
@@ -219,14 +235,20 @@ def _long(random: Random) -> Shape:
 
 
 def _moving(random: Random) -> Shape:
-    """Leaders move all the time, and nothing else goes wrong in it but what `random_faults` has."""
+    """Leaders move all the time, and nothing else goes wrong in it but what `random_faults` has. Some applications open
+    a producer for a few records at a time: each has a first batch for every partition, which a leader takes at any
+    sequence.
+    """
+    habits = [_habits(random, random.choice((5, 10, 30))) for _ in range(random.randint(1, 2))]
+    for each in habits:
+        each.records_per_life = random.choice((0, 30, 200))
     return Shape(
         logstores=3,
         gateways=random.randint(1, 2),
         purgatories=random.randint(1, 2),
         controllers=1,
         topics={"orders": TopicShape(random.choice((3, 6, 9)), 3, {MIN_ISR: "2"})},
-        real_producers=[_habits(random, random.choice((5, 10, 30))) for _ in range(random.randint(1, 2))],
+        real_producers=habits,
         consumers=[Taste(version=13, max_wait_ms=500, min_bytes=1, isolation_level=0, uses_sessions=True)],
         encode=random.random() < ENCODED_SHARE,
         moving_us=random.choice((200, 300, 600)) * MS,

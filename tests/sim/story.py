@@ -10,7 +10,7 @@ LINES_MAX = 40
 # What a run with a story remembers: more than the story of a failure needs to begin with.
 REMEMBERED_LINES = 50_000
 # Of all processes: faults of the cluster, and changes of roles.
-_FOR_ALL = re.compile(r"fault: |\bstarts$|\bis killed$|\bis told to stop$|\bis (active|standby) in|\bleads\b|\bISR\b")
+_FOR_ALL = re.compile(r"fault: |\bstarts$|\bis killed$|\bis \w+ to stop$|\bis (active|standby) in|\bleads\b|\bISR\b")
 # What happens all the time and says nothing.
 _BORING = re.compile(r"\b(turn|ticks|wakes|may produce|fetches on|goes on)$|\b(heartbeat|positions \[\])")
 

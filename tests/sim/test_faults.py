@@ -120,7 +120,7 @@ def test_one_side_believes_in_a_half_open_connection_until_it_speaks(pair: Pair)
     assert pair.a.lost == []
     end.send(b"are you there?")
     pair.wait(SECOND)
-    assert pair.a.lost == ["reset: nobody knows it there"]
+    assert pair.a.lost == ["reset: no such connection"]
 
 
 def test_where_there_are_heartbeats_silence_ends_it(pair: Pair) -> None:
@@ -130,7 +130,7 @@ def test_where_there_are_heartbeats_silence_ends_it(pair: Pair) -> None:
     assert pair.a.lost == ["silent for 3 s"]
 
 
-def test_a_machine_that_vanishes_refuses_nobody(pair: Pair) -> None:
+def test_a_machine_that_vanishes_refuses_no_connection(pair: Pair) -> None:
     pair.connected(PARK)
     pair.b.vanish()
     pair.connected()
@@ -142,7 +142,7 @@ def test_a_machine_that_vanishes_refuses_nobody(pair: Pair) -> None:
     assert pair.b.got == [b"back"]
 
 
-def test_a_process_dies_where_it_is_told_to(pair: Pair) -> None:
+def test_a_process_dies_at_the_chosen_place(pair: Pair) -> None:
     pair.a.crash_points[CrashPoint.WRITTEN] = pair.a.kill
     assert not pair.a.reached(CrashPoint.TRUNCATED)
     assert pair.a.reached(CrashPoint.WRITTEN)

@@ -31,7 +31,7 @@ FIRST: TopicPartition = ("orders", 0)
 SECOND_ONE: TopicPartition = ("orders", 1)
 
 
-class Told:
+class CommittedRecords:
     """One group, what its coordinator has written, and the answers that its members get."""
 
     def __init__(self) -> None:
@@ -64,18 +64,18 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
+def records() -> CommittedRecords:
     """Generation 1: `a` and `b` have a partition each, and `a` has committed 5 and then 7."""
-    told = Told()
-    told.has_generation(1, a=[FIRST], b=[SECOND_ONE])
+    records = CommittedRecords()
+    records.has_generation(1, a=[FIRST], b=[SECOND_ONE])
     for commit_id, offset in (("first", 5), ("second", 7)):
-        told.sends_commit(commit_id, offset, "a", 1)
-        told.has_offset(offset, commit_id)
-    return told
+        records.sends_commit(commit_id, offset, "a", 1)
+        records.has_offset(offset, commit_id)
+    return records
 
 
-def test_what_is_in_the_log_may_be_told(told: Told) -> None:
-    history, asked = told.history, told.now()
+def test_what_is_in_the_log_may_be_returned(records: CommittedRecords) -> None:
+    history, asked = records.history, records.now()
     history.joined("g", 1, asked)
     history.synced("g", 1, "a", pack_assignment([FIRST]), asked)
     history.commit_acknowledged("g", FIRST, "second")
@@ -83,107 +83,107 @@ def test_what_is_in_the_log_may_be_told(told: Told) -> None:
     assert (history.counts.joins, history.counts.rebalances, history.counts.commits) == (1, 1, 1)
 
 
-def test_nobody_owns_what_is_another_ones(told: Told) -> None:
+def test_no_member_owns_what_another_owns(records: CommittedRecords) -> None:
     with pytest.raises(InvariantViolation, match="is a's and b's in generation 2"):
-        told.has_generation(2, a=[FIRST], b=[FIRST, SECOND_ONE])
+        records.has_generation(2, a=[FIRST], b=[FIRST, SECOND_ONE])
 
 
-def test_a_generation_has_one_set_of_owners(told: Told) -> None:
+def test_a_generation_has_one_set_of_owners(records: CommittedRecords) -> None:
     with pytest.raises(InvariantViolation, match="is b's and a's in generation 1"):
-        told.has_generation(1, a=[SECOND_ONE], b=[FIRST])
+        records.has_generation(1, a=[SECOND_ONE], b=[FIRST])
 
 
-def test_generations_grow(told: Told) -> None:
-    told.has_generation(3)
+def test_generations_grow(records: CommittedRecords) -> None:
+    records.has_generation(3)
     with pytest.raises(InvariantViolation, match="from generation 3 back to 2"):
-        told.has_generation(2, a=[FIRST])
+        records.has_generation(2, a=[FIRST])
 
 
-def test_nobody_is_let_into_a_generation_that_is_over(told: Told) -> None:
-    told.has_generation(2, a=[FIRST], b=[])
+def test_no_member_is_let_into_a_generation_that_is_over(records: CommittedRecords) -> None:
+    records.has_generation(2, a=[FIRST], b=[])
     with pytest.raises(InvariantViolation, match="let into generation 1 after 2"):
-        told.history.joined("g", 1, told.now())
+        records.history.joined("g", 1, records.now())
 
 
 @pytest.mark.parametrize(("member_id", "generation_id"), [("a", 0), ("c", 1), ("", -1)])
-def test_only_members_commit(told: Told, member_id: str, generation_id: int) -> None:
-    told.sends_commit("third", 9, member_id, generation_id)
+def test_only_members_commit(records: CommittedRecords, member_id: str, generation_id: int) -> None:
+    records.sends_commit("third", 9, member_id, generation_id)
     with pytest.raises(InvariantViolation, match="is committed by"):
-        told.has_offset(9, "third")
+        records.has_offset(9, "third")
 
 
-def test_a_commit_is_in_the_log_once(told: Told) -> None:
+def test_a_commit_is_in_the_log_once(records: CommittedRecords) -> None:
     with pytest.raises(InvariantViolation, match="is there twice"):
-        told.has_offset(7, "second")
+        records.has_offset(7, "second")
 
 
-def test_an_offset_that_nobody_has_deleted_stays(told: Told) -> None:
+def test_an_offset_that_was_not_deleted_stays(records: CommittedRecords) -> None:
     tombstone = offset_record(offset_key_prefix("g", FIRST[0]), FIRST[1], None, 0)
-    with pytest.raises(InvariantViolation, match="nobody has asked for that"):
-        told.commits(tombstone)
+    with pytest.raises(InvariantViolation, match="no client has asked for that"):
+        records.commits(tombstone)
 
 
-def test_an_acknowledged_commit_is_in_the_log(told: Told) -> None:
-    told.sends_commit("third", 9, "a", 1)
+def test_an_acknowledged_commit_is_in_the_log(records: CommittedRecords) -> None:
+    records.sends_commit("third", 9, "a", 1)
     with pytest.raises(InvariantViolation, match="acknowledged, and not in the log"):
-        told.history.commit_acknowledged("g", FIRST, "third")
+        records.history.commit_acknowledged("g", FIRST, "third")
 
 
-def test_an_offset_never_goes_back(told: Told) -> None:
+def test_an_offset_never_goes_back(records: CommittedRecords) -> None:
     with pytest.raises(InvariantViolation, match="committed since it asked are \\['second'\\]"):
-        told.history.offset_fetched("g", FIRST, 5, "first", told.now())
-    with pytest.raises(InvariantViolation, match="is told None"):
-        told.history.offset_fetched("g", FIRST, -1, "", told.now())
+        records.history.offset_fetched("g", FIRST, 5, "first", records.now())
+    with pytest.raises(InvariantViolation, match="gets None"):
+        records.history.offset_fetched("g", FIRST, -1, "", records.now())
 
 
-def test_who_asked_before_may_be_told_either(told: Told) -> None:
-    asked = told.now()
-    told.sends_commit("third", 9, "a", 1)
-    told.has_offset(9, "third")
-    told.history.offset_fetched("g", FIRST, 7, "second", asked)
-    told.history.offset_fetched("g", FIRST, 9, "third", asked)
+def test_who_asked_before_may_get_either(records: CommittedRecords) -> None:
+    asked = records.now()
+    records.sends_commit("third", 9, "a", 1)
+    records.has_offset(9, "third")
+    records.history.offset_fetched("g", FIRST, 7, "second", asked)
+    records.history.offset_fetched("g", FIRST, 9, "third", asked)
 
 
-def test_a_deposed_leader_may_tell_what_it_knew(told: Told) -> None:
-    told.history.standing_of = lambda partition: Standing(5, 2)
-    told.history.offset_fetched("g", FIRST, 5, "first", told.now())
+def test_a_deposed_leader_may_tell_what_it_knew(records: CommittedRecords) -> None:
+    records.history.standing_of = lambda partition: Standing(5, 2)
+    records.history.offset_fetched("g", FIRST, 5, "first", records.now())
 
 
-def test_what_may_be_lost_need_not_be_told(told: Told) -> None:
-    asked = told.now()
-    told.history.log_of("g").cut(2)
-    told.history.offset_fetched("g", FIRST, 5, "first", asked)
-    told.history.commit_acknowledged("g", FIRST, "second")
-    told.history.offset_fetched("g", FIRST, 7, "second", asked)
+def test_what_may_be_lost_need_not_be_returned(records: CommittedRecords) -> None:
+    asked = records.now()
+    records.history.log_of("g").cut(2)
+    records.history.offset_fetched("g", FIRST, 5, "first", asked)
+    records.history.commit_acknowledged("g", FIRST, "second")
+    records.history.offset_fetched("g", FIRST, 7, "second", asked)
 
 
-def test_nobody_is_told_another_share_than_his(told: Told) -> None:
+def test_no_member_gets_the_share_of_another(records: CommittedRecords) -> None:
     with pytest.raises(InvariantViolation, match="in the log are"):
-        told.history.synced("g", 1, "a", pack_assignment([SECOND_ONE]), told.now())
+        records.history.synced("g", 1, "a", pack_assignment([SECOND_ONE]), records.now())
 
 
-def test_a_deletion_that_is_told_is_in_the_log(told: Told) -> None:
-    told.history.asks_to_delete("g", [FIRST[0]])
-    asked = told.now()
+def test_a_deletion_that_is_reported_is_in_the_log(records: CommittedRecords) -> None:
+    records.history.asks_to_delete("g", [FIRST[0]])
+    asked = records.now()
     with pytest.raises(InvariantViolation, match="is deleted, and in the log still"):
-        told.history.offset_deleted("g", FIRST, asked)
-    told.commits(offset_record(offset_key_prefix("g", FIRST[0]), FIRST[1], None, 0))
-    told.history.offset_deleted("g", FIRST, asked)
+        records.history.offset_deleted("g", FIRST, asked)
+    records.commits(offset_record(offset_key_prefix("g", FIRST[0]), FIRST[1], None, 0))
+    records.history.offset_deleted("g", FIRST, asked)
 
 
-def test_who_is_heard_of_is_not_expelled(told: Told) -> None:
-    heard = told.now()
-    told.history.now_us = lambda: 900 * MS
-    told.history.expelled("g", "a", heard, told.now(), patience_ms=900)
+def test_who_is_heard_of_is_not_expelled(records: CommittedRecords) -> None:
+    heard = records.now()
+    records.history.now_us = lambda: 900 * MS
+    records.history.expelled("g", "a", heard, records.now(), patience_ms=900)
     with pytest.raises(InvariantViolation, match="expelled 900 ms after it was heard of"):
-        told.history.expelled("g", "a", heard, told.now(), patience_ms=1_000)
+        records.history.expelled("g", "a", heard, records.now(), patience_ms=1_000)
 
 
-def test_nothing_is_left_out_in_reading(told: Told) -> None:
-    told.history.read("g", FIRST, 0, 5)
-    told.history.read("g", FIRST, 3, 7)
+def test_nothing_is_left_out_in_reading(records: CommittedRecords) -> None:
+    records.history.read("g", FIRST, 0, 5)
+    records.history.read("g", FIRST, 3, 7)
     with pytest.raises(InvariantViolation, match="from 8 on, and has read it up to 7"):
-        told.history.read("g", FIRST, 8, 9)
+        records.history.read("g", FIRST, 8, 9)
 
 
 def test_assignments_share_everything_out() -> None:
@@ -196,7 +196,7 @@ def test_assignments_share_everything_out() -> None:
 
 def test_a_group_outlives_its_coordinators_and_its_members() -> None:
     """Members come, go, sleep and are replaced while coordinators die: every rule is held all the while, and at the end
-    everybody who lives has a share and everything is read.
+    every living member has a share and everything is read.
     """
     taste = Taste(version=12, max_wait_ms=50, min_bytes=1, isolation_level=0)
     members = [

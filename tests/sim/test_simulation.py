@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.cluster import Cluster
 from tests.sim.faults import Fault, Faults
+from tests.sim.mutants.planting import LEADERS, SMALL
 from tests.sim.run import Options, simulate
 from tests.sim.scheduler import MS, SECOND, Scheduler
-from tests.sim.shapes import random_shape
+from tests.sim.shapes import Profile, random_shape
 from tests.sim.topology import Shape, TopicShape
 from tests.tiers import seeds
 
@@ -43,10 +45,27 @@ def test_a_seed_holds_every_invariant(seed: int) -> None:
     assert outcome.operations > 0, "something was produced"
 
 
+@pytest.mark.parametrize("seed", seeds(range(1, 11), quick=1))
+def test_a_seed_holds_every_invariant_while_leaders_are_elected_unclean(seed: int) -> None:
+    """What clients were sent is cut off from files in most of these seeds."""
+    outcome = simulate(seed, Options(20, faults=LEADERS, at_most=SMALL, profile=Profile.UNCLEAN))
+    assert not outcome.failure, str(outcome)
+    assert outcome.operations > 0, "something was produced"
+
+
 def test_every_role_may_die_at_any_time() -> None:
     outcome = simulate(77, Options(12, faults=EVERYTHING))
     assert not outcome.failure, str(outcome)
     assert sum(outcome.hits.values()) >= 5
+
+
+def test_a_leader_under_its_next_epoch_commits_what_it_appended_before() -> None:
+    """The observer counted a watermark for the present epoch alone, and took that for a success without a reason."""
+    faults = [Fault.SLOW_LINK, Fault.SLOW, Fault.CUT, Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES]
+    outcome = simulate(
+        3, Options(10, faults=faults, profile=Profile.SPARSE, at_most=replace(SMALL, replication_factor=2))
+    )
+    assert not outcome.failure, str(outcome)
 
 
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "200"}
@@ -92,7 +111,7 @@ def test_a_seed_is_a_run_whatever_the_process() -> None:
     assert traced(6, hash_seed="1") != first
 
 
-def test_a_run_ends_where_it_is_told_to() -> None:
+def test_a_run_ends_at_the_chosen_event() -> None:
     whole, part, again = (
         simulate(5, Options(2)),
         simulate(5, Options(2, steps=900, lines_max=60)),

@@ -34,7 +34,7 @@ class Transitions:
         self.reached = Reached()
         # By partition and node id: the state that the replica is in.
         self._states: dict[PartitionKey, dict[int, int]] = {}
-        # By partition: the newest leader epoch under which somebody led, and the newest ISR.
+        # By partition: the newest leader epoch under which a replica led, and the newest ISR.
         self._leader_epochs: dict[PartitionKey, int] = {}
         self._isrs: dict[PartitionKey, tuple[int, int]] = {}
 

@@ -46,7 +46,7 @@ def rows(saved: list[Saved]) -> str:
     lines += [
         _row(name, _version(runs), *(_count(runs.get(each)) for each in BARNABAS)) for name, runs in others.items()
     ]
-    lines += ["", *_failures(clients), "", *_told(saved)]
+    lines += ["", *_failures(clients), "", *_commits_by_day(saved)]
     return "\n".join(lines)
 
 
@@ -117,7 +117,7 @@ def _failures(clients: dict[str, dict[str, Saved]]) -> list[str]:
     return ["What failed:", "", *_heading("client", "capability", "logstores", "why", "Apache Kafka 4.3"), *lines]
 
 
-def _told(saved: list[Saved]) -> list[str]:
+def _commits_by_day(saved: list[Saved]) -> list[str]:
     """A plus at a commit: the tree was not quite that commit."""
     by_day: dict[str, dict[str, None]] = {}
     for each in sorted(saved, key=lambda each: each.day):

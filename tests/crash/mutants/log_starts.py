@@ -40,7 +40,7 @@ def retention_goes_past_what_is_durable() -> None:
     replace(LogFlushes, "whole_segments_upto", property(lambda self: self._state.next_offset))
 
 
-def log_start_is_not_remembered_by_what_begins_anew() -> None:
+def log_start_is_not_remembered_by_a_log_that_starts_over() -> None:
     def begin_at_log_start(self: Any) -> None:
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
 
@@ -72,7 +72,7 @@ PLANTS: tuple[Plant, ...] = (
     retired_segments_are_renamed_all_at_once,
     retention_counts_what_is_gone,
     retention_goes_past_what_is_durable,
-    log_start_is_not_remembered_by_what_begins_anew,
+    log_start_is_not_remembered_by_a_log_that_starts_over,
     what_found_no_room_is_not_cut,
     what_found_no_room_counts,
 )

@@ -88,7 +88,7 @@ def names_in_a_log_are_not_flushed() -> None:
 
 
 def topic_id_is_not_flushed() -> None:
-    replace(PartitionLog, "flush_along", lambda self, path: None)
+    replace(PartitionLog, "flush_along", lambda self, path, content: None)
 
 
 PLANTS: tuple[Plant, ...] = (

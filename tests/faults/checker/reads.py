@@ -80,7 +80,7 @@ class Reads:
         self._due[operation.proc, partition] = offset
 
     def polled(self, operation: Operation) -> None:
-        """Offsets rise from the one that is due; each holds the value that everybody else has seen there."""
+        """Offsets rise from the one that is due; each holds the value that all other readers have seen there."""
         if not isinstance(operation.value, list) or operation.partition is None:
             raise MalformedHistoryError(f"a poll without records: {operation}")
         partition, figures = operation.partition, self.verdict.figures
@@ -160,13 +160,15 @@ class Reads:
         _, end_offset = _place(operation)
         is_cut_off = asked.cut_off_epoch is not None and operation.epoch == asked.cut_off_epoch
         if end_offset < 0:
-            self.verdict.add(Kind.IMPOSSIBLE, f"{session[0]} was told that partition {partition} ends at {end_offset}")
+            self.verdict.add(
+                Kind.IMPOSSIBLE, f"{session[0]} got the answer that partition {partition} ends at {end_offset}"
+            )
         elif end_offset < asked.committed_end and is_cut_off:
             self.verdict.apart[Apart.AT_CUT_OFF_LEADER] += 1
         elif end_offset < asked.committed_end:
             self.verdict.add(
                 Kind.STALE,
-                f"{session[0]} was told that partition {partition} ends at {end_offset}, as offset "
+                f"{session[0]} got the answer that partition {partition} ends at {end_offset}, as offset "
                 f"{asked.committed_end - 1} had been committed before it asked",
             )
         reads.committed_end = max(reads.committed_end, end_offset)

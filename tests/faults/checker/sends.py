@@ -51,7 +51,7 @@ class Sends:
             return None
         sent = self.by_value.get(value)
         if sent is None or sent.proc != operation.proc or sent.partition != partition:
-            raise MalformedHistoryError(f"the end of a send that nobody began: {operation}")
+            raise MalformedHistoryError(f"the end of a send without a begin: {operation}")
         if sent.outcome is not Type.INVOKE:
             raise MalformedHistoryError(f"a send that ended twice: {operation}")
         sent.outcome = operation.type

@@ -48,7 +48,7 @@ class GroupFigures:
     lives: int = 0
     """Of members."""
     generations: int = 0
-    """In which somebody was assigned something."""
+    """Generations in which a member was assigned a partition."""
     reads: int = 0
     records: int = 0
     """In the log."""
@@ -133,7 +133,7 @@ class _Checker:
         self._generations: dict[str, int] = {}
         """The newest of each member's assignments."""
         self._asked_in: dict[str, int] = {}
-        """The newest generation that anybody had when this member last asked to commit."""
+        """The newest generation that any member had when this member last asked to commit."""
         self._owners: dict[tuple[int, int], str] = {}
         """By generation and partition."""
         self._newest_generation = -1

@@ -42,7 +42,9 @@ def deafen(stage: Stage, whom: Choice) -> None:
 
 
 def bridge(stage: Stage) -> None:
-    """A leader and one of its followers don't see each other; the third logstore, and everybody else, sees both."""
+    """A leader and one of its followers don't see each other; the third logstore and all other
+    processes see both.
+    """
     leader = stage.leader()
     follower = stage.chance.choice(stage.others(leader))
     with stage.injected(f"cut {leader} from {follower}"):

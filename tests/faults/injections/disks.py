@@ -74,11 +74,11 @@ def fsync_fails(stage: Stage, directories: int) -> None:
         stage.cluster.spawn(victim)
 
 
-def nobody(stage: Stage) -> list[str]:
+def no_victim(stage: Stage) -> list[str]:
     return []
 
 
-def power_cut(stage: Stage, whom: Choice, killed_too: Choice = nobody) -> None:
+def power_cut(stage: Stage, whom: Choice, killed_too: Choice = no_victim) -> None:
     """The machine of one logstore loses power: of each log a part of what was not flushed is gone.
 
     Others may be killed with it, and started again with it; they have what the kernel kept for them.
@@ -97,7 +97,7 @@ def power_cut(stage: Stage, whom: Choice, killed_too: Choice = nobody) -> None:
             stage.cluster.spawn(each)
 
 
-def bit_flip(stage: Stage, whom: Choice, killed_too: Choice = nobody, *, in_leader_epochs: bool = False) -> None:
+def bit_flip(stage: Stage, whom: Choice, killed_too: Choice = no_victim, *, in_leader_epochs: bool = False) -> None:
     """A logstore that was killed finds one bit of each log changed: a hole in what it had answered for.
 
     Others may be killed with it, and started again with it. A flipped leader epoch is one that no checksum tells of.

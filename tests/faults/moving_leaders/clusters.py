@@ -1,6 +1,6 @@
 """The clusters whose leaders move: three logstores of Barnabas, three brokers of Apache Kafka, or those of the grid.
 
-The brokers of Apache Kafka are controllers too, as `make bench-replicated` has them.
+The brokers of Apache Kafka are controllers too, as `make bench` has them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
-from barnabas.cli import processes
-from barnabas.cli.layout import HOST, ClusterDirectory
+from barnabas.cli.local import processes
+from barnabas.cli.local.layout import HOST, ClusterDirectory
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 from tests.faults.cluster import FaultCluster, UnhealthyError
 from tests.faults.machines import LOGSTORES, broker_id, logstore_of

@@ -21,6 +21,7 @@ NAMES: Final = (
     "checkpoints",
     "channel",
     "gateway",
+    "authentication",
     "cluster_keys",
     "config",
 )

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from barnabas.runtime.config import ConfigError, build_config
-from barnabas.runtime.properties import parse_properties
+from barnabas.runtime.configuration.config import ConfigError, build_config
+from barnabas.runtime.configuration.properties import parse_properties
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_logstore.shell.config import LogstoreSettings

@@ -10,10 +10,8 @@ from barnabas.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tests.sim.clients.client import Client
-from tests.sim.history import History
-from tests.sim.network import Network
-from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+from tests.sim.clients.client import Client, ClientEnvironment
+from tests.sim.scheduler import MS, InvariantViolation
 from tests.sim.topology import TopicShape
 
 TIMEOUT_MS = 5_000
@@ -28,13 +26,10 @@ class Admin(Client):
     def __init__(
         self,
         name: str,
-        scheduler: Scheduler,
-        network: Network,
-        gateways: list[str],
-        history: History,
+        environment: ClientEnvironment,
         topics: dict[str, TopicShape],
     ) -> None:
-        super().__init__(name, scheduler, network, gateways, history)
+        super().__init__(name, environment)
         self._wanted = dict(topics)
 
     @property

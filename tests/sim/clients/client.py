@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from barnabas.wire.api_keys import ApiKey
@@ -39,16 +40,25 @@ class _Outstanding(NamedTuple):
     timer: Event
 
 
+@dataclass(slots=True, frozen=True)
+class ClientEnvironment:
+    """What every client of a run is created with."""
+
+    scheduler: Scheduler
+    network: Network
+    gateways: list[str]
+    """Their addresses."""
+    history: History
+
+
 class Client(Process):
     """Connects to any of the gateways, and to another one when it loses it. Subclasses have `work`, done when
     connected."""
 
-    def __init__(
-        self, name: str, scheduler: Scheduler, network: Network, gateways: list[str], history: History
-    ) -> None:
-        super().__init__(name, scheduler, network)
-        self.gateways = gateways
-        self.history = history
+    def __init__(self, name: str, environment: ClientEnvironment) -> None:
+        super().__init__(name, environment.scheduler, environment.network)
+        self.gateways = environment.gateways
+        self.history = environment.history
         self.topic_ids: dict[str, bytes] = {}
         # By every id that was ever heard of.
         self.topic_names: dict[bytes, str] = {}
@@ -191,7 +201,7 @@ class Client(Process):
         again()
 
     def learn_again(self, topics: list[str]) -> None:
-        """Somebody has said that a topic is not what we take it for; once at a time."""
+        """A service has answered that a topic is not what we take it for; once at a time."""
         if self.is_connected and not self._is_learning:
             self.learn_topics(topics, lambda: None)
 

@@ -22,7 +22,7 @@ from tests.sim.groups.assignments import TopicPartition
 SEVERAL_GROUPS_FROM = 8
 NO_TOPIC_ID = bytes(16)
 
-Told = tuple[int, int, str]
+Committed = tuple[int, int, str]
 """Error code, committed offset, the commit's id."""
 
 
@@ -67,13 +67,15 @@ def fetch_request(group_id: str, partitions: list[TopicPartition], version: int)
     return OffsetFetchRequest("", [], [OffsetFetchRequestGroup(group_id, None, -1, wanted)], False)
 
 
-def fetched(response: OffsetFetchResponse, version: int, asked: list[TopicPartition]) -> dict[TopicPartition, Told]:
-    """For every partition that was asked for; an error of the whole request is everybody's."""
+def fetched(
+    response: OffsetFetchResponse, version: int, asked: list[TopicPartition]
+) -> dict[TopicPartition, Committed]:
+    """Return the answer for each requested partition; an error of the whole request applies to all."""
     one = response.groups[0] if version >= SEVERAL_GROUPS_FROM else response
     if one.error_code:
         return dict.fromkeys(asked, (one.error_code, -1, ""))
-    return {(topic.name, each.partition_index): _told(each) for topic in one.topics for each in topic.partitions}
+    return {(topic.name, each.partition_index): _committed(each) for topic in one.topics for each in topic.partitions}
 
 
-def _told(each: OffsetFetchResponsePartition | OffsetFetchResponsePartitions) -> Told:
+def _committed(each: OffsetFetchResponsePartition | OffsetFetchResponsePartitions) -> Committed:
     return each.error_code, each.committed_offset, each.metadata or ""

@@ -1,4 +1,4 @@
-"""A consumer of assigned partitions: long polls, every record checked against what everybody else has seen."""
+"""A consumer of assigned partitions: long polls, every record checked against what all others have seen."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from barnabas.wire.record_batch import HEADER_BYTES, crc_is_valid, decode_payload, iterate_headers
-from tests.sim.clients.client import UNKNOWN_TOPIC, Client
-from tests.sim.history import History
-from tests.sim.network import Network
-from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+from tests.sim.clients.client import UNKNOWN_TOPIC, Client, ClientEnvironment
+from tests.sim.scheduler import MS, InvariantViolation
 
 TOPIC_ID_VERSION = 13
 LIST_OFFSETS_VERSION = 6
@@ -45,14 +43,11 @@ class Consumer(Client):
     def __init__(
         self,
         name: str,
-        scheduler: Scheduler,
-        network: Network,
-        gateways: list[str],
-        history: History,
+        environment: ClientEnvironment,
         topics: dict[str, int],
         taste: Taste,
     ) -> None:
-        super().__init__(name, scheduler, network, gateways, history)
+        super().__init__(name, environment)
         self.topics = topics
         self.taste = taste
         self.is_stopping = False
@@ -167,7 +162,7 @@ class Consumer(Client):
         )
         named = dict(self.positions)
 
-        def told(response: FetchResponse | None) -> None:
+        def on_response(response: FetchResponse | None) -> None:
             """Without room for a session the id is 0, and the next fetch is a full one too."""
             if response is not None and request.session_epoch == INITIAL_EPOCH and response.session_id:
                 self._session_id, self._session_epoch = response.session_id, INITIAL_EPOCH + 1
@@ -177,7 +172,7 @@ class Consumer(Client):
         if self._session_epoch > INITIAL_EPOCH:
             self._session_epoch += 1
             self._in_session = named
-        self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, told)
+        self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, on_response)
 
     def connection_lost(self) -> None:
         self.leave_session()

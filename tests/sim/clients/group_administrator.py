@@ -22,14 +22,12 @@ from barnabas.wire.messages.offset_delete import (
 )
 from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
 from tests.sim.clients import committed_offsets
-from tests.sim.clients.client import UNKNOWN_TOPIC, Client
+from tests.sim.clients.client import UNKNOWN_TOPIC, Client, ClientEnvironment
 from tests.sim.groups.assignments import TopicPartition
 from tests.sim.groups.errors import NO_COORDINATOR
 from tests.sim.groups.history import GroupHistory
 from tests.sim.groups.log import Commit
-from tests.sim.history import History
-from tests.sim.network import Network
-from tests.sim.scheduler import InvariantViolation, Scheduler
+from tests.sim.scheduler import InvariantViolation
 
 GROUP_ID = "without-members"
 COMMIT_VERSION, FETCH_VERSION, DELETE_VERSION, DELETE_GROUPS_VERSION, DESCRIBE_VERSION, LIST_VERSION = 8, 8, 0, 2, 5, 5
@@ -41,16 +39,13 @@ class GroupAdministrator(Client):
     def __init__(
         self,
         name: str,
-        scheduler: Scheduler,
-        network: Network,
-        gateways: list[str],
-        history: History,
+        environment: ClientEnvironment,
         topics: dict[str, int],
         group_ids: list[str],
         interval_us: int,
         groups: GroupHistory,
     ) -> None:
-        super().__init__(name, scheduler, network, gateways, history)
+        super().__init__(name, environment)
         self._partitions = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
         self._group_ids = group_ids
         self._interval_us = interval_us
@@ -71,14 +66,20 @@ class GroupAdministrator(Client):
         task(random.sample(self._partitions, random.randint(1, min(2, len(self._partitions)))))
 
     def _request(
-        self, what: str, api_key: ApiKey, request: Request, version: int, kind: type[R], told: Callable[[R], list[int]]
+        self,
+        what: str,
+        api_key: ApiKey,
+        request: Request,
+        version: int,
+        kind: type[R],
+        codes_of: Callable[[R], list[int]],
     ) -> None:
-        """`told` looks at the answer, and says which errors are in it."""
+        """`codes_of` returns the error codes in the answer."""
 
         def answered(response: R | None) -> None:
             if response is None:
                 return
-            codes = told(response)
+            codes = codes_of(response)
             for code in codes:
                 if code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, *NO_COORDINATOR, *UNKNOWN_TOPIC):
                     raise InvariantViolation(f"{self.name}: {what} fails with {ErrorCode(code).name}")
@@ -97,7 +98,7 @@ class GroupAdministrator(Client):
         for key, offset in offsets.items():
             self._groups.committing(GROUP_ID, key, commit_id, Commit(offset, "", -1))
 
-        def told(response: OffsetCommitResponse) -> list[int]:
+        def codes_of(response: OffsetCommitResponse) -> list[int]:
             results = committed_offsets.committed(response)
             for key, code in results:
                 if code == ErrorCode.NONE:
@@ -106,12 +107,12 @@ class GroupAdministrator(Client):
 
         request = committed_offsets.commit_request(GROUP_ID, -1, "", None, offsets, commit_id)
         what = "offsets are committed from outside"
-        self._request(what, ApiKey.OFFSET_COMMIT, request, COMMIT_VERSION, OffsetCommitResponse, told)
+        self._request(what, ApiKey.OFFSET_COMMIT, request, COMMIT_VERSION, OffsetCommitResponse, codes_of)
 
     def _fetch(self, partitions: list[TopicPartition]) -> None:
         asked = self._groups.moment(GROUP_ID)
 
-        def told(response: OffsetFetchResponse) -> list[int]:
+        def codes_of(response: OffsetFetchResponse) -> list[int]:
             results = committed_offsets.fetched(response, FETCH_VERSION, partitions)
             for key, (code, offset, commit_id) in results.items():
                 if code == ErrorCode.NONE:
@@ -119,13 +120,13 @@ class GroupAdministrator(Client):
             return [code for code, _, _ in results.values()]
 
         request = committed_offsets.fetch_request(GROUP_ID, partitions, FETCH_VERSION)
-        self._request("offsets are read", ApiKey.OFFSET_FETCH, request, FETCH_VERSION, OffsetFetchResponse, told)
+        self._request("offsets are read", ApiKey.OFFSET_FETCH, request, FETCH_VERSION, OffsetFetchResponse, codes_of)
 
     def _delete_offset(self, partitions: list[TopicPartition]) -> None:
         asked = self._groups.moment(GROUP_ID)
         self._groups.asks_to_delete(GROUP_ID, [topic for topic, _ in partitions])
 
-        def told(response: OffsetDeleteResponse) -> list[int]:
+        def codes_of(response: OffsetDeleteResponse) -> list[int]:
             if response.error_code:
                 return [response.error_code]
             results = [(topic.name, each) for topic in response.topics for each in topic.partitions]
@@ -140,13 +141,13 @@ class GroupAdministrator(Client):
         ]
         request = OffsetDeleteRequest(GROUP_ID, topics)
         what = "offsets are deleted"
-        self._request(what, ApiKey.OFFSET_DELETE, request, DELETE_VERSION, OffsetDeleteResponse, told)
+        self._request(what, ApiKey.OFFSET_DELETE, request, DELETE_VERSION, OffsetDeleteResponse, codes_of)
 
     def _delete_group(self, partitions: list[TopicPartition]) -> None:
         asked = self._groups.moment(GROUP_ID)
         self._groups.asks_to_delete(GROUP_ID, [topic for topic, _ in self._partitions])
 
-        def told(response: DeleteGroupsResponse) -> list[int]:
+        def codes_of(response: DeleteGroupsResponse) -> list[int]:
             code = response.results[0].error_code
             if code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
                 for key in self._partitions:
@@ -155,7 +156,7 @@ class GroupAdministrator(Client):
 
         request = DeleteGroupsRequest([GROUP_ID])
         what = "a group is deleted"
-        self._request(what, ApiKey.DELETE_GROUPS, request, DELETE_GROUPS_VERSION, DeleteGroupsResponse, told)
+        self._request(what, ApiKey.DELETE_GROUPS, request, DELETE_GROUPS_VERSION, DeleteGroupsResponse, codes_of)
 
     # --- groups with members ------------------------------------------------------------------------------------------
 
@@ -164,7 +165,12 @@ class GroupAdministrator(Client):
             listing = ListGroupsRequest([], [])
             what = "groups are listed"
             self._request(
-                what, ApiKey.LIST_GROUPS, listing, LIST_VERSION, ListGroupsResponse, lambda told: [told.error_code]
+                what,
+                ApiKey.LIST_GROUPS,
+                listing,
+                LIST_VERSION,
+                ListGroupsResponse,
+                lambda answer: [answer.error_code],
             )
             return
         request = DescribeGroupsRequest(self._group_ids, False)

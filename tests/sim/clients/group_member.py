@@ -2,7 +2,7 @@
 reads on from what is committed, commits what it has read, and is heard of all the while.
 
 Every answer is compared with what is in the log (`tests.sim.groups.history`). What becomes of errors is Kafka's:
-REBALANCE_IN_PROGRESS and ILLEGAL_GENERATION, join again; UNKNOWN_MEMBER_ID, join as somebody new; FENCED_INSTANCE_ID is
+REBALANCE_IN_PROGRESS and ILLEGAL_GENERATION, join again; UNKNOWN_MEMBER_ID, join as a new member; FENCED_INSTANCE_ID is
 the end. Of others it asks again.
 """
 
@@ -22,21 +22,19 @@ from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.messages.offset_fetch import OffsetFetchResponse
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.sim.clients import committed_offsets
-from tests.sim.clients.client import UNKNOWN_TOPIC
+from tests.sim.clients.client import UNKNOWN_TOPIC, ClientEnvironment
 from tests.sim.clients.consumer import Consumer
 from tests.sim.groups.assignments import TopicPartition, assign, scan_assignment, subscription
 from tests.sim.groups.errors import JOIN_AGAIN, NO_COORDINATOR
 from tests.sim.groups.history import GroupHistory, Moment
 from tests.sim.groups.log import Commit
 from tests.sim.groups.shape import GroupShape, MemberBehaviour
-from tests.sim.history import History
-from tests.sim.network import Network
-from tests.sim.scheduler import MS, SECOND, InvariantViolation, Scheduler
+from tests.sim.scheduler import MS, SECOND, InvariantViolation
 
 PROTOCOL_TYPE, PROTOCOL = "consumer", "in turn"
 IDLE_US = 100 * MS
 REST_US_MAX = 4 * SECOND
-# A join is answered when all are here, or after everybody's rebalance timeout.
+# A join is answered when all are here, or after the longest rebalance timeout.
 JOIN_SPARE_US = 5 * SECOND
 SYNC_AGAIN_SHARE = 0.5
 FIND_SEVERAL_FROM = 4
@@ -44,22 +42,19 @@ SEVERAL_LEAVE_FROM = 3
 
 
 class GroupMember(Consumer):
-    """Killed and started again it is somebody new, or with a `group_instance_id` the same again."""
+    """Killed and started again it is a new member, or with a `group_instance_id` the same again."""
 
     def __init__(
         self,
         name: str,
-        scheduler: Scheduler,
-        network: Network,
-        gateways: list[str],
-        history: History,
+        environment: ClientEnvironment,
         topics: dict[str, int],
         group: GroupShape,
         behaviour: MemberBehaviour,
         group_instance_id: str | None,
         groups: GroupHistory,
     ) -> None:
-        super().__init__(name, scheduler, network, gateways, history, topics, behaviour.taste)
+        super().__init__(name, environment, topics, behaviour.taste)
         self.group = group
         self.group_instance_id = group_instance_id
         self._behaviour = behaviour
@@ -419,7 +414,7 @@ class GroupMember(Consumer):
 
 
 def _turned(request: SyncGroupRequest) -> SyncGroupRequest:
-    """Everybody is given what another one had: by a leader that does not know what it has handed in already."""
+    """Every member is given what another one had: by a leader that does not know what it has handed in already."""
     members = [each.member_id for each in request.assignments]
     assignments = [
         SyncGroupRequestAssignment(*each)

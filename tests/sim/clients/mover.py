@@ -18,10 +18,7 @@ from barnabas.wire.messages.alter_partition_reassignments import (
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.sim.clients.admin import TIMEOUT_MS
-from tests.sim.clients.client import METADATA_VERSION, Client
-from tests.sim.history import History
-from tests.sim.network import Network
-from tests.sim.scheduler import Scheduler
+from tests.sim.clients.client import METADATA_VERSION, Client, ClientEnvironment
 
 _PREFERRED = 0
 
@@ -32,14 +29,11 @@ class Mover(Client):
     def __init__(
         self,
         name: str,
-        scheduler: Scheduler,
-        network: Network,
-        gateways: list[str],
-        history: History,
+        environment: ClientEnvironment,
         topics: dict[str, int],
         interval_us: int,
     ) -> None:
-        super().__init__(name, scheduler, network, gateways, history)
+        super().__init__(name, environment)
         self._topics = topics
         self._interval_us = interval_us
         self.is_stopping = False

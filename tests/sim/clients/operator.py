@@ -44,13 +44,11 @@ from barnabas_controller.core.state.operator_requests import (
     ReturnNode,
 )
 from tests.sim.clients.admin import TIMEOUT_MS, creatable
-from tests.sim.clients.client import Client
+from tests.sim.clients.client import Client, ClientEnvironment
 from tests.sim.elections import Elections
-from tests.sim.history import History
-from tests.sim.network import Network
 from tests.sim.nodes.controller import DEFAULT_REPLICATION_FACTOR, ControllerNode
-from tests.sim.scheduler import MS, InvariantViolation, Scheduler
-from tests.sim.topology import MIN_ISR, TopicShape
+from tests.sim.scheduler import MS, InvariantViolation
+from tests.sim.topology import MIN_ISR, Shape
 
 PREFERRED, UNCLEAN = 0, 1
 SET = 0
@@ -61,31 +59,24 @@ R = TypeVar("R", bound=Response)
 
 
 class Operator(Client):
-    """What may cost records, or whole topics, is done to `expendable` topics only; to those that are `only_moved`
-    nothing but moves and elections; `interval_us` 0: it only watches.
+    """Administers topics, as the run's shape says. What may cost records, or whole topics, is done to expendable topics
+    only; the offsets topic is only moved, and leaders elected for it. With `administration_us` 0 it only watches.
     """
 
     def __init__(
         self,
         name: str,
-        scheduler: Scheduler,
-        network: Network,
-        gateways: list[str],
-        history: History,
-        topics: dict[str, TopicShape],
-        expendable: list[str],
-        only_moved: dict[str, TopicShape],
-        logstores: int,
-        interval_us: int,
+        environment: ClientEnvironment,
+        shape: Shape,
         elections: Elections,
         controllers: list[ControllerNode],
     ) -> None:
-        super().__init__(name, scheduler, network, gateways, history)
-        self._topics = topics | only_moved
-        self._only_moved = only_moved
-        self._expendable = expendable
-        self._node_ids = list(range(1, logstores + 1))
-        self._interval_us = interval_us
+        super().__init__(name, environment)
+        self._topics = shape.topics | shape.offsets_topic
+        self._only_moved = shape.offsets_topic
+        self._expendable = shape.expendable
+        self._node_ids = list(range(1, shape.logstores + 1))
+        self._interval_us = shape.administration_us
         self._elections = elections
         self._controllers = controllers
         self._to_create: str | None = None
@@ -230,7 +221,7 @@ class Operator(Client):
         active.operate(request, answered)
 
     def _delete_records(self, topic: str, partition: int) -> None:
-        """Up to something that somebody has read; now and then everything."""
+        """Up to an offset that was read; now and then everything."""
         random = self.scheduler.random
         topic_ids = self._elections.ids_of(topic)
         read = sorted(self.history.of((topic_ids[-1], partition)).consumed) if topic_ids else []

@@ -16,10 +16,8 @@ from barnabas.wire.messages.list_offsets import (
 )
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from barnabas.wire.record_batch import Record, build_batch
-from tests.sim.clients.client import UNKNOWN_TOPIC, Client
-from tests.sim.history import History
-from tests.sim.network import Network
-from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+from tests.sim.clients.client import UNKNOWN_TOPIC, Client, ClientEnvironment
+from tests.sim.scheduler import MS, InvariantViolation
 
 IN_FLIGHT_MAX = 5
 TIMEOUT_MS = 4_000
@@ -71,14 +69,11 @@ class Producer(Client):
     def __init__(
         self,
         name: str,
-        scheduler: Scheduler,
-        network: Network,
-        gateways: list[str],
-        history: History,
+        environment: ClientEnvironment,
         topics: dict[str, int],
         behaviour: Behaviour,
     ) -> None:
-        super().__init__(name, scheduler, network, gateways, history)
+        super().__init__(name, environment)
         self.topics = topics
         self.behaviour = behaviour
         self.is_stopping = False
@@ -253,7 +248,7 @@ class Producer(Client):
             self._unknown(batch)
         elif code in CERTAIN:
             for value in batch.values:
-                self.history.certainly_refused(value, f"the producer was told {code.name}")
+                self.history.certainly_refused(value, f"the producer got {code.name}")
             self._settled(batch)
         else:
             if code in UNKNOWN_TOPIC:

@@ -19,7 +19,7 @@ def kill_client(faults: Faults) -> None:
 
 
 def zombie_producer(faults: Faults) -> None:
-    """It sleeps with requests under way for longer than anybody waits for them, and then goes on as if nothing was."""
+    """It sleeps with requests under way for longer than any process waits, and then goes on as if nothing was."""
     sending = [each for each in faults.cluster.producers if each.alive and not each.paused and each.unanswered]
     producer = faults.one_of(sending)
     if producer is not None:

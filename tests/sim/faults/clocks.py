@@ -41,7 +41,7 @@ def jump(faults: Faults) -> None:
 
 
 def skew(faults: Faults) -> None:
-    """Every machine has a time of its own, until somebody sets its clock."""
+    """Every machine has a time of its own, until its clock is set."""
     hit = faults.first_hit(Fault.CLOCK_SKEW)
     for process in faults.cluster.processes:
         process.clock.set_wall(_wrong_by(faults), hit)

@@ -178,13 +178,13 @@ def bit_flip(faults: Faults) -> None:
             cluster.promises.power_lost(node)
             position += faults.random.randrange(length)
             bit = faults.random.randrange(8)
-            if position < disk.size(disk.open(path)) and _is_told(disk.peek(path), position, bit):
+            if position < disk.size(disk.open(path)) and _is_detectable(disk.peek(path), position, bit):
                 disk.flip_bit(path, position, bit)
                 faults.hit(Fault.BIT_FLIP)
             faults.restart_later(node, RESTART_US_MAX)
 
 
-def _is_told(data: bytes, position: int, bit: int) -> bool:
+def _is_detectable(data: bytes, position: int, bit: int) -> bool:
     """Whether a start can see that this bit has flipped. No checksum covers a batch's base offset and leader epoch
     (Kafka's format): one that is too large is found by the batch that follows, any other may look as good.
     """

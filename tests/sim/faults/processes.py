@@ -68,7 +68,7 @@ def kill_all_logstores(faults: Faults) -> None:
 
 
 def restart_storm(faults: Faults) -> None:
-    """Everybody but clients and etcd may be hit, each several times, and is back within moments."""
+    """Every process but clients and etcd may be hit, each several times, and is back within moments."""
     cluster = faults.cluster
     storm = [*cluster.logstores, *cluster.gateways, *cluster.purgatories, *cluster.controllers]
     hit = faults.first_hit(Fault.RESTART_STORM)
@@ -126,7 +126,7 @@ def _crash_at(faults: Faults, fault: Fault, point: CrashPoint, candidates: Seque
 
     for process in armed:
         process.crash_points[point] = lambda process=process: crash(process)  # type: ignore[misc]
-    faults.later(8 * SECOND, f"nobody has to crash any more: {point.value}", disarm)
+    faults.later(8 * SECOND, f"no process has to crash any more: {point.value}", disarm)
 
 
 def crash_written(faults: Faults) -> None:

@@ -57,7 +57,7 @@ class Faults:
         self._next()
 
     def strike(self, fault: Fault) -> None:
-        """Have it happen now, or as soon as there is somebody to hit."""
+        """Have it happen now, or as soon as there is a process to hit."""
         self._strikes[fault](self)
 
     def heal(self) -> None:
@@ -73,7 +73,7 @@ class Faults:
         return self.scheduler.random
 
     def hit(self, fault: Fault) -> None:
-        """It has hit somebody."""
+        """It has hit a process."""
         self.hits[fault] += 1
         self.scheduler.note(f"fault: {fault.value}")
 

@@ -44,7 +44,7 @@ def scan_assignment(data: bytes) -> list[TopicPartition]:
         for index in range(count):
             partitions.append((topic, _COUNT.unpack_from(data, position + _COUNT.size * (index + 1))[0]))
         position += _COUNT.size * (count + 1)
-    assert data[position:] == _NO_USER_DATA, "an assignment is told as the leader has written it"
+    assert data[position:] == _NO_USER_DATA, "an assignment is returned as the leader has written it"
     return partitions
 
 

@@ -36,7 +36,7 @@ class Groups:
                 self._add(group, behaviour, f"member-{group.group_id[-1]}-{index}")
         self.administrator = GroupAdministrator(
             "group-administrator",
-            *cluster.common,
+            cluster.client_environment,
             cluster.shape.partition_counts,
             [group.group_id for group in self.shapes],
             cluster.shape.groups.administration_us,
@@ -50,7 +50,13 @@ class Groups:
         names = (name, f"{name}-again") if behaviour.is_static else (name,)
         made = [
             GroupMember(
-                each, *cluster.common, cluster.shape.partition_counts, group, behaviour, instance_id, self.history
+                each,
+                cluster.client_environment,
+                cluster.shape.partition_counts,
+                group,
+                behaviour,
+                instance_id,
+                self.history,
             )
             for each in names
         ]
@@ -76,7 +82,7 @@ class Groups:
             self.administrator.start()
 
     def members_of(self, group: GroupShape) -> list[GroupMember]:
-        """Everybody who is alive."""
+        """Return the members that are alive."""
         return [each for each in (*self.members, *self.twins) if each.group is group and each.alive]
 
     # --- the log ------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Standing(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """At which somebody asks: everything below `floor` in the log has to be in the answer, `cuts` later may be lost."""
+    """At which a client asks: everything below `floor` in the log has to be in the answer, `cuts` later may be lost."""
 
     at_us: int
     floor: int
@@ -128,12 +128,12 @@ class GroupHistory:
         if told is not None:
             commit = self._sent.get((group_id, *partition, told))
             if commit is None or commit.offset != offset:
-                raise InvariantViolation(f"I13: {group_id} is told {offset} of {partition} by {told!r}; sent: {commit}")
+                raise InvariantViolation(f"I13: {group_id} gets {offset} of {partition} by {told!r}; sent: {commit}")
             if log.is_lost(group_id, partition, told):
                 return
         if told not in possible:
             raise InvariantViolation(
-                f"I13: {group_id} is told {told!r} for {partition}, committed since it asked are {possible[-5:]}"
+                f"I13: {group_id} gets {told!r} for {partition}, committed since it asked are {possible[-5:]}"
             )
 
     def asks_to_delete(self, group_id: str, topics: list[str]) -> None:
@@ -161,8 +161,8 @@ class GroupHistory:
         """It is no older than the one that was stored when it asked, unless the group was deleted meanwhile."""
         log = self.log_of(group_id)
         known = log.generation_at(group_id, asked.floor)
-        is_made_anew = any(each.at >= asked.floor and not each.number for each in log.of(group_id).generations)
-        if generation_id < known and len(log.cuts) == asked.cuts and not is_made_anew:
+        is_another_log = any(each.at >= asked.floor and not each.number for each in log.of(group_id).generations)
+        if generation_id < known and len(log.cuts) == asked.cuts and not is_another_log:
             raise InvariantViolation(f"I13: {group_id} is let into generation {generation_id} after {known}")
 
     def synced(self, group_id: str, generation_id: int, member_id: str, assignment: bytes, asked: Moment) -> None:
@@ -176,7 +176,7 @@ class GroupHistory:
         stored = log.assignments_of(group_id, generation_id, member_id)
         if assignment not in stored:
             raise InvariantViolation(
-                f"I13: {member_id} of {group_id} is told {scan_assignment(assignment)} for generation {generation_id}, "
+                f"I13: {member_id} of {group_id} gets {scan_assignment(assignment)} for generation {generation_id}, "
                 f"in the log are {[scan_assignment(each) for each in stored]}"
             )
         self._check_generation(group_id, generation_id, asked)

@@ -78,7 +78,7 @@ class GroupLog:
 
 
 class OffsetsLog:
-    """`sent` are all commits of all clients; `may_go` tells whether anybody has a group's offset of a topic deleted."""
+    """`sent` are all commits of all clients; `may_go` tells whether a group's offset of a topic may be deleted."""
 
     def __init__(self, name: str, sent: dict[CommitKey, Commit], may_go: Callable[[str, str], bool]) -> None:
         self._name = name
@@ -129,12 +129,12 @@ class OffsetsLog:
         changes = group.changes.setdefault(partition, [])
         if value is None:
             if not self._may_go(key.group, key.topic):
-                self._fail(at, f"{key} is deleted, and nobody has asked for that")
+                self._fail(at, f"{key} is deleted, and no client has asked for that")
             changes.append(Change(at, None))
             return
         commit = self._sent.get((key.group, key.topic, key.partition, value.metadata))
         if commit is None or commit.offset != value.offset:
-            self._fail(at, f"{key} is {value}, and nobody has committed that; sent was {commit}")
+            self._fail(at, f"{key} is {value}, and no client has committed that; sent was {commit}")
         if (partition, value.metadata) in group.seen:
             self._fail(at, f"commit {value.metadata!r} of {key} is there twice")
         group.seen[partition, value.metadata] = None
@@ -142,7 +142,7 @@ class OffsetsLog:
         changes.append(Change(at, value.metadata))
 
     def _check_committer(self, at: int, key: OffsetCommitKey, commit: Commit, generation: Generation) -> None:
-        """A member commits in its own generation, or somebody from outside while there are no members."""
+        """A member commits in its own generation, or a client from outside while there are no members."""
         is_member = commit.generation_id == generation.number and commit.member_id in generation.assignments
         is_outside = commit.generation_id < 0 and not generation.assignments
         # Records were lost that may be: the coordinator knew of a generation that is known nowhere else.

@@ -172,7 +172,7 @@ def lost_power_keeps_its_place_in_the_isr() -> None:
 @CONTROLLER.breaks_for(
     "15",
     "tests/unit/controller/test_replication.py"
-    "::test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum",
+    "::test_no_replica_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum",
 )
 def a_leader_that_is_cut_off_is_taken_to_know_the_minimum() -> None:
     replace_in(control_links.ControlLinks, "unaware", lambda self: frozenset())
@@ -181,7 +181,7 @@ def a_leader_that_is_cut_off_is_taken_to_know_the_minimum() -> None:
 @CONTROLLER.breaks_for(
     "15",
     "tests/unit/controller/test_replication.py"
-    "::test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not_reach",
+    "::test_a_new_controller_makes_no_replica_eligible_beside_a_leader_that_it_does_not_reach",
 )
 def topics_that_wait_for_a_leader_are_not_looked_at_again() -> None:
     replace_in(leader_elections.LeaderElections, "add_waiting", lambda self: None)

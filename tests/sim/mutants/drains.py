@@ -29,13 +29,13 @@ DRAINS = Mutants("drains")
 RULE = "drain"
 # A replica that is moved needs a logstore more than there are replicas.
 WITH_ROOM = AtMost(logstores=5, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1, groups=0)
-# Somebody is out of sync, or gone, while somebody else is drained.
+# A replica is out of sync, or gone, while another logstore is drained.
 OUT_OF_SYNC = [Fault.KILL_LOGSTORE, Fault.CUT, Fault.ISOLATE, Fault.PAUSE_PAST_LEASE]
 
 _MOVES = "tests/unit/controller/test_drain_moves.py"
 
 
-def _nobody_is_drained(live: Liveness) -> Liveness:
+def _no_broker_is_drained(live: Liveness) -> Liveness:
     return replace(live, drained=frozenset())
 
 
@@ -73,7 +73,7 @@ def drains_do_not_count_together() -> None:
 
         class Alone:
             def current(self) -> Liveness:
-                return _nobody_is_drained(liveness.current())
+                return _no_broker_is_drained(liveness.current())
 
         self._liveness = Alone()  # type: ignore[assignment]
         try:
@@ -89,7 +89,7 @@ def a_drained_logstore_leads_on() -> None:
     original = partition_changes.after_liveness
 
     def elected(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord:
-        return original(partition, _nobody_is_drained(live), rules)
+        return original(partition, _no_broker_is_drained(live), rules)
 
     replace_in(leader_elections, "after_liveness", elected)
 
@@ -101,7 +101,7 @@ def a_drained_logstore_is_elected_like_any_other() -> None:
     def with_any_leader(
         partition: PartitionRecord, live: Liveness, rules: TopicRules, *, unclean: bool
     ) -> PartitionRecord:
-        return original(partition, _nobody_is_drained(live), rules, unclean=unclean)
+        return original(partition, _no_broker_is_drained(live), rules, unclean=unclean)
 
     original = partition_changes._with_any_leader
     replace_in(partition_changes, "_with_any_leader", with_any_leader)
@@ -113,7 +113,7 @@ def a_drained_logstore_is_given_replicas() -> None:
     original = Placement.__init__
 
     def init(self: Placement, image: ControllerImage, live: Liveness) -> None:
-        original(self, image, _nobody_is_drained(live))
+        original(self, image, _no_broker_is_drained(live))
 
     replace_in(Placement, "__init__", init)
     replace_in(placement, "check_not_drained", lambda live, node_ids: None)
@@ -129,7 +129,7 @@ def moves_go_to_who_is_drained() -> None:
 
     replace_in(Drains, "_places", places)
     spread = Drains._spread
-    replace_in(Drains, "_spread", lambda self, live: spread(self, _nobody_is_drained(live)))
+    replace_in(Drains, "_spread", lambda self, live: spread(self, _no_broker_is_drained(live)))
 
 
 @DRAINS.breaks(RULE, at_most=WITH_ROOM)

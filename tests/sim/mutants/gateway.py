@@ -9,7 +9,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas_gateway.core.backends.append_router import AppendRouter
 from barnabas_gateway.core.backends.partition_appends import PendingAppend
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
+from barnabas_gateway.core.connections.connection import BaseRequest, Connection, PendingRequest, ResponseKind
 from barnabas_gateway.core.connections.dispatcher import RequestDispatcher, unsupported_version
 from barnabas_gateway.core.connections.responder import Responder
 from barnabas_gateway.core.processor import GatewayCore
@@ -61,7 +61,7 @@ def acks_0_is_answered() -> None:
 def an_unknown_version_of_api_versions_is_answered_in_the_newest() -> None:
     def answer(self: RequestDispatcher, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         newest = RequestHeader(header.api_key, ApiKey.API_VERSIONS.version_max, header.correlation_id, header.client_id)
-        pending = PendingRequest(self._handlers[header.api_key], connection, newest, frame_bytes)
+        pending = BaseRequest(self._handlers[header.api_key], connection, newest, frame_bytes)
         self._open(connection, pending)
         self._responder.respond(pending, unsupported_version())
 

@@ -49,7 +49,7 @@ def answers_before_the_log_has_it() -> None:
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
-def assignments_are_told_before_the_log_has_them() -> None:
+def assignments_are_answered_before_the_log_has_them() -> None:
     def defer(self: CoordinatorLogWriter, deferred: Deferred) -> None:
         deferred.committed()
 
@@ -99,7 +99,7 @@ def static_members_are_not_fenced() -> None:
 
 
 @GROUPS.breaks("32", MEMBERS, at_most=SMALL)
-def heartbeats_keep_nobody_alive() -> None:
+def heartbeats_keep_no_member_alive() -> None:
     original = leaving.heartbeat
 
     def heartbeat(members: Rebalancing, group: Group | None, request: Any) -> ErrorCode:
@@ -235,7 +235,7 @@ def waits_outlive_their_coordinator() -> None:
 
 
 @GROUPS.breaks("32", MEMBERS, at_most=SMALL)
-def a_rebalance_waits_for_nobody() -> None:
+def a_rebalance_waits_for_no_member() -> None:
     """Its join phase is over with the first who joins; the others are out."""
     replace_in(Group, "has_all_members_joined", property(lambda self: self.awaiting_join > 0))
 

@@ -41,7 +41,7 @@ def hunt(name: str) -> Verdict:
             return _hunt_seeds(name, options, began_s)
         case test:
             failure = failure_of(test)
-            return Verdict(name, told(test), failure, time.process_time() - began_s)
+            return Verdict(name, short_name(test), failure, time.process_time() - began_s)
 
 
 def _hunt_seeds(name: str, options: Options, began_s: float) -> Verdict:
@@ -103,7 +103,7 @@ def failure_of(test: str) -> str:
     return reports.failure
 
 
-def told(test: str) -> str:
+def short_name(test: str) -> str:
     """The last words of a node id."""
     path, _, name = test.partition("::")
     return f"{path.rpartition('/')[2]}: {name}"

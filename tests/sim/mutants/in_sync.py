@@ -12,6 +12,7 @@ from barnabas_controller.core.elections import isr_changes
 from barnabas_controller.core.elections.partition_alteration import alter_partition
 from barnabas_controller.core.state.partition_changes import Liveness, TopicRules
 from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.data.uncommitted_results import UncommittedResults
 from barnabas_logstore.core.replica.follower_progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
 from barnabas_logstore.core.replica.in_sync_replicas import InSyncReplicas, PendingIsr
 from barnabas_logstore.core.replica.partition import Partition
@@ -28,12 +29,12 @@ LOST_ANSWERS = [Fault.CRASH_BETWEEN_TXNS, Fault.KILL_CONTROLLER, Fault.KILL_LOGS
 
 @IN_SYNC.breaks("3", FOLLOWERS)
 def watermark_of_the_committed_isr_only() -> None:
-    replace_in(InSyncReplicas, "maximal", property(lambda self: self.committed))
+    replace_in(InSyncReplicas, "_find_maximal", lambda self: self.committed)
 
 
 @IN_SYNC.breaks("3", FOLLOWERS)
 def watermark_of_the_leader_alone() -> None:
-    replace_in(InSyncReplicas, "maximal", property(lambda self: ()))
+    replace_in(InSyncReplicas, "_find_maximal", lambda self: ())
     replace_in(FollowerProgress, "may_join", property(lambda self: False))
 
 
@@ -121,7 +122,7 @@ def a_pending_expansion_vouches_for_a_later_incarnation() -> None:
 
 
 @IN_SYNC.breaks("4")
-def nobody_ever_joins() -> None:
+def no_follower_ever_joins() -> None:
     replace_in(Partition, "caught_up_outsiders", lambda self: [])
 
 
@@ -130,17 +131,19 @@ def shrink_takes_effect_at_once() -> None:
     def maximal(self: InSyncReplicas) -> tuple[int, ...]:
         return self.committed if self.pending is None else self.pending.members
 
-    replace_in(InSyncReplicas, "maximal", property(maximal))
+    replace_in(InSyncReplicas, "_find_maximal", maximal)
 
 
-@IN_SYNC.breaks("5", LOST_ANSWERS)
+@IN_SYNC.breaks_for(
+    "5", "tests/unit/logstore/replication/test_isr_changes.py::test_a_change_is_asked_for_until_it_is_decided"
+)
 def a_lost_answer_reverts_the_change() -> None:
     original = IsrChanges.on_answer
 
     def on_answer(self: IsrChanges, response: AlterPartitionResponse | None, now_ms: int) -> None:
         if response is None:
             for partition, _, _ in self._asked:
-                partition.isr.pending = None
+                partition.isr._set_pending(None)
         original(self, response, now_ms)
 
     replace_in(IsrChanges, "on_answer", on_answer)
@@ -183,6 +186,26 @@ def records_are_deleted_when_the_leader_has_deleted_them() -> None:
 def leader_change_leaves_appends_waiting() -> None:
     """What is not written when the epoch ends is answered when it is."""
     replace_in(Appends, "fail_pending", lambda self, partition, error: None)
+
+
+@IN_SYNC.breaks_for(
+    "8",
+    "tests/unit/logstore/replication/test_uncommitted_results.py"
+    "::test_a_leader_that_leads_no_longer_calls_nothing_committed[another leads]",
+)
+def a_held_result_outlives_its_leadership() -> None:
+    """What is held when the leader changes is committed as soon as the watermark is there, under any leader."""
+    replace_in(UncommittedResults, "release", lambda self, partition: None)
+
+
+@IN_SYNC.breaks("8", FOLLOWERS)
+def a_result_that_was_held_for_long_is_called_committed() -> None:
+    original = UncommittedResults._send_first
+
+    def send_first(self: UncommittedResults, partition: Partition, *, is_committed: bool) -> None:
+        original(self, partition, is_committed=True)
+
+    replace_in(UncommittedResults, "_send_first", send_first)
 
 
 @IN_SYNC.breaks_for(

@@ -23,6 +23,7 @@ Plant = Callable[[], None]
 
 SECONDS = 10
 MOVING_SECONDS = 5
+UNCLEAN_SECONDS = 20
 # A cluster as small as shows what three logstores do to each other.
 SMALL = AtMost(logstores=3, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1, groups=0)
 
@@ -100,6 +101,10 @@ class Mutants:
     ) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that the simulation has to see."""
         return self._registers(rule, Options(seconds=seconds, faults=faults, at_most=at_most, profile=Profile.SPARSE))
+
+    def breaks_with_unclean_leaders(self, rule: str, faults: list[Fault]) -> Callable[[Plant], Plant]:
+        """Decorates what plants a mutant that shows where a leader has less than the one before it."""
+        return self._registers(rule, Options(UNCLEAN_SECONDS, faults=faults, at_most=SMALL, profile=Profile.UNCLEAN))
 
     def breaks_while_leaders_move(self, rule: str) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that producers have to see who act as the real ones, without any fault."""

@@ -11,7 +11,7 @@ from barnabas_logstore.core.replication.fetcher import Fetcher, FollowedPartitio
 from barnabas_logstore.core.replication.following import Following
 from barnabas_logstore.core.replication.leading import FollowedSlot, Leading
 from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import FOLLOWERS, LEADERS, SMALL, Mutants, replace_in
@@ -33,7 +33,7 @@ def truncates_to_its_own_watermark() -> None:
         original(self, partition)
         found = self._find(partition, Stage.TO_TELL)
         if found is not None and partition.high_watermark < partition.log.log_end_offset:
-            self._begin_cut(*found, partition.high_watermark, begin_anew=False)
+            self._begin_cut(*found, partition.high_watermark, truncate_fully=False)
 
     replace_in(Following, "follow", follow)
 
@@ -104,9 +104,9 @@ def follower_counts_before_it_has_written() -> None:
     """The leader takes a follower for as far as it has been sent records."""
     original = Leading._on_bytes
 
-    def on_bytes(self: Leading, effect: ReadEffect, data: EffectResult) -> None:
+    def on_bytes(self: Leading, effect: ReadBatchesEffect, found: EffectResult) -> None:
         awaited = self._ranges.get(effect)
-        original(self, effect, data)
+        original(self, effect, found)
         if awaited is not None and effect not in self._ranges:
             follower = awaited.partition.followers.get(awaited.stream.session.replica_id)
             if follower is not None and awaited.partition.leading:

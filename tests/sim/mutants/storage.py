@@ -6,11 +6,11 @@ from typing import Any
 
 from barnabas.channel.messages import Append
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.ports.disk import DiskError
+from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader
 from barnabas_logstore.core.data.appends import Appends
-from barnabas_logstore.core.effect_completions import EffectCompletions
+from barnabas_logstore.core.effect_failures import EffectFailures
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.batches import batch_validation
 from barnabas_logstore.core.storage.batches.batch_validation import CheckedBatch
@@ -18,13 +18,24 @@ from barnabas_logstore.core.storage.directories.log_directory import LogDirector
 from barnabas_logstore.core.storage.effects import FlushEffect, StorageEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.producer_state import ProducedBatch, ProducerState
+from barnabas_logstore.core.storage.recovery.log_cut import _LastSegment
 from barnabas_logstore.core.storage.segment.scan import scan_batches
 from barnabas_logstore.core.storage.segment.segment import Segment
 from barnabas_logstore.core.streams.streams import ExchangeStream
 from tests.sim.faults import Fault
-from tests.sim.mutants.planting import DISKS, Mutants, replace_in
+from tests.sim.mutants.planting import DISKS, LEADERS, Mutants, replace_in
 
 STORAGE = Mutants("storage")
+
+
+@STORAGE.breaks_with_unclean_leaders("I9", LEADERS)
+def a_range_outlives_a_truncation() -> None:
+    """The log goes on in the file that was truncated, where a slow client is still being sent what was there."""
+
+    def cut(self: _LastSegment, disk: Disk) -> None:
+        disk.truncate(disk.open(self.path), self.kept_bytes)
+
+    replace_in(_LastSegment, "cut", cut)
 
 
 @STORAGE.breaks("I8")
@@ -120,7 +131,7 @@ def an_old_producer_epoch_may_write() -> None:
     "tests/unit/logstore/service/test_reads.py"
     "::test_the_latest_offset_is_not_known_while_the_epochs_start_is_not_committed",
 )
-def latest_offset_is_told_before_the_epochs_start_is_committed() -> None:
+def latest_offset_is_answered_before_the_epochs_start_is_committed() -> None:
     replace_in(Partition, "knows_latest_offset", lambda self: True)
 
 
@@ -159,15 +170,15 @@ def flush_is_not_waited_for() -> None:
 @STORAGE.breaks("26", [Fault.FLUSH_ERROR, Fault.POWER_CUT, Fault.TERMINATE_LOGSTORE], seconds=20)
 def a_failed_flush_is_tried_again() -> None:
     """And succeeds, as it does where the kernel has marked the pages clean."""
-    original = EffectCompletions.on_failed
+    original = EffectFailures.on_failed
 
-    def on_failed(self: EffectCompletions, effect: StorageEffect, error: DiskError) -> None:
+    def on_failed(self: EffectFailures, effect: StorageEffect, error: DiskError) -> None:
         if isinstance(effect, FlushEffect):
-            self.on_done(effect, b"")
+            self._outbox.effect_done(effect, b"")
         else:
             original(self, effect, error)
 
-    replace_in(EffectCompletions, "on_failed", on_failed)
+    replace_in(EffectFailures, "on_failed", on_failed)
 
 
 @STORAGE.breaks("25", DISKS)

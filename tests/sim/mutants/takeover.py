@@ -31,7 +31,7 @@ def the_dead_are_waited_for() -> None:
 
 
 @TAKEOVER.breaks_for("12", "tests/unit/runtime/test_takeover.py::test_the_election_of_another_controller_stays")
-def the_election_is_taken_whoever_holds_it() -> None:
+def the_election_is_taken_from_its_holder() -> None:
     original = takeover.removal
 
     def removal(keys: Keys, found: KeyValue, election: KeyValue | None) -> Txn:

@@ -21,7 +21,7 @@ def test_a_test_that_passes_has_seen_nothing(tmp_path: Path) -> None:
     assert failure_of(tmp_path, "def test_it():\n    pass\n").stdout == "''\n"
 
 
-def test_a_failure_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_failure_is_reported_with_its_place(tmp_path: Path) -> None:
     found = failure_of(tmp_path, "def test_it():\n    assert 1 == 2, 'so it is seen'\n").stdout
     assert "so it is seen" in found
     assert "(test_named.py:2)" in found

@@ -3,8 +3,8 @@ much is done in it: tests count instructions instead."""
 
 from __future__ import annotations
 
-from barnabas_controller.core.requests import request_queue
-from barnabas_controller.core.requests.request_answers import Request
+from barnabas_controller.core.requests.request_decisions import Decision
+from barnabas_controller.core.requests.request_queue import RequestQueue
 from barnabas_gateway.core.connections.connection import PendingRequest
 from barnabas_gateway.core.connections.steps import RequestSteps
 from barnabas_logstore.core.coordinator import coordination
@@ -37,10 +37,10 @@ def calls_to_coordinators_are_counted_and_not_what_they_name() -> None:
     "29", "tests/unit/controller/test_costly_requests.py::test_a_turn_ends_however_much_waits[create_wide_topics]"
 )
 def partitions_of_new_topics_cost_the_controller_nothing() -> None:
-    original = request_queue.elements_of
+    original = RequestQueue._decided
 
-    def elements_of(request: Request) -> int:
-        topics = getattr(request, "topics", None)
-        return original(request) if topics is None else len(topics)
+    def decided(self: RequestQueue, elements_max: int) -> tuple[int, Decision | None]:
+        _, decision = original(self, elements_max)
+        return elements_max, decision
 
-    replace_in(request_queue, "elements_of", elements_of)
+    replace_in(RequestQueue, "_decided", decided)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from barnabas.cluster.keys import ControllerRegistration, Role
-from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse, ControlRequest, ControlResponse
+from barnabas.cluster.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlRequest,
+    ControlResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas_controller.core.controller import ControllerCore
 from barnabas_controller.core.state.effects import (
@@ -41,14 +50,19 @@ DEFAULT_PARTITIONS = 2
 DEFAULT_REPLICATION_FACTOR = 3
 LEADER_IMBALANCE_CHECK_MS = 10_000
 
+AclsRequest: TypeAlias = CreateAclsRequest | DeleteAclsRequest
+AclsAnswer: TypeAlias = CreateAclsResponse | DeleteAclsResponse
+
 
 class ControllerNode(Process):
-    """`isr_answered` sees every answer to AlterPartition before it leaves."""
+    """`isr_answered` sees every answer to AlterPartition before it leaves, `acls_answered` those to changes of ACLs."""
 
     core: ControllerCore | None = None
     isr_answered: Callable[[AlterPartitionRequest, AlterPartitionResponse], None] = staticmethod(
         lambda request, response: None
     )
+
+    acls_answered: Callable[[ControllerNode, AclsRequest, AclsAnswer], None] = staticmethod(lambda node, *change: None)
 
     @property
     def is_active(self) -> bool:
@@ -80,6 +94,7 @@ class ControllerNode(Process):
         self._isr_fence = IsrFence(self.core.image)
         # With those of each change who may not join.
         self._isr_requests: dict[int, tuple[AlterPartitionRequest, list[frozenset[int]]]] = {}
+        self._acls_requests: dict[int, AclsRequest] = {}
         self._last_id = 0
         self._timer: Event | None = None
         self.network.listen(f"{self.name}:ops", self, self._accept)
@@ -151,12 +166,16 @@ class ControllerNode(Process):
                     request, former = asked
                     self._isr_fence.answered(former, effect.response)
                     self.isr_answered(request, effect.response)
+                change = self._acls_requests.pop(effect.request_id, None)
+                if change is not None and isinstance(effect.response, (CreateAclsResponse, DeleteAclsResponse)):
+                    self.acls_answered(self, change, effect.response)
                 end.send(Return(call_id, effect.response))
             case Reject() if effect.request_id in self._operations:
                 del self._operations[effect.request_id]
             case Reject():
                 end, call_id = self._calls.pop(effect.request_id)
                 self._isr_requests.pop(effect.request_id, None)
+                self._acls_requests.pop(effect.request_id, None)
                 end.send(Return(call_id, None, effect.untouched))
             case ActiveChanged():
                 word = "active" if effect.active else "standby"
@@ -254,6 +273,8 @@ class ControllerNode(Process):
         self._calls[self._last_id] = (end, call.call_id)
         if isinstance(call.request, AlterPartitionRequest):
             self._isr_requests[self._last_id] = (call.request, self._isr_fence.asked(call.request))
+        if isinstance(call.request, (CreateAclsRequest, DeleteAclsRequest)):
+            self._acls_requests[self._last_id] = call.request
         self.running.on_request(self._last_id, call.request, self.now_ms)
         self._carry_out()
 

@@ -24,7 +24,7 @@ class DiskWatcher(Protocol):
     def failed(self, batches: list[Batch]) -> None:
         """It is not done, or only in part."""
 
-    def cut(self, node: LogstoreNode, partition: Partition, end: int, *, begins_anew: bool) -> None:
+    def cut(self, node: LogstoreNode, partition: Partition, end: int, *, truncate_fully: bool) -> None:
         """A log ends at `end` from now on; or it begins there, empty."""
 
     def flushed(self, node: LogstoreNode, partition: Partition, offset: int) -> None:

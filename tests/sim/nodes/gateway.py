@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -17,27 +18,32 @@ from barnabas.channel.messages import (
     ReadRequest,
     ReadResponse,
 )
+from barnabas.channel.range_files import ReceivedFiles
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
 from barnabas.runtime.compression import CODECS
+from barnabas.wire.file_range import FileRange
+from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.model.addresses import broker_port
-from barnabas_gateway.core.model.authorization import ANY_NODE
-from barnabas_gateway.core.model.config import AddressPolicy, GatewayConfig, Listener
+from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener
 from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, LogstoreCall, Outputs
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.processor import GatewayCore
+from tests.sim.disk_model import ModelFile
 from tests.sim.links import Link
 from tests.sim.network import End, Network, StreamKind
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.membership import Answer, Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
-from tests.sim.protocols import ADMINISTRATION, COORDINATE, EXCHANGE, PARK, READ
+from tests.sim.protocols import ADMINISTRATION, COORDINATE, EXCHANGE, PARK, READ, WithFiles
 from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler
 
 PORT = 9092
 LISTENER = "PLAINTEXT"
 ALLOCATE_TIMEOUT_MS = 5_000
+SLOW_CLIENT_US_MAX = 2_000 * MS
 
 
 class GatewayNode(Process):
@@ -53,6 +59,8 @@ class GatewayNode(Process):
         super().__init__(name, scheduler, network)
         self._policy = policy
         self._node_ids = list(node_ids)
+        self.authorizer = AuthorizerConfig()
+        """Of its next life."""
         self.core: GatewayCore | None = None
         self.turned: Callable[[GatewayNode], None] = lambda node: None
 
@@ -63,7 +71,7 @@ class GatewayNode(Process):
 
     def boot(self) -> None:
         listener = Listener(LISTENER, self.name, PORT, self.name, PORT)
-        config = GatewayConfig(self.name, (listener,), address_policy=self._policy)
+        config = GatewayConfig(self.name, (listener,), address_policy=self._policy, authorizer=self.authorizer)
         scheduler = self.scheduler
         self.core = GatewayCore(
             config,
@@ -110,6 +118,9 @@ class GatewayNode(Process):
         self.running.connection_opened(self._last_connection_id, LISTENER, peer, self.now_ms, node_id)
         self.turn_soon()
         return socket
+
+    def range_cut(self, connection_id: int) -> None:
+        self.running.range_cut(connection_id, self.now_ms)
 
     def socket_lost(self, connection_id: int) -> None:
         if self._sockets.pop(connection_id, None) is not None:
@@ -208,13 +219,16 @@ class GatewayNode(Process):
                 self._calls[logstore_call.call_id] = _LogstoreCall(self, address, logstore_call)
         for call_id in outputs.logstore_cancels:
             if call_id in self._calls:
-                self._calls.pop(call_id).end.close("nobody waits for it")
+                self._calls.pop(call_id).end.close("the call is cancelled")
         for conversion in outputs.conversions:
             self.after(self.scheduler.random.randrange(50, 5 * MS), "conversion", partial(self._converted, conversion))
         for connection_id, buffers in outputs.writes:
             if connection_id in self._sockets:
-                self._sockets[connection_id].end.send(b"".join(map(bytes, buffers)))
-        for connection_id in (*outputs.closes, *outputs.aborts):
+                self._sockets[connection_id].write(buffers)
+        for connection_id in outputs.closes:
+            if connection_id in self._sockets:
+                self._sockets.pop(connection_id).close()
+        for connection_id in outputs.aborts:
             if connection_id in self._sockets:
                 self._sockets.pop(connection_id).end.close("closed by the gateway")
         for connection_id in outputs.pauses:
@@ -244,7 +258,7 @@ class _ClientSocket:
         self.end = end
         self.is_paused = False
         self._unread: list[bytes] = []
-        self._has_ended = False
+        self._unsent: deque[list[Buffer | FileRange]] = deque()
 
     def on_message(self, message: bytes) -> None:
         if self.is_paused:
@@ -256,11 +270,70 @@ class _ClientSocket:
     def on_closed(self, reason: str) -> None:
         self._node.socket_lost(self.connection_id)
 
+    def write(self, buffers: list[Buffer | FileRange]) -> None:
+        """Ranges of files are read when the client does, which may be much later."""
+        for buffer in buffers:
+            if isinstance(buffer, FileRange):
+                _note_sent(buffer)
+        if not self._unsent and not any(isinstance(buffer, FileRange) for buffer in buffers):
+            self.end.send(b"".join(map(_bytes_of, buffers)))
+            return
+        self._unsent.append(buffers)
+        if len(self._unsent) == 1:
+            self._send_later()
+
+    def _send_later(self) -> None:
+        scheduler = self._node.scheduler
+        delay_us = scheduler.below(200)
+        if scheduler.random.random() < 0.03:
+            delay_us = scheduler.below(SLOW_CLIENT_US_MAX)
+        self._node.after(delay_us, "sends a range", self._send_first)
+
+    def _send_first(self) -> None:
+        if not self._unsent:
+            return
+        buffers = self._unsent.popleft()
+        try:
+            self.end.send(b"".join(map(_bytes_of, buffers)))
+        except EOFError:
+            self._unsent.clear()
+            self._node.range_cut(self.connection_id)
+            self.end.close("a range is not in its file any more")
+            self._node.socket_lost(self.connection_id)
+            return
+        if self._unsent:
+            self._send_later()
+
+    def close(self) -> None:
+        """Close it after what was written."""
+        while self._unsent:
+            self._send_first()
+        self.end.close("closed by the gateway")
+
     def resume(self) -> None:
         self.is_paused = False
         unread, self._unread = self._unread, []
         for message in unread:
             self.on_message(message)
+
+
+def _note_sent(part: FileRange) -> None:
+    """Have the disk hold the file to what a client is being sent of it (ADR 0027)."""
+    assert isinstance(part.file, ModelFile)
+    if not part.file.machine.is_over:
+        node = part.file.node
+        node.sent_end = max(node.sent_end, min(part.position + part.length, len(node.content)))
+
+
+def _bytes_of(buffer: Buffer | FileRange) -> bytes:
+    """Return what is in a file now; raises EOFError if it ends before, or if its machine is gone."""
+    if not isinstance(buffer, FileRange):
+        return bytes(buffer)
+    assert isinstance(buffer.file, ModelFile)
+    content = bytes(buffer.file.node.content[buffer.position : buffer.position + buffer.length])
+    if len(content) < buffer.length or buffer.file.machine.is_over:
+        raise EOFError
+    return content
 
 
 class _LogstoreCall:
@@ -301,7 +374,13 @@ class _LogstoreStreams:
             core.exchange_down,
         )
         self.read = _LogstoreLink(
-            node, READ, broker, ReadRequest(hello=hello), core.read_up, core.read_response, core.read_down
+            node,
+            READ,
+            broker,
+            ReadRequest(hello=hello),
+            partial(core.read_up, accepts_ranges=True),
+            core.read_response,
+            core.read_down,
         )
         self.coordinate = _LogstoreLink(
             node,
@@ -337,6 +416,7 @@ class _LogstoreLink(Link):
         self._tell_up = up
         self._tell_response = response
         self._tell_down = down
+        self._files = ReceivedFiles()
         super().__init__(
             node,
             kind,
@@ -344,7 +424,7 @@ class _LogstoreLink(Link):
             hello=hello,
             on_up=self._welcomed,
             on_message=self._answered,
-            on_down=self._told_down,
+            on_down=self._report_down,
         )
 
     def _welcomed(self, first: ExchangeResponse | ReadResponse | CoordinateResponse) -> None:
@@ -354,10 +434,16 @@ class _LogstoreLink(Link):
         self._tell_up(self._node_id, self._node.now_ms)
         self._answered(first)
 
-    def _answered(self, response: ExchangeResponse | ReadResponse | CoordinateResponse) -> None:
+    def _answered(self, response: ExchangeResponse | ReadResponse | CoordinateResponse | WithFiles) -> None:
+        if isinstance(response, WithFiles):
+            self._files.arrive(response.files)
+            response = response.response
+        if isinstance(response, ReadResponse):
+            self._files.resolve(response)
         self._tell_response(self._node_id, response, self._node.now_ms)
         self._node.turn_soon()
 
-    def _told_down(self, reason: str) -> None:
+    def _report_down(self, reason: str) -> None:
+        self._files.clear()
         self._tell_down(self._node_id, self._node.now_ms)
         self._node.turn_soon()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from barnabas.channel.messages import ReadResponse
+from barnabas.channel.range_files import HandedFiles
 from barnabas.cluster.keys import LogstoreRegistration, Role
 from barnabas.cluster.messages import (
     AlterPartitionResponse,
@@ -25,6 +27,7 @@ from barnabas_logstore.core.storage.directories.log_directory import LogDirector
 from barnabas_logstore.core.storage.effect_execution import EffectResult, execute
 from barnabas_logstore.core.storage.effects import (
     FlushEffect,
+    ReadEffect,
     StorageEffect,
     TruncateEffect,
     VolumeFlushEffect,
@@ -43,8 +46,9 @@ from tests.sim.nodes.logstore_streams import ControlSession, DataStream, LeaderS
 from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import CrashPoint, Process
+from tests.sim.protocols import WithFiles
 from tests.sim.replica_logs import Batch
-from tests.sim.scheduler import MS, Scheduler
+from tests.sim.scheduler import MS, Event, Scheduler
 
 DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
@@ -52,8 +56,14 @@ HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
 SESSION_MS_MIN = 500
 RESTART_US_MAX = 3_000 * MS
+RANGE_BYTES_MIN = 100
+"""So small that most records are sent as ranges, and some are not."""
+HANDED_FILES_MAX = 3
 HOLD_MS = 20
-"""Shorter than it is in earnest, so that many have to wait in purgatory too."""
+COMMIT_HOLD_MS = 1
+"""Shorter than they are in earnest, so that many have to wait in purgatory too."""
+IN_PLACE = 0.3
+"""The part of small effects that are done at once, in the turn that they come from."""
 
 
 class LogstoreNode(Process):
@@ -89,9 +99,11 @@ class LogstoreNode(Process):
         self._broker_epoch: int | None = None
         self._boots = 0
         self._ends: dict[int, End] = {}
+        self._handed: dict[int, HandedFiles] = {}
         self._last_stream_id = 0
         self._last_call_id = 0
         self._links: dict[int, LeaderStream] = {}
+        self._wake: Event | None = None
 
     @property
     def partitions(self) -> list[Partition]:
@@ -128,9 +140,11 @@ class LogstoreNode(Process):
         config = LogstoreConfig(
             self.node_id,
             cluster_id,
+            range_bytes_min=RANGE_BYTES_MIN,
             cleaner_backoff_ms=CLEANER_BACKOFF_MS,
             replication=self._replication,
             groups=self._groups,
+            commit_hold_ms=COMMIT_HOLD_MS,
         )
         self._cleaner = CleanerNode(self)
         self.core = LogstoreCore(
@@ -218,7 +232,7 @@ class LogstoreNode(Process):
 
     def interrupted(self) -> None:
         self._crash()
-        assert not self.alive, "nobody goes on from the midst of something"
+        assert not self.alive, "a process that lives does not go on from the midst of something"
 
     def _give_up(self, why: str) -> None:
         """Its only log directory is offline: it ends, and its supervisor restarts it.
@@ -237,7 +251,9 @@ class LogstoreNode(Process):
         self._shutdown_call_id = 0
         self._broker_epoch = None
         self._ends.clear()
+        self._handed.clear()
         self._links.clear()
+        self._wake = None
 
     def lose_power(self) -> None:
         """The machine stops: what was not flushed is at the mercy of chance."""
@@ -271,6 +287,7 @@ class LogstoreNode(Process):
         self.stream_closed(call_id)
 
     def stream_closed(self, stream_id: int) -> None:
+        self._handed.pop(stream_id, None)
         if self._ends.pop(stream_id, None) is not None and self.core is not None:
             self.core.on_stream_closed(stream_id)
             self.core.on_administration_cancelled(stream_id)
@@ -288,6 +305,8 @@ class LogstoreNode(Process):
             return
         while (outputs := core.take_outputs()).effects:
             self._carry_out(outputs.effects)
+            if not self.alive:
+                return
         # Before any of it leaves: the process may die in the midst of sending, and what has left by then counts.
         self.turned(self)
         for session_id, answer in outputs.controls:
@@ -296,7 +315,7 @@ class LogstoreNode(Process):
             self.append_fence.answered(stream_id, response.append_results)
         streams = (
             *outputs.exchanges,
-            *outputs.reads,
+            *[(stream_id, self._with_files(stream_id, response)) for stream_id, response in outputs.reads],
             *outputs.coordinations,
             *outputs.watches,
             *outputs.controls,
@@ -323,10 +342,18 @@ class LogstoreNode(Process):
         for command in outputs.cleaner:
             self._cleaner.command(command)
         self.passes += len([report for report in outputs.passes if report.ended.outcome is PassOutcome.DONE])
+        deadline_ms = core.next_deadline_ms()
+        if deadline_ms is not None:
+            deadline_ms = max(deadline_ms, self.now_ms + 1)
+        self._wake = self.wake_at_ms(deadline_ms, self._wake)
         if core.has_work:
             self.turn_soon()
         elif self._has_handed_over:
             self._stop_when_idle(core)
+
+    def _with_files(self, stream_id: int, response: ReadResponse) -> ReadResponse | WithFiles:
+        files = self._handed.setdefault(stream_id, HandedFiles(HANDED_FILES_MAX)).number_ranges(response)
+        return WithFiles(response, files) if files else response
 
     def _replicate(self, outputs: ReplicationOutputs) -> None:
         if outputs.links is not None:
@@ -366,16 +393,30 @@ class LogstoreNode(Process):
     # --- disk --------------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effects: list[StorageEffect]) -> None:
-        """Each effect is carried out by some worker, some time later; they overtake each other."""
+        """Small ones may be done in place; each of the others by some worker, some time later: they overtake others."""
         for effect in effects:
+            if self._is_done_in_place(effect):
+                self._execute(effect, in_place=True)
+                if not self.alive:
+                    return
+                continue
             delay_us = 10 + self.scheduler.below(390)
             if self.scheduler.random.random() < 0.02:
                 delay_us += self.scheduler.below(30 * MS)
             if self.disk_stall_us is not None:
                 delay_us += self.disk_stall_us()
-            self.after(delay_us, partial(_told, "does", effect), partial(self._execute, effect))
+            self.after(delay_us, partial(_effect_text, "does", effect), partial(self._execute, effect))
 
-    def _execute(self, effect: StorageEffect) -> None:
+    def _is_done_in_place(self, effect: StorageEffect) -> bool:
+        if self.disk_stall_us is not None:
+            return False
+        match effect:
+            case WriteEffect(flush=None) | ReadEffect():
+                return self.scheduler.random.random() < IN_PLACE
+            case _:
+                return False
+
+    def _execute(self, effect: StorageEffect, *, in_place: bool = False) -> None:
         outcome: EffectResult | DiskError
         written = self._begins(effect) if isinstance(effect, WriteEffect) else None
         try:
@@ -387,8 +428,12 @@ class LogstoreNode(Process):
             self._note(effect, outcome, written)
             if self.crash_points and self._dies_after(effect):
                 return
+        if in_place:
+            assert self.core is not None
+            self.core.on_io_done(effect, outcome)
+            return
         delay_us = 5 + self.scheduler.below(95)
-        self.after(delay_us, partial(_told, "has done", effect), partial(self._report, effect, outcome))
+        self.after(delay_us, partial(_effect_text, "has done", effect), partial(self._report, effect, outcome))
 
     def _begins(self, effect: WriteEffect) -> list[Batch] | None:
         partition = self._partition_of(effect.directory)
@@ -423,8 +468,8 @@ class LogstoreNode(Process):
             case TruncateEffect(directory=directory):
                 partition = self._partition_of(directory)
                 if partition is not None and isinstance(result, LogState):
-                    begins_anew = result.segments.byte_count == 0
-                    self._disk_watcher.cut(self, partition, result.next_offset, begins_anew=begins_anew)
+                    truncate_fully = result.segments.byte_count == 0
+                    self._disk_watcher.cut(self, partition, result.next_offset, truncate_fully=truncate_fully)
 
     def _partition_of(self, directory: str) -> Partition | None:
         """The partition whose log is in `directory`; None once the topic is gone."""
@@ -443,7 +488,7 @@ def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
     return opened.topic_id is not None
 
 
-def _told(word: str, effect: StorageEffect) -> str:
+def _effect_text(word: str, effect: StorageEffect) -> str:
     match effect:
         case WriteEffect():
             return f"{word} a write of {effect.byte_count} bytes to {effect.directory} up to {effect.end_offset}"

@@ -33,7 +33,7 @@ finally:
     ("ends", "status"), [(signal.SIGTERM, ENDED_BY_SIGTERM), (signal.SIGINT, -signal.SIGINT)], ids=["SIGTERM", "Ctrl-C"]
 )
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT], ids=["then SIGTERM", "then Ctrl-C"])
-def test_what_was_started_is_stopped_whoever_asks_again(
+def test_what_was_started_is_stopped_though_another_signal_comes(
     ends: signal.Signals, status: int, again: signal.Signals
 ) -> None:
     pipe = subprocess.PIPE
@@ -61,7 +61,7 @@ def _is_started_by_people(path: Path) -> bool:
     )
 
 
-_STARTERS = {"barnabas.cli.local_cluster", "tests.integration.running_cluster", "bench.sides", "bench.failover.trio"}
+_STARTERS = {"barnabas.cli.local.cluster", "tests.integration.running_cluster", "bench.sides", "bench.failover.trio"}
 
 
 def _imports(path: Path) -> set[str]:

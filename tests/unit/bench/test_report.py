@@ -3,35 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from bench.measure import LoadResult, Measurement, Pair
 from bench.plot import Bar, bar_plot
-from bench.report import ROOT, Run, table, without_paths, write_section
-
-
-def measurement(rate: float) -> Measurement:
-    return Measurement(rate, rate / 1000, cpu_seconds=1.0, cpu_us_per_record=20.0, cpu_ms_per_megabyte=3.0)
-
-
-def run_of(*ratios: float) -> Run:
-    pairs = [Pair(measurement(1000 * ratio), measurement(1000)) for ratio in ratios]
-    load = LoadResult("single", "one record a request", {}, True, pairs, 300_000_000, 1_000_000_000)
-    machine = {"cpu": "2 × CPU", "memory": "4 GiB", "kernel": "6", "python": "3.11", "load average before": "0.10"}
-    flags = {"num.io.threads": "8", "node.id": "1"}
-    return Run("command", "commit", "now", machine, "client", "Ours", "Theirs", flags, flags, 4.0, [load])
-
-
-def test_a_ratio_is_taken_pair_by_pair() -> None:
-    row = next(line for line in table(run_of(1.0, 4.0, 2.0), ROOT / "x.json").splitlines() if "one record" in line)
-    assert row == (
-        "| one record a request | 2,000/s | 1,000/s | **2.00** (1.00–4.00), 3 pairs "
-        "| 20 µs a request | 20 µs a request |"
-    )
-
-
-def test_only_flags_that_bear_on_speed_are_in_the_table() -> None:
-    text = table(run_of(1.0), ROOT / "x.json")
-    assert "num.io.threads=8" in text
-    assert "node.id" not in text
+from bench.report import ROOT, interpreter, without_paths, write_section
 
 
 def test_only_what_is_between_the_marks_is_replaced(tmp_path: Path) -> None:
@@ -51,3 +24,7 @@ def test_the_plot_is_an_image_with_a_bar_a_load() -> None:
     bars = image.findall("{http://www.w3.org/2000/svg}rect")
     assert [bar.get("fill") for bar in bars] == ["#c98a1b", "#2a9d5c"]
     assert float(bars[1].get("width", "0")) > float(bars[0].get("width", "0"))
+
+
+def test_a_saved_result_from_before_that_was_noted_can_be_read() -> None:
+    assert interpreter({"python": "3.11.7"}) == "Python 3.11.7"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from xml.etree import ElementTree
 
-from bench.slow_hop.picture import Span, draw, lines_of, told
+from bench.slow_hop.picture import Span, axis_label, draw, lines_of
 from bench.slow_hop.series import Scraped
 from bench.slow_hop.verdict import judge
 from tests.unit.observability.dashboard import ROWS, Panel, Query
@@ -75,7 +75,7 @@ def test_what_is_neither_is_the_network() -> None:
     assert "it is the network between" in words(answer=500.0, channel=60.0)[2]
 
 
-def test_nobody_is_named_where_nobody_stands_out() -> None:
+def test_no_hop_is_named_where_none_stands_out() -> None:
     logstore, _, text = words(answer=2.0)
     assert logstore == ""
     assert "No logstore stands out." in text
@@ -101,6 +101,6 @@ def test_a_line_is_the_expressions_value_at_every_second() -> None:
     assert [second for second, _ in lines["logstore-0"]] == [float(second) for second in range(1, END_S + 1)]
 
 
-def test_large_values_are_told_shortly() -> None:
-    assert [told(value, "ms") for value in (0.25, 12.4, 40_000)] == ["0.25 ms", "12 ms", "40k ms"]
-    assert told(5_300_000_000, "bytes") == "5G"
+def test_large_values_are_shortened() -> None:
+    assert [axis_label(value, "ms") for value in (0.25, 12.4, 40_000)] == ["0.25 ms", "12 ms", "40k ms"]
+    assert axis_label(5_300_000_000, "bytes") == "5G"

@@ -52,7 +52,7 @@ def test_rate_and_increase(scraped: Scraped) -> None:
     assert series("rate(bytes_total[1s])", scraped) == {}, "one sample tells no rate"
 
 
-def test_a_counter_that_falls_has_begun_anew() -> None:
+def test_a_counter_that_falls_has_started_over() -> None:
     assert increase_of([5, 8, 2, 4]) == 3 + 2 + 2
 
 

@@ -9,10 +9,14 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from barnabas.channel import messages
-from barnabas.channel.packers import compile_packer
+from barnabas.channel.messages import Append, ExchangeRequest
+from barnabas.channel.packers import packer_text
+from barnabas.channel.packing import pack_exchange_request
+from barnabas.channel.packing_source import packing_source
 from barnabas.channel.proto_fields import fields_of, holds_slices
-from barnabas.channel.scanners import compile_scanner
+from barnabas.channel.scanners import scanner_text
 from tests.property.channel_messages import CODECS
+from tests.releases import ROOT
 
 _TYPES = {
     number: name.removeprefix("TYPE_").lower() for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_"
@@ -37,7 +41,7 @@ def test_every_message_declares_the_fields_of_its_proto() -> None:
     seen: set[str] = set()
     for codec in CODECS:
         declared(codec.dataclass_type, codec.proto_class.DESCRIPTOR, seen)
-    assert len(seen) == 47
+    assert len(seen) == 48
 
 
 def test_records_and_bodies_are_slices_and_ids_are_copies() -> None:
@@ -76,19 +80,19 @@ class LongTag:
 
 
 @pytest.mark.parametrize("message", [Descending, Unknown, LongTag])
-def test_a_declaration_that_the_compilers_do_not_serve_is_an_error(message: type[Any]) -> None:
+def test_a_declaration_that_the_generators_do_not_serve_is_an_error(message: type[Any]) -> None:
     with pytest.raises(AssertionError):
-        compile_packer(message)
+        packer_text("pack", message)
     with pytest.raises(AssertionError):
-        compile_scanner(message)
-
-
-@dataclass(slots=True)
-class Unsigned:
-    value: Annotated[int, "uint64", 1]
+        scanner_text("scan", message)
 
 
 @pytest.mark.parametrize("value", [-1, 1 << 64])
 def test_an_integer_that_no_unsigned_field_holds_is_a_bug_of_the_caller(value: int) -> None:
     with pytest.raises(AssertionError, match="does not fit"):
-        compile_packer(Unsigned)(Unsigned(value))
+        pack_exchange_request(ExchangeRequest(appends=[Append(value, bytes(16), 0, 0, 1, b"")]))
+
+
+def test_the_generated_module_is_that_of_the_declared_fields() -> None:
+    """After a change to `messages.py`: scripts/packing."""
+    assert (ROOT / "barnabas/channel/packing.py").read_text() == packing_source()

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from barnabas.cli import bundle as bundles
 from barnabas.cli.__main__ import main
 from barnabas.cli.bundle import Bundle, _described_group, gather_bundle
-from barnabas.cli.layout import ClusterDirectory, new_layout
+from barnabas.cli.local.layout import ClusterDirectory, new_layout
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.redaction import REDACTED, redacted_properties
 
@@ -86,6 +86,6 @@ class WithoutCoordinators(OperationsClient):
         raise OperationsError("group 'g' has no coordinator")
 
 
-def test_a_group_that_nobody_tells_of_takes_no_other_along() -> None:
+def test_a_group_without_a_description_takes_no_other_along() -> None:
     described = _described_group(WithoutCoordinators("127.0.0.1:1"), "g")
     assert described == {"group_id": "g", "error": "group 'g' has no coordinator"}

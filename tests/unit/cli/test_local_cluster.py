@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli import local_cluster, ports, processes
-from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local_cluster import ClusterError, LocalCluster, sole_command
-from barnabas.cli.services import Role, Service
+from barnabas.cli.local import cluster as local_cluster
+from barnabas.cli.local import ports, processes
+from barnabas.cli.local.cluster import ClusterError, LocalCluster, sole_command
+from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local.services import Role, Service
 
 LISTENER = (
     "import socket, sys, time\n"
@@ -61,7 +62,7 @@ def wait_until_listening(cluster: LocalCluster) -> str | None:
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     fake = Fake(tmp_path / "data")
-    monkeypatch.setattr(local_cluster, "not_ready", lambda _layout: wait_until_listening(fake.cluster))
+    monkeypatch.setattr(local_cluster, "not_ready", lambda *_: wait_until_listening(fake.cluster))
     yield fake
     fake.cluster.stop()
 
@@ -98,7 +99,7 @@ def test_a_changed_configuration_restarts_its_service(fake: Fake) -> None:
     assert fake.cluster.directory.config_path("purgatory").read_text() == "listeners=elsewhere\n"
 
 
-def test_pid_files_from_before_a_reboot_harm_nobody(fake: Fake) -> None:
+def test_pid_files_from_before_a_reboot_harm_no_process(fake: Fake) -> None:
     own = processes.identify(os.getpid())
     assert own is not None
     processes.write_pid_file(fake.cluster.directory.pid_path("gateway"), replace(own, boot_id="before"))

@@ -24,7 +24,7 @@ def test_a_format_that_we_do_not_know_says_which_version_to_run() -> None:
     assert "\n" not in reason
 
 
-def test_half_a_restore_is_nobodys_cluster() -> None:
+def test_half_a_restore_is_no_cluster() -> None:
     reason = refusal(VersionRecord(FORMAT, READERS_MIN, "0.2.0", restoring=True), "0.2.0")
     assert reason is not None
     assert "--replace" in reason

@@ -39,7 +39,7 @@ def broker(name: str, values: BrokerValues) -> DescribedConfig:
     return found
 
 
-def told(config: DescribedConfig) -> list[tuple[str, str, int]]:
+def synonyms(config: DescribedConfig) -> list[tuple[str, str, int]]:
     return [(each.name, each.value, each.source) for each in config.synonyms]
 
 
@@ -56,20 +56,20 @@ def test_the_strongest_source_of_a_topics_value_comes_first() -> None:
     values = BrokerValues({"log.segment.bytes": "2000000"}, {"log.segment.bytes": "3000000"}, SETTINGS)
     found = topic("segment.bytes", {"segment.bytes": " 4000000 "}, values)
     assert (found.value, found.source) == ("4000000", ConfigSource.TOPIC)
-    assert told(found) == [
+    assert synonyms(found) == [
         ("segment.bytes", "4000000", ConfigSource.TOPIC),
         ("log.segment.bytes", "2000000", ConfigSource.DYNAMIC_BROKER),
         ("log.segment.bytes", "3000000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ("log.segment.bytes", "1073741824", ConfigSource.DEFAULT),
     ]
     without = topic("segment.bytes", {}, values)
-    assert (without.value, without.source, told(without)) == ("2000000", 2, told(found)[1:])
+    assert (without.value, without.source, synonyms(without)) == ("2000000", 2, synonyms(found)[1:])
 
 
 def test_a_key_in_another_unit_gives_the_topic_its_value() -> None:
     found = topic("retention.ms", {}, BrokerValues(settings=SETTINGS))
     assert (found.value, found.source) == (str(72 * 3_600_000), ConfigSource.STATIC_BROKER)
-    assert told(found) == [
+    assert synonyms(found) == [
         ("log.retention.hours", "72", ConfigSource.STATIC_BROKER),
         ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
@@ -85,8 +85,8 @@ def test_a_broker_is_described_by_the_keys_it_was_started_with() -> None:
     assert (described["node.id"].value, described["node.id"].source) == ("1", ConfigSource.STATIC_BROKER)
     assert described["log.retention.ms"].is_null
     # As Kafka: what says the same in another unit is no source of this key.
-    assert (told(described["log.retention.ms"]), described["log.retention.ms"].source) == ([], ConfigSource.DEFAULT)
-    assert told(described["log.retention.hours"]) == [
+    assert (synonyms(described["log.retention.ms"]), described["log.retention.ms"].source) == ([], ConfigSource.DEFAULT)
+    assert synonyms(described["log.retention.hours"]) == [
         ("log.retention.hours", "72", ConfigSource.STATIC_BROKER),
         ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
@@ -104,11 +104,11 @@ def test_a_brokers_own_change_goes_before_that_of_all() -> None:
 def test_the_defaults_of_all_brokers_are_what_they_were_given_and_no_more() -> None:
     (found,) = describe_broker_defaults({"log.segment.bytes": "3000000", "of a newer version": "1"}, ALL)
     assert (found.name, found.value, found.source) == ("log.segment.bytes", "3000000", 3)
-    assert told(found) == [("log.segment.bytes", "3000000", ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+    assert synonyms(found) == [("log.segment.bytes", "3000000", ConfigSource.DYNAMIC_DEFAULT_BROKER)]
     assert describe_broker_defaults({"log.segment.bytes": "3000000"}, Wanted(frozenset(["log.roll.ms"]))) == []
 
 
-def test_a_password_is_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = BrokerKey("ssl.key.password", ConfigType.PASSWORD, None, "A secret.")
     monkeypatch.setitem(BROKER_KEYS, "ssl.key.password", secret)
     values = BrokerValues(settings={"ssl.key.password": Setting("hunter2", None, True)})

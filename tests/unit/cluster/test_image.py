@@ -11,7 +11,7 @@ OTHER_ID = bytes(range(16, 32))
 
 def partition(number: int = 0, leader: int = 1, leader_epoch: int = 0) -> PartitionMetadata:
     return PartitionMetadata(
-        number, leader, leader_epoch, partition_epoch=leader_epoch, replicas=[1], in_sync_replicas=[1]
+        number, leader, leader_epoch, partition_epoch=leader_epoch, replicas=(1,), in_sync_replicas=(1,)
     )
 
 
@@ -106,10 +106,10 @@ def test_brokers_and_purgatories_come_whole_and_sorted_with_every_update() -> No
 def test_a_replica_lags_where_the_isr_of_a_partition_with_a_leader_lacks_it() -> None:
     image = ClusterImage()
     assert image.lagging_replicas(2) is None
-    in_sync = PartitionMetadata(0, 1, 3, 3, replicas=[1, 2], in_sync_replicas=[2, 1])
-    behind = PartitionMetadata(1, 1, 3, 3, replicas=[1, 2], in_sync_replicas=[1])
-    leaderless = PartitionMetadata(2, -1, 3, 3, replicas=[3, 2], in_sync_replicas=[3])
-    of_others = PartitionMetadata(3, 1, 3, 3, replicas=[1, 3], in_sync_replicas=[1])
+    in_sync = PartitionMetadata(0, 1, 3, 3, replicas=(1, 2), in_sync_replicas=(2, 1))
+    behind = PartitionMetadata(1, 1, 3, 3, replicas=(1, 2), in_sync_replicas=(1,))
+    leaderless = PartitionMetadata(2, -1, 3, 3, replicas=(3, 2), in_sync_replicas=(3,))
+    of_others = PartitionMetadata(3, 1, 3, 3, replicas=(1, 3), in_sync_replicas=(1,))
     image.apply(update(5, topic("orders", TOPIC_ID, in_sync, behind, leaderless, of_others), full=True))
     assert [image.lagging_replicas(node_id) for node_id in (1, 2, 3)] == [0, 1, 1]
     image.apply(update(6, topic("orders", TOPIC_ID, in_sync, leaderless, of_others), full=True))
@@ -121,7 +121,7 @@ def test_what_the_controller_cannot_read_stays_as_it_is_known() -> None:
     image = ClusterImage()
     configs = [BrokerConfigs(-1, {"min.insync.replicas": "2"})]
     assert image.apply(replace(update(5, topic(), topic("payments", OTHER_ID), full=True), broker_configs=configs))
-    nothing_known = replace(topic(), partitions=[PartitionMetadata(0, -1, -1, -1, [], [])])
+    nothing_known = replace(topic(), partitions=[PartitionMetadata(0, -1, -1, -1, (), ())])
     unknown = replace(update(6, nothing_known, full=True), unknown_topics=["payments"], unknown_broker_configs=[-1])
     assert image.apply(unknown)
     assert image.partition(TOPIC_ID, 0) == partition()
@@ -148,8 +148,8 @@ def test_configs_of_brokers_can_come_before_the_first_update_and_never_go_back()
     assert image.broker_configs == {}
 
 
-def test_who_knows_nothing_is_told_of_partitions_without_a_leader() -> None:
+def test_an_empty_image_gets_partitions_without_a_leader() -> None:
     image = ClusterImage()
-    told = PartitionMetadata(0, -1, -1, -1, [], [])
+    told = PartitionMetadata(0, -1, -1, -1, (), ())
     assert image.apply(update(5, replace(topic(), partitions=[told]), full=True))
     assert image.partition(TOPIC_ID, 0) == told

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from barnabas.cli.backup import take_backup
+from barnabas.cli.recovery.backup import take_backup
 from barnabas.cluster.inspection import (
     KnownTopic,
     LogDirFound,
@@ -100,7 +100,7 @@ def three(*logs: PartitionFound) -> list[NodeInspection]:
     return [node(node_id, *logs) for node_id in range(3)]
 
 
-def test_the_longest_log_of_the_latest_epoch_leads_whoever_led_by_the_back_up() -> None:
+def test_the_longest_log_of_the_latest_epoch_leads_whichever_led_by_the_back_up() -> None:
     nodes = [node(0, log("a", A, 0, 900, 6)), node(1, log("a", A, 0, 700, 8)), node(2, log("a", A, 0, 650, 8))]
     plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *nodes)
     (recovered,) = plan.partitions["a"]
@@ -125,7 +125,7 @@ def test_leader_epochs_go_on_past_those_of_the_back_up_and_of_every_log() -> Non
     assert plan.partitions["a"][0].leader_epoch == 50 + EPOCHS_SKIPPED
 
 
-def test_nobody_leads_under_a_broker_epoch_of_before() -> None:
+def test_no_replica_leads_under_a_broker_epoch_of_before() -> None:
     plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *three(log("a", A, 0, 7, 5)))
     (recovered,) = plan.partitions["a"]
     assert (recovered.leader, recovered.leader_broker_epoch) == (-1, -1)
@@ -166,7 +166,7 @@ def test_producer_ids_go_on_far_past_those_of_the_back_up_and_of_the_logs() -> N
 
 
 @pytest.mark.parametrize("remembered", [Remembered(), backed_up()], ids=["rebuilt", "restored"])
-def test_ids_that_nobody_has_written_with_are_not_given_again_by_the_next_recovery(remembered: Remembered) -> None:
+def test_ids_that_were_never_written_with_are_not_given_again_by_the_next_recovery(remembered: Remembered) -> None:
     """etcd is lost again and again. Each time producers have got ids since; what the logs know of them, and a back-up,
     is what they knew the first time.
     """
@@ -198,7 +198,7 @@ def test_a_topic_that_was_deleted_since_is_left_out() -> None:
     assert any("a is in the backup and on no disk" in note for note in plan.notes)
 
 
-def test_a_topic_that_was_made_anew_since_is_the_new_one() -> None:
+def test_a_topic_that_was_recreated_since_is_the_new_one() -> None:
     plan = plan_of(backed_up((topic_a(retention_ms="1"), [partition(0, 1, 2)])), *three(log("a", B, 0, 10, 0)))
     (topic,) = plan.topics
     assert topic.topic_id == B
@@ -255,7 +255,7 @@ def test_so_is_one_that_only_the_registers_tell_of() -> None:
     assert ["logstore 1 " in each for each in plan.conflicts] == [True]
 
 
-def test_whoever_was_not_asked_may_have_acknowledged_alone_only_as_many_as_min_isr_takes() -> None:
+def test_a_logstore_that_was_not_asked_may_have_acknowledged_alone_only_as_many_as_min_isr_takes() -> None:
     nodes = [node(0, log("a", A, 0, 10, 9)), node(1, log("a", A, 0, 10, 9))]
     safe = topic_a(min_insync_replicas="2")
     assert not plan_of(backed_up((safe, [partition(0, 1, 2)])), *nodes, absent=[2]).losses
@@ -270,7 +270,7 @@ def test_what_only_an_absent_logstore_has_waits_for_it() -> None:
     assert ["stays offline" in each for each in plan.losses] == [True]
 
 
-def test_a_log_that_ends_before_its_own_high_watermark_is_told_of() -> None:
+def test_a_log_that_ends_before_its_own_high_watermark_is_reported() -> None:
     plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *three(log("a", A, 0, 10, 5, high_watermark=12)))
     assert ["ends before the last recorded high watermark" in each for each in plan.losses] == [True]
 
@@ -294,7 +294,7 @@ def test_a_topic_that_an_earlier_register_knows_was_deleted_before_the_back_up()
     assert (plan.topics, plan.losses) == ([], [])
 
 
-def test_partitions_behind_a_chunk_that_nobody_can_read_are_not_taken_for_others() -> None:
+def test_partitions_behind_an_unreadable_chunk_are_not_taken_for_others() -> None:
     remembered = backed_up((topic_a(), [partition(0, 1, 2)]))
     remembered.chunks[A] = {1: PartitionChunk(A, 1, (partition(2, 1, 0),))}
     assert remembered.partitions(A) == []
@@ -321,14 +321,14 @@ def test_everything_comes_back_of_the_disks_alone() -> None:
     assert [set(each.replicas) for each in chunk.partitions] == [{0, 1, 2}] * 2
 
 
-def test_without_a_back_up_whoever_was_not_asked_may_be_a_replica_of_anything() -> None:
+def test_without_a_back_up_a_logstore_that_was_not_asked_may_be_a_replica_of_anything() -> None:
     register = Register(3, 90, [known("a", A, 1), known("b", B, 1, min_insync_replicas="2")], {}, [0, 1, 2])
     logs = [log("a", A, 0, 10, 1), log("b", B, 0, 10, 1)]
     plan = plan_of(Remembered(), node(0, *logs, register=register), node(1, *logs), absent=[2])
     assert plan.losses == ["a, partitions 0: replicas that were not inspected may have had later records"]
 
 
-def test_a_topic_that_only_an_absent_logstore_had_is_told_of() -> None:
+def test_a_topic_that_only_an_absent_logstore_had_is_reported() -> None:
     register = Register(3, 90, [known("a", A, 1), known("b", B, 1)], {}, [0, 1])
     plan = plan_of(Remembered(), node(0, log("a", A, 0, 10, 1), register=register), absent=[1])
     assert [topic.topic for topic in plan.topics] == ["a"]
@@ -341,13 +341,13 @@ def test_preferred_leaders_are_spread_where_logs_are_the_same() -> None:
     assert [each.replicas[0] for each in plan.partitions["a"]] == [0, 1, 2, 0, 1, 2]
 
 
-def test_nothing_is_deleted_of_a_topic_whose_configs_nobody_knows() -> None:
+def test_nothing_is_deleted_of_a_topic_whose_configs_are_unknown() -> None:
     plan = plan_of(Remembered(), node(0, log("a", A, 0, 10, 1)))
     assert plan.topics[0].configs == {"retention.ms": "-1", "retention.bytes": "-1"}
     assert any("a: its configs are unknown" in note for note in plan.notes)
 
 
-def test_groups_are_kept_by_compaction_though_nobody_knows_it() -> None:
+def test_groups_are_kept_by_compaction_though_it_is_not_in_the_configs() -> None:
     plan = plan_of(Remembered(), node(0, log("__consumer_offsets", A, 0, 10, 1)))
     assert plan.topics[0].configs["cleanup.policy"] == "compact"
 
@@ -402,7 +402,7 @@ def test_a_log_directory_that_was_left_out_is_a_conflict() -> None:
     assert ["/disk-2" in each for each in plan.conflicts] == [True]
 
 
-def test_a_partition_without_its_topic_id_is_left_out_and_told_of() -> None:
+def test_a_partition_without_its_topic_id_is_left_out_and_reported() -> None:
     plan = plan_of(Remembered(), node(0, PartitionFound("a", "", 0, 0, 10, 1)))
     assert plan.topics == []
     assert any("a-0 has no topic id" in note for note in plan.notes)

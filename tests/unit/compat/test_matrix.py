@@ -34,7 +34,7 @@ def test_a_program_that_hangs_is_ended_and_what_it_said_stays(tmp_path: Path) ->
     assert list(report.failed) == ["b"]
 
 
-def test_a_failure_is_told_with_what_apache_kafka_says_to_the_same_program() -> None:
+def test_a_failure_is_reported_with_what_apache_kafka_says_to_the_same_program() -> None:
     rows = table.rows(
         [
             saved("kcat", "1", create_topic="", produce="it broke", produce_idempotent=""),
@@ -46,11 +46,11 @@ def test_a_failure_is_told_with_what_apache_kafka_says_to_the_same_program() -> 
     assert "1 of 2 / ✓" in rows
 
 
-def test_a_client_that_ran_against_three_alone_is_told() -> None:
+def test_a_client_that_ran_against_three_alone_is_reported() -> None:
     assert "| kcat | produce | 3 | it broke | not run |" in table.rows([saved("kcat", "3", produce="it broke")])
 
 
-def test_a_skipped_client_is_told_with_the_reason() -> None:
+def test_a_skipped_client_is_reported_with_the_reason() -> None:
     skipped = Saved("rdkafka for Rust", "1", "abc", "2026-11-21", Report(skipped="cargo not on PATH"))
     assert "skipped: cargo not on PATH" in table.rows([skipped])
 

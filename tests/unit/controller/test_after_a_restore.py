@@ -46,7 +46,7 @@ def leader(controller: ControllerNode) -> tuple[int, int]:
     return partition.leader, partition.leader_epoch
 
 
-def test_nobody_leads_before_the_longest_log_is_there() -> None:
+def test_no_replica_leads_before_the_longest_log_is_there() -> None:
     cluster, controller = restored({1: (4, 100), 2: (6, 80), 3: (6, 90)})
     first, second = cluster.logstore(1), cluster.logstore(2)
     cluster.settle()

@@ -40,7 +40,7 @@ def test_an_old_controller_does_not_claim_what_a_newer_version_has_written() -> 
     assert not controller.submitted, "it has written nothing"
 
 
-def test_nobody_founds_a_cluster_in_the_midst_of_a_restore() -> None:
+def test_no_controller_founds_a_cluster_in_the_midst_of_a_restore() -> None:
     cluster = Cluster()
     put_version(cluster, VersionRecord(FORMAT, READERS_MIN, "0.2.0", restoring=True))
     controller = cluster.controller("controller-0")

@@ -27,7 +27,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_a_drain_that_stands_has_nobody_look_at_partitions_that_are_none_of_its(
+def test_a_drain_that_stands_reads_no_partition_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is done. Topics that are made, ISRs, configs, pauses of the balance are nothing to it."""
@@ -45,7 +45,7 @@ def test_a_drain_that_stands_has_nobody_look_at_partitions_that_are_none_of_its(
     assert counts == []
     cluster.logstore(5)
     cluster.settle()
-    assert counts, "somebody new may take what has no place"
+    assert counts, "a new logstore may take what has no place"
 
 
 def test_a_replica_without_a_place_goes_as_soon_as_there_is_one() -> None:

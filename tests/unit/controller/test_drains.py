@@ -278,12 +278,12 @@ def test_the_balance_gives_a_drained_logstore_no_leaders_and_stands_still_while_
     cluster.settle()
     in_sync(cluster, controller, "events", 1, 2, 3)
     cluster.advance(3 * interval_ms)
-    assert 1 not in leaders(controller), "nobody has asked for it"
+    assert 1 not in leaders(controller), "no operator has asked for it"
     ask(cluster, controller, PauseBalance(False, TIMEOUT_MS))
     assert leaders(controller) == before, "at once"
 
 
-def test_unknown_logstores_are_told_from_those_that_are_not_drained() -> None:
+def test_unknown_logstores_are_distinguished_from_those_that_are_not_drained() -> None:
     cluster, controller = with_logstores(2)
     assert ask(cluster, controller, drain(7)).message == "there is no logstore 7; there are 1, 2"
     assert ask(cluster, controller, give_back(7)).outcome is Outcome.NOT_FOUND

@@ -71,7 +71,7 @@ def test_an_election_is_answered_when_the_new_leader_leads() -> None:
     assert state(cluster).leader == 1
 
 
-def test_of_all_partitions_those_that_need_no_election_are_not_told() -> None:
+def test_of_all_partitions_those_that_need_no_election_are_not_returned() -> None:
     cluster = led_by_second([1, 2, 3], [2, 3, 1], [3, 1, 2])
     expected = [number for number in range(3) if state(cluster, number).leader != state(cluster, number).replicas[0]]
     assert expected

@@ -7,6 +7,7 @@ import pytest
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterReassignmentsRequest, NewTopic, Reassignment
 from barnabas.cluster.operation_records import TERMS_MAX, ControllerHistoryRecord, ControllerTermRecord
+from barnabas_controller.core.state.changes import Changes, Transition
 from barnabas_controller.core.state.events import (
     VALUE_LENGTH_MAX,
     BalanceEvent,
@@ -23,7 +24,6 @@ from barnabas_controller.core.state.events import (
     TopicChange,
     TopicEvent,
 )
-from barnabas_controller.core.state.image import Changes, Transition
 from barnabas_controller.core.state.operator_requests import PauseBalance
 from tests.unit.controller.cluster import (
     LEASE_MS,
@@ -77,7 +77,7 @@ def test_a_topic_comes_changes_and_goes() -> None:
     assert revisions == sorted(set(revisions))
 
 
-def test_a_death_and_a_return_are_told_with_what_they_change() -> None:
+def test_a_death_and_a_return_are_reported_with_what_they_change() -> None:
     cluster, controller, position = with_topic()
     before = leaders(controller)[0]
     epoch = cluster.logstores[before].broker_epoch
@@ -146,7 +146,7 @@ def test_another_controller_is_an_event_and_goes_on_with_the_same_ones() -> None
     after = successor.core.events.position_after(told.revision - 1)
     assert after is not None
     found = successor.core.events.read(after, 100)
-    assert found[0].body == told.body, "it was told of it too, standing by"
+    assert found[0].body == told.body, "the standby controller knows of it too"
     changes = [event.body for event in found if isinstance(event.body, ControllerEvent)]
     assert changes == [ControllerEvent("", 1), ControllerEvent("controller-1", 2)]
 
@@ -192,7 +192,7 @@ def test_what_is_not_kept_is_not_promised() -> None:
     assert (log.first, log.end, log.reloads) == (5, 5, 2)
 
 
-def test_what_a_watcher_is_told_to_know_ends_before_a_revision_that_is_told_in_part() -> None:
+def test_what_a_watcher_is_said_to_know_ends_before_a_revision_that_is_sent_in_part() -> None:
     """A watcher that comes back with that revision gets the rest of it."""
     cluster, controller = with_logstores(3)
     for topic in ("first", "second"):

@@ -33,7 +33,7 @@ def test_others_lead_what_lay_there_and_the_rest_stays() -> None:
     assert (told.leader, told.leader_epoch) == (2, 1)
 
 
-def test_a_stream_that_begins_anew_changes_nothing() -> None:
+def test_a_stream_that_starts_over_changes_nothing() -> None:
     cluster = with_topic([1, 2, 3])
     fail(cluster, 1, 0)
     before = state(cluster)

@@ -125,7 +125,7 @@ def test_requests_in_progress_are_rejected_as_maybe_done_when_the_controller_res
 
 
 def test_a_lease_that_comes_back_takes_a_new_epoch() -> None:
-    """etcd was away for longer than the local deadline, and so was everybody's lease clock."""
+    """etcd was away for longer than the local deadline, and so was the lease clock of every process."""
     cluster = Cluster()
     controller = cluster.controller()
     cluster.settle()
@@ -248,7 +248,7 @@ def test_a_refused_write_is_tried_again_and_named_meanwhile() -> None:
     assert not any("database space" in problem for problem in describe_problems(controller.core))
 
 
-def test_a_logstore_that_takes_no_commands_yet_is_told_everything_again_and_ever_later() -> None:
+def test_a_logstore_that_takes_no_commands_yet_is_sent_everything_again_ever_later() -> None:
     """It may take seconds until it learns of its registration from etcd."""
     cluster = Cluster()
     controller = cluster.controller()

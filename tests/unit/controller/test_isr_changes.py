@@ -25,7 +25,7 @@ from tests.unit.controller.cluster import (
 from tests.unit.controller.replicated import a_cluster, answer, ask, isr_change, shrink, state, touches, with_topic
 
 
-def test_an_isr_change_is_answered_when_it_is_committed_and_every_replica_is_told() -> None:
+def test_an_isr_change_is_answered_when_it_is_committed_and_every_replica_is_notified() -> None:
     cluster = with_topic([1, 2, 3])
     cluster.controllers[0].cut_off = True
     request = ask(cluster, 1, isr_change(cluster, 1, 2))
@@ -108,7 +108,7 @@ def test_another_registration_of_the_leader_is_not_heard() -> None:
         assert answer(cluster, request) == AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH)
 
 
-def test_whoever_is_gone_or_lives_anew_or_stops_is_not_taken_into_an_isr() -> None:
+def test_a_replica_that_is_gone_or_restarted_or_stopping_is_not_taken_into_an_isr() -> None:
     cluster = with_topic([1, 2, 3, 4], logstores=4)
     shrink(cluster, 1)
     old_life = isr_change(cluster, 1, 2)

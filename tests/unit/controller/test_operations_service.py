@@ -162,7 +162,7 @@ def test_there_are_so_many_watchers_and_no_more(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(play())
 
 
-def test_a_kind_of_election_that_nobody_knows_is_none() -> None:
+def test_an_unknown_kind_of_election_is_none() -> None:
     """Protobuf lets any number in; this one was taken for an unclean election of every partition without a leader."""
 
     async def play() -> None:

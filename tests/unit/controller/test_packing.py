@@ -52,7 +52,7 @@ def test_any_other_request_is_packed_as_it_is() -> None:
 
 
 def large_topic() -> TopicMetadata:
-    partitions = [PartitionMetadata(number, 1, 2, 3, [1, 2], [1]) for number in range(1_200)]
+    partitions = [PartitionMetadata(number, 1, 2, 3, (1, 2), (1,)) for number in range(1_200)]
     return TopicMetadata("large", bytes(16), {}, partitions)
 
 

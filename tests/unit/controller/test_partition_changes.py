@@ -80,7 +80,7 @@ def test_a_full_follower_leaves_the_isr_at_once() -> None:
     assert seen(after_liveness(partition(1, 2, 3), live(1, 2, 3, full=(3,)), RULES)) == (1, 7, (1, 2), ())
 
 
-def test_where_nobody_in_sync_has_room_all_stays_as_it_is() -> None:
+def test_where_no_replica_in_sync_has_room_all_stays_as_it_is() -> None:
     record = partition(1, 2)
     assert after_liveness(record, live(1, 2, 3, full=(1, 2)), RULES) is record
     assert after_liveness(record, live(1, 2, 3, full=(1, 2, 3)), UNCLEAN) is record
@@ -123,15 +123,15 @@ def test_of_members_that_are_gone_together_the_leader_is_the_last() -> None:
 # --- who may lead besides the ISR (KIP-966) --------------------------------------------------------------------------
 
 
-def test_whoever_leaves_an_isr_at_its_minimum_may_lead() -> None:
+def test_a_replica_that_leaves_an_isr_at_its_minimum_may_lead() -> None:
     assert seen(after_liveness(partition(1, 2), live(1, 3), MIN_2)) == (1, 7, (1,), (2,))
 
 
-def test_whoever_leaves_together_with_those_that_bring_it_under_its_minimum_may_lead() -> None:
+def test_a_replica_that_leaves_with_those_that_bring_the_isr_under_its_minimum_may_lead() -> None:
     assert seen(after_liveness(partition(1, 2, 3), live(1), MIN_2)) == (1, 7, (1,), (2, 3))
 
 
-def test_whoever_leaves_an_isr_that_keeps_its_minimum_may_not_lead() -> None:
+def test_a_replica_that_leaves_an_isr_that_keeps_its_minimum_may_not_lead() -> None:
     assert seen(after_liveness(partition(1, 2, 3), live(1, 2), MIN_2)) == (1, 7, (1, 2), ())
     assert seen(after_liveness(partition(1, 2), live(1), RULES)) == (1, 7, (1,), ())
 

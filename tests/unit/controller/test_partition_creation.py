@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cluster.keys import PartitionChunk, PartitionRecord
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.keys import PartitionChunk, PartitionRecord, Role
 from barnabas.cluster.messages import (
     Assignment,
     CreatePartitionsRequest,
@@ -12,6 +13,7 @@ from barnabas.cluster.messages import (
     CreatePartitionsResult,
     NewPartitions,
     NewTopic,
+    UpdateMetadata,
 )
 from barnabas.ports.etcd import Put, Txn
 from barnabas.wire.errors import ErrorCode
@@ -147,6 +149,26 @@ def test_the_answer_waits_for_the_new_leaders_or_says_that_it_did_in_vain() -> N
     assert len(partitions_of(controller)) == 4
 
 
+@pytest.mark.parametrize(("before", "after"), [(2, 4), (499, 501), (500, 501), (3, 1201)])
+def test_members_are_sent_the_new_partitions_alone(before: int, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, controller = a_cluster(before)
+    subscriber = controller.subscribe(Role.GATEWAY, "gateway-0")
+    cluster.settle()
+    sent: list[int] = []
+
+    def apply(image: ClusterImage, update: UpdateMetadata) -> bool:
+        sent.extend(each.partition for topic in update.topics for each in topic.partitions)
+        return apply_as_ever(image, update)
+
+    apply_as_ever = ClusterImage.apply
+    monkeypatch.setattr(ClusterImage, "apply", apply)
+    assert outcome(cluster, controller, grow(("events", after))).error_code == ErrorCode.NONE
+    assert sent == list(range(before, after))
+    known = controller.subscribers[subscriber].topics_by_name["events"]
+    complete = controller.core.image.topic_metadata(controller.core.image.topics["events"])
+    assert known.partitions == complete.partitions
+
+
 def test_an_election_in_between_is_not_undone() -> None:
     cluster, controller = a_cluster(400)
     leader = partitions_of(controller)[0].leader
@@ -163,7 +185,7 @@ def test_an_election_in_between_is_not_undone() -> None:
     assert all(each.leader_broker_epoch == controller.core.image.logstores[each.leader].epoch for each in now)
 
 
-def test_growth_that_broke_off_is_told_to_nobody_and_cleared_away_by_the_next_controller() -> None:
+def test_growth_that_broke_off_is_reported_to_no_logstore_and_cleared_away_by_the_next_controller() -> None:
     cluster, controller = a_cluster(400)
     topic = controller.core.image.topics["events"]
     left_over = PartitionChunk(topic.topic_id, 1, (PartitionRecord(1, 0, 0, (1,), (1,)),))

@@ -32,7 +32,7 @@ from tests.unit.controller.replicated import a_cluster, ask_to_shrink, shrink, s
 # --- new partitions --------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_of_three_replicas_is_spread_and_every_replica_is_told_of_it() -> None:
+def test_a_topic_of_three_replicas_is_spread_and_every_replica_is_notified() -> None:
     cluster, controller = a_cluster()
     request = controller.request(create(NewTopic("events", 6, 3)))
     cluster.settle()
@@ -175,7 +175,7 @@ def test_a_dead_leader_under_the_minimum_is_followed_by_an_eligible_replica() ->
     assert (state(cluster).leader, state(cluster).eligible_leader_replicas) == (2, (1,))
 
 
-def test_a_lower_minimum_is_written_after_nobody_is_eligible_any_more() -> None:
+def test_a_lower_minimum_is_written_after_no_replica_is_eligible_any_more() -> None:
     cluster = with_topic([1, 2], min_insync_replicas="2")
     controller = cluster.controllers[0]
     shrink(cluster, 1)
@@ -188,7 +188,7 @@ def test_a_lower_minimum_is_written_after_nobody_is_eligible_any_more() -> None:
     assert state(cluster).eligible_leader_replicas == ()
 
 
-def test_while_logstores_have_not_heard_of_a_higher_minimum_nobody_becomes_eligible() -> None:
+def test_while_logstores_have_not_heard_of_a_higher_minimum_no_replica_becomes_eligible() -> None:
     cluster = with_topic([1, 2])
     controller = cluster.controllers[0]
     cluster.logstores[1].answering = False
@@ -202,7 +202,7 @@ def test_while_logstores_have_not_heard_of_a_higher_minimum_nobody_becomes_eligi
     assert state(cluster).eligible_leader_replicas == (2,)
 
 
-def test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum() -> None:
+def test_no_replica_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum() -> None:
     """It may go on alone under the minimum of before, and acknowledge what the elected leader lacks."""
     cluster = with_topic([1, 2])
     controller = cluster.controllers[0]
@@ -222,7 +222,7 @@ def test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_hea
     assert state(cluster).eligible_leader_replicas == (1,), "it leads by the minimum that came with its leader epoch"
 
 
-def test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not_reach() -> None:
+def test_a_new_controller_makes_no_replica_eligible_beside_a_leader_that_it_does_not_reach() -> None:
     """The one before may have changed the minimum, and have gone before the leader heard of that."""
     cluster = with_topic([1, 2], min_insync_replicas="2")
     leader = cluster.logstores[1]

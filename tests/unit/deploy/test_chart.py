@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from barnabas.cluster.image import ClusterImage
-from barnabas.runtime.config import load_config
+from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.rpc import LIVENESS
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
@@ -36,7 +36,14 @@ MATRIX: dict[str, Values] = {
     "monitored": MONITORED,
     "no network policies": {"networkPolicy": {"enabled": False}, "metrics": {"enabled": False}},
     "no account": {"serviceAccount": {"create": False}},
+    "lanes": {"cluster": {"laneDirectory": "/var/lib/barnabas-lanes"}},
+    "colocated": {
+        "cluster": {"laneDirectory": "/var/lib/barnabas-lanes", "addressPolicy": "colocated"},
+        "externalAccess": {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"},
+    },
 }
+MATCHES_BY_LABEL_KEYS = "1.31"
+"""The Kubernetes from which on a pod's affinity may follow one of its own labels, as `colocated` does."""
 # Of the operator's own: Kubernetes' schemas don't know them.
 FOREIGN = ("monitoring.coreos.com/v1",)
 ROLES: dict[str, type[msgspec.Struct]] = {
@@ -45,8 +52,8 @@ ROLES: dict[str, type[msgspec.Struct]] = {
     "logstore": LogstoreSettings,
     "purgatory": PurgatoryConfig,
 }
-COMMAND_LINE = "BARNABAS_CONTROLLER"
-"""Where `barnabas` asks, in a pod that runs it."""
+NO_KEYS = {"BARNABAS_CONTROLLER", "BARNABAS_LANE_DIRECTORY"}
+"""Where `barnabas` asks, in a pod that runs it; where the sockets are by which pods of a node talk."""
 PORTS = {"controller": 9090, "gateway": 9400, "logstore": 9300, "purgatory": 9600}
 READINESS = {"controller": None, "gateway": None, "logstore": IN_SYNC, "purgatory": None}
 
@@ -60,6 +67,8 @@ def test_every_object_is_valid_in_every_kubernetes(values: Values) -> None:
     for each in render(values):
         if each["apiVersion"] not in FOREIGN:
             for version in KUBERNETES:
+                if "matchLabelKeys" in str(each) and version < MATCHES_BY_LABEL_KEYS:
+                    continue
                 kubernetes_validate.validate(each, version, strict=True)
 
 
@@ -151,7 +160,7 @@ def test_every_key_is_one_of_its_service_and_its_value_is_taken(
     path = tmp_path_factory.mktemp(role) / "barnabas.properties"
     path.write_text(properties)
     told = [each for each in container(objects, role)["env"] if each["name"].startswith("BARNABAS_")]
-    told = [each for each in told if each["name"] != COMMAND_LINE]
+    told = [each for each in told if each["name"] not in NO_KEYS]
     assert told
     for each in told:
         # What Kubernetes fills in from the pod's fields is the ordinal, or a zone.
@@ -178,6 +187,55 @@ def test_settings_arrive_where_they_belong() -> None:
             "min.insync.replicas=1"
             in find(render(values), "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"].splitlines()
         )
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_pods_of_a_node_share_a_directory_for_lanes_only_if_asked_to(role: str) -> None:
+    mounted, without = container(render(MATRIX["lanes"]), role), container(render(), role)
+    (path,) = [each["mountPath"] for each in mounted["volumeMounts"] if each["name"] == "lanes"]
+    assert {"name": "BARNABAS_LANE_DIRECTORY", "value": path} in mounted["env"]
+    assert "lanes" not in {each["name"] for each in without["volumeMounts"]}
+
+
+def test_a_colocated_gateway_is_drawn_to_the_logstore_of_its_number_and_shares_its_lanes() -> None:
+    objects = render(MATRIX["colocated"] | {"logstore": {"replicas": 5}})
+    gateways = find(objects, "StatefulSet", "barnabas-gateway")
+    assert gateways["spec"]["replicas"] == 5
+    pod = gateways["spec"]["template"]["spec"]
+    (term,) = pod["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    attracted = term["podAffinityTerm"]
+    assert attracted["topologyKey"] == "kubernetes.io/hostname"
+    assert attracted["matchLabelKeys"] == ["apps.kubernetes.io/pod-index"]
+    logstores = find(objects, "StatefulSet", "barnabas-logstore")["spec"]["template"]
+    assert attracted["labelSelector"]["matchLabels"].items() <= logstores["metadata"]["labels"].items()
+    directories = [
+        [each["hostPath"] for each in template["volumes"] if each["name"] == "lanes"]
+        for template in (pod, logstores["spec"])
+    ]
+    assert directories[0] == directories[1] != []
+
+
+def test_clients_of_a_colocated_broker_come_to_the_gateway_beside_it() -> None:
+    objects = render(MATRIX["colocated"])
+    labels = find(objects, "StatefulSet", "barnabas-gateway")["spec"]["template"]["metadata"]["labels"]
+    for node_id in range(3):
+        service = find(objects, "Service", f"barnabas-broker-{node_id}")["spec"]
+        assert service["selector"].items() <= (labels | {"apps.kubernetes.io/pod-index": str(node_id)}).items()
+        assert service["selector"]["apps.kubernetes.io/pod-index"] == str(node_id)
+        assert service["publishNotReadyAddresses"] is True
+        (port,) = service["ports"]
+        assert (port["port"], port["targetPort"]) == (9093 + node_id, 9093 + node_id)
+    properties = find(objects, "ConfigMap", "barnabas-gateway")["data"]["barnabas.properties"].splitlines()
+    assert "advertised.address.policy=per-broker-port" in properties
+    advertised = "PLAINTEXT://barnabas-broker-{id}.prod.svc:9092,EXTERNAL://kafka.example.com:32092"
+    assert f"advertised.listeners={advertised}" in properties
+    # Any of them is a bootstrap server, and serves clients outside.
+    for name in ("barnabas-gateway", "barnabas-gateway-external"):
+        assert find(objects, "Service", name)["spec"]["selector"].items() <= labels.items()
+
+
+def test_only_a_colocated_broker_has_a_service_of_its_own() -> None:
+    assert not [each for each in render() if "-broker-" in each["metadata"]["name"]]
 
 
 def test_another_configuration_is_another_pod_of_that_role_alone() -> None:

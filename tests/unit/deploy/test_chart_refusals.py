@@ -33,13 +33,31 @@ REFUSED: dict[str, tuple[Values, str]] = {
         {"externalAccess": OUTSIDE | {"type": "LoadBalancer", "port": 65535}},
         "externalAccess.port=65535: 3 logstores have the ports after it up to 65538, and ports end at 65535",
     ),
-    "a network that nobody trusts": (
+    "a network without trust": (
         {"externalAccess": {"enabled": True, "host": "kafka.example.com"}},
         "externalAccess: there is no authentication and no encryption yet; set externalAccess.trustedNetwork=true",
     ),
     "no address outside": (
         {"externalAccess": {"enabled": True, "trustedNetwork": True}},
         "externalAccess.host is empty: name the host or address that clients outside connect to",
+    ),
+    "a directory for lanes that is set twice": (
+        {
+            "cluster": {"laneDirectory": "/lanes"},
+            "gateway": {"extraEnv": [{"name": "BARNABAS_LANE_DIRECTORY", "value": "/tmp"}]},
+        },
+        "gateway.extraEnv: BARNABAS_LANE_DIRECTORY is set by the chart",
+    ),
+    "colocated without lanes": (
+        {"cluster": {"addressPolicy": "colocated"}},
+        "cluster.addressPolicy=colocated needs cluster.laneDirectory",
+    ),
+    "colocated gateways that scale by themselves": (
+        {
+            "cluster": {"addressPolicy": "colocated", "laneDirectory": "/lanes"},
+            "gateway": {"autoscaling": {"enabled": True}},
+        },
+        "cluster.addressPolicy=colocated has a gateway for each logstore",
     ),
     "more replicas than logstores": (
         {"logstore": {"replicas": 2}},

@@ -116,7 +116,7 @@ def test_the_build_sees_every_package_of_the_wheel() -> None:
     assert folders | {"pipeline", "constraints.txt", "constraints-pipeline.txt", "deploy/pipeline"} <= seen
 
 
-def test_spark_may_make_the_network_policy_that_it_makes_or_is_told_not_to() -> None:
+def test_spark_may_make_the_network_policy_that_it_makes_or_is_set_not_to() -> None:
     """Since 4.3 a submission in cluster mode fails without the right; the operator (2.5) has none to give."""
     rules = one("kubernetes/rbac.yaml", "Role")["rules"]
     verbs = {verb for rule in rules if "networkpolicies" in rule["resources"] for verb in rule["verbs"]}
@@ -129,7 +129,7 @@ def test_spark_may_make_the_network_policy_that_it_makes_or_is_told_not_to() -> 
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Any:
+def run_entrypoint(tmp_path: Path) -> Any:
     """Runs the entry point with programs that print a line for each argument."""
     for name in ("bin/spark-submit", "bin/java"):
         program = tmp_path / name
@@ -146,14 +146,14 @@ def told(tmp_path: Path) -> Any:
     return run
 
 
-def test_a_driver_is_submitted_as_a_client_at_its_pods_address(told: Any) -> None:
+def test_a_driver_is_submitted_as_a_client_at_its_pods_address(run_entrypoint: Any) -> None:
     rest = ["--properties-file", "/opt/spark/conf/spark.properties", "local:///opt/a b.py", "--job", "x"]
-    lines = told("driver", *rest, SPARK_DRIVER_BIND_ADDRESS="10.0.0.7")
+    lines = run_entrypoint("driver", *rest, SPARK_DRIVER_BIND_ADDRESS="10.0.0.7")
     address = ["--conf", "spark.driver.bindAddress=10.0.0.7"]
     assert lines == ["spark-submit", "--deploy-mode", "client", *address, *rest]
 
 
-def test_an_executor_gets_its_options_whole_and_in_order(told: Any, tmp_path: Path) -> None:
+def test_an_executor_gets_its_options_whole_and_in_order(run_entrypoint: Any, tmp_path: Path) -> None:
     options = {f"SPARK_JAVA_OPT_{number}": f"-Dnumber={number} of 12" for number in range(12)}
     spark = {
         "DRIVER_URL": "spark://d:1",
@@ -162,7 +162,7 @@ def test_an_executor_gets_its_options_whole_and_in_order(told: Any, tmp_path: Pa
         "EXECUTOR_MEMORY": "512m",
     }
     spark |= {"EXECUTOR_ID": "3", "EXECUTOR_CORES": "2", "EXECUTOR_POD_IP": "10.0.0.8", "EXECUTOR_POD_NAME": "pod-3"}
-    lines = told("executor", **options, **{f"SPARK_{name}": value for name, value in spark.items()})
+    lines = run_entrypoint("executor", **options, **{f"SPARK_{name}": value for name, value in spark.items()})
     assert lines[: len(options) + 3] == ["java", *options.values(), "-Xms512m", "-Xmx512m"]
     classpath = lines[lines.index("-cp") + 1]
     assert classpath == f"{tmp_path}/conf:{tmp_path}/jars/*"
@@ -178,8 +178,8 @@ def test_an_executor_gets_its_options_whole_and_in_order(told: Any, tmp_path: Pa
     }
 
 
-def test_anything_else_is_a_command(told: Any) -> None:
-    assert told("printf", "%s\n", "one two", "three") == ["one two", "three"]
+def test_anything_else_is_a_command(run_entrypoint: Any) -> None:
+    assert run_entrypoint("printf", "%s\n", "one two", "three") == ["one two", "three"]
 
 
 # --- the operator's schema ---

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from barnabas.runtime.config import build_config
-from barnabas.runtime.properties import parse_properties
+from barnabas.runtime.configuration.config import build_config
+from barnabas.runtime.configuration.properties import parse_properties
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_gateway.shell.processor_ipc import DRAIN_GRACE_MS
@@ -83,6 +83,9 @@ def test_a_unit_restarts_stops_gently_and_is_confined(unit: Path) -> None:
         assert found[key] == ["yes"]
     assert found["ProtectSystem"] == ["strict"]
     assert found["CapabilityBoundingSet"] == [""]
+    if service_of(unit) != "etcd":
+        assert "BARNABAS_LANE_DIRECTORY=/run/barnabas-lanes" in found["Environment"], "/tmp is private"
+        assert (found["RuntimeDirectory"], found["RuntimeDirectoryMode"]) == (["barnabas-lanes"], ["0700"])
 
 
 def test_the_readme_names_every_unit() -> None:

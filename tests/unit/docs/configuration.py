@@ -17,7 +17,7 @@ from barnabas.cluster.config_values import ConfigKey
 from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED
 from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS, TopicKey
-from barnabas.runtime.config import settings_of
+from barnabas.runtime.configuration.config import settings_of
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_logstore.shell.config import LogstoreSettings
@@ -47,6 +47,11 @@ A service reads its keys from `--config FILE` (any number of files), then from t
 KEY=VALUE`; a later source overrides an earlier one. In the environment the key `num.network.threads` is
 `BARNABAS_NUM_NETWORK_THREADS`.
 
+Two variables of the environment are no keys. `BARNABAS_LANE=off` keeps messages between services of one machine on the
+network; by default they go by Unix sockets ([ADR 0024](../adr/0024-the-lane.md)). `BARNABAS_LANE_DIRECTORY` is the
+directory of these sockets, which all services of the machine have to see at the same path: it belongs to their user,
+with mode 0700.
+
 A file has Java's properties syntax and **may be a Kafka broker's own `server.properties`**, unchanged, for every
 service; only `etcd.endpoints` has to be added. Each service takes its own keys, and at its start logs a warning for
 every other key, with the reason:
@@ -56,9 +61,10 @@ every other key, with the reason:
 
 `listeners` and `advertised.listeners` of the form `NAME://host:port` belong to gateways; those that
 `controller.listener.names` lists are ignored. `PLAINTEXT://:9092` listens on all addresses, and the machine's own
-name is advertised to clients, as in Kafka. An unknown key is taken for a typing error: the service does not start,
-and the error names the nearest known key. The same holds for another service's key in `--set`; in the environment,
-which other programs use too, it is ignored.
+name is advertised to clients, as in Kafka. In an advertised host of a gateway `{id}` stands for the broker's id.
+
+An unknown key is taken for a typing error: the service does not start, and the error names the nearest known key. The
+same holds for another service's key in `--set`; in the environment, which other programs use too, it is ignored.
 
 ## Which keys can change while services run
 

@@ -58,13 +58,13 @@ def test_no_rule_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 33))
-def test_a_mutant_is_told_of_where_it_breaks_something(number: int) -> None:
+def test_a_mutant_is_described_where_it_breaks_something(number: int) -> None:
     """A mutant says which rule it breaks, and the page has it there."""
     told = {name for who, name in _MUTANT.findall(rules()[number]) if who in ("sim", "test")}
     assert {name for name, mutant in SIM_MUTANTS.items() if mutant.rule == str(number)} <= told
 
 
-def test_every_mutant_is_told_of() -> None:
+def test_every_mutant_is_described() -> None:
     assert set(SIM_MUTANTS) <= {name for who, name in _MUTANT.findall(PAGE) if who in ("sim", "test")}
 
 
@@ -72,7 +72,7 @@ def test_tests_that_mutants_name_exist() -> None:
     assert missing_paths(" ".join(node_id.replace("::", ":") for node_id in TESTED.values())) == []
 
 
-def test_every_fault_of_the_simulation_is_told_of() -> None:
+def test_every_fault_of_the_simulation_is_described() -> None:
     assert set(_FAULT.findall(PAGE)) == {fault.name for fault in Fault}
 
 
@@ -90,8 +90,8 @@ def test_commands_exist() -> None:
 
 
 def test_what_is_not_there_is_seen() -> None:
-    text = "`sim: nobody has planted this` `crash: nor this` `trio: nor_that` `sim: window of four batches`"
-    assert missing_mutants(text) == ["sim: nobody has planted this", "crash: nor this", "trio: nor_that"]
+    text = "`sim: not planted at all` `crash: nor this` `trio: nor_that` `sim: window of four batches`"
+    assert missing_mutants(text) == ["sim: not planted at all", "crash: nor this", "trio: nor_that"]
 
 
 def test_what_somebody_else_has_to_see_is_seen() -> None:

@@ -46,7 +46,7 @@ def test_every_kind_has_a_plant() -> None:
 
 @given(seed=seeds)
 @examples(Cost.VERY_HIGH)
-def test_a_partition_that_nobody_read_to_the_end_is_not_clean(seed: int) -> None:
+def test_a_partition_that_no_reader_read_to_the_end_is_not_clean(seed: int) -> None:
     operations = [each for each in clean_history(seed, 100, 2) if each.f != "final" or each.partition != 1]
     verdict = check(operations)
     assert verdict.incomplete == ["partition 1 was not read to its end"]
@@ -55,7 +55,7 @@ def test_a_partition_that_nobody_read_to_the_end_is_not_clean(seed: int) -> None
 
 @given(seed=seeds)
 @examples(Cost.VERY_HIGH)
-def test_a_loss_with_acks_1_is_told_apart(seed: int) -> None:
+def test_a_loss_with_acks_1_is_reported_apart(seed: int) -> None:
     plot = Plot(random.Random(seed), clean_history(seed, 200, 2))
     sent = plot.acknowledged(Guarantee.ACKS_1)
     assume(sent is not None)
@@ -68,7 +68,7 @@ def test_a_loss_with_acks_1_is_told_apart(seed: int) -> None:
 
 @given(seed=seeds)
 @examples(Cost.VERY_HIGH)
-def test_an_old_end_told_by_a_leader_that_is_cut_off_is_told_apart(seed: int) -> None:
+def test_an_old_end_reported_by_a_leader_that_is_cut_off_is_reported_apart(seed: int) -> None:
     plot = Plot(random.Random(seed), clean_history(seed, 200, 2))
     assume(ask_a_cut_off_leader(plot))
     verdict = check(plot.operations)
@@ -76,7 +76,7 @@ def test_an_old_end_told_by_a_leader_that_is_cut_off_is_told_apart(seed: int) ->
     assert verdict.apart[Apart.AT_CUT_OFF_LEADER] == 1
 
 
-def test_retries_without_idempotence_are_told_apart() -> None:
+def test_retries_without_idempotence_are_reported_apart() -> None:
     """The first is written again behind the second."""
     proc = "acks-all-0/1"
     verdict = check(
@@ -91,7 +91,7 @@ def test_retries_without_idempotence_are_told_apart() -> None:
     assert verdict.apart[Apart.DUPLICATED_RETRIES] == 1
 
 
-def test_an_old_attempt_that_comes_late_is_told_apart() -> None:
+def test_an_old_attempt_that_comes_late_is_reported_apart() -> None:
     proc = "acks-all-0/1"
     verdict = check(
         [

@@ -30,7 +30,7 @@ def log_directory(directory: Path) -> Path:
     return partition.parent
 
 
-def test_a_record_that_is_there_twice_is_told_with_the_producers_epochs(tmp_path: Path) -> None:
+def test_a_record_that_is_there_twice_is_reported_with_the_producers_epochs(tmp_path: Path) -> None:
     verdict = Verdict()
     verdict.add(Kind.DUPLICATED, "partition 3: 'rolling-groups|idempotent-1/1|7788' is at offsets 1039 and 1044")
     first, second = written_twice(verdict, [log_directory(tmp_path)])

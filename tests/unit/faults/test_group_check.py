@@ -61,7 +61,7 @@ def test_what_is_read_again_beyond_the_last_commit_is_counted_and_allowed() -> N
     assert verdict.figures.again == 2
 
 
-def test_a_generation_that_the_client_did_not_know_is_told_apart() -> None:
+def test_a_generation_that_the_client_did_not_know_is_reported_apart() -> None:
     verdict = check_group([GroupEvent("a", What.ASSIGNED, 1, generation=-1, partitions=[0])], {0: []})
     assert verdict.is_clean
     assert verdict.figures.unknown_generations == 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 
 from tests.faults.checker.verdict import Apart, Kind
 from tests.faults.report import RESULTS, last_lines, page_of, save
-from tests.faults.rows import Row, Run
+from tests.faults.rows import Row, Run, without_directories
 
 WHOLE = Run("python -m tests.faults", "aaaaaaaaaaaa", "2026-01-01", "2 cores")
 LATER = Run("python -m tests.faults --cells rack --save grid", "bbbbbbbbbbbb", "2026-01-02", "2 cores")
@@ -69,3 +70,10 @@ def test_what_fails_and_what_is_slow_is_named() -> None:
     notes, counts = last_lines([row("rack", lost=1), row("bridge", failover_ms=2001), row("kill-leader")])
     assert notes.endswith("skipped 0, failed 1 (rack), slower than the goal 1 (bridge)")
     assert counts == "3 cells, lost 1, duplicated 0, reordered 0"
+
+
+def test_a_saved_command_names_no_directory_of_one_machine() -> None:
+    assert without_directories(["--seconds", "60", "--keep", "/home/me/kept"]) == ["--seconds", "60", "--keep", "kept"]
+    for saved in RESULTS.glob("*.json"):
+        commands = re.findall(r'"command": "(.*)"', saved.read_text())
+        assert [each for each in commands if re.search(r"(^| )/", each)] == [], saved

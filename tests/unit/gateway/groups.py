@@ -23,7 +23,7 @@ def group_world(*leaders: int, pods: tuple[str, ...] = ("p-0",), **config: Any) 
     return World(topic("t", leaders=(1, 1)), offsets_topic(*(leaders or (1,))), nodes=nodes, pods=pods, **config)
 
 
-def told_to_wait(group_id: str = "g", member_id: str = "m-1", step: int = 7, **wait: Any) -> GroupWait:
+def answer_to_wait(group_id: str = "g", member_id: str = "m-1", step: int = 7, **wait: Any) -> GroupWait:
     known = {"coordinator_epoch": EPOCH, "generation_id": 3, "wait_ms_max": 60_000}
     return GroupWait(group_id=group_id, member_id=member_id, step=step, **(known | wait))
 

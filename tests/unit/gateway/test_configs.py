@@ -27,12 +27,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs, create_partitions, describe_configs, incremental_alter_configs
 from barnabas.wire.messages.list_config_resources import ListConfigResourcesRequest
-from barnabas_gateway.core.handlers import (
-    api_32_describe_configs,
-    api_37_create_partitions,
-    api_74_list_config_resources,
-)
-from barnabas_gateway.core.requests import config_alterations
+from tests.unit.gateway.permissions import deny_everything
 from tests.unit.gateway.world import Client, World, topic
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -123,6 +118,32 @@ def test_when_no_logstore_answers_it_has_timed_out() -> None:
     assert refusals(silent.answers[0]) == [(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)]
 
 
+def test_a_broker_that_is_live_but_not_connected_yet_is_waited_for() -> None:
+    """Just after a start it would have been REQUEST_TIMED_OUT, at once."""
+    world = World(nodes=(1, 2))
+    world.logstores[2].down()
+    client = world.client()
+    describe(client, (BROKER, "2"), (BROKER, "1"))
+    world.logstores[1].answer_call(described(DescribedResource(0, configs=[config("flush.ms")])))
+    world.pass_ms(1_000)
+    assert not client.answers
+    world.logstores[2].up()
+    world.pass_ms(60)
+    world.logstores[2].answer_call(described(DescribedResource(0, configs=[config("flush.ms")])))
+    assert [each.error_code for each in client.answers[0].results] == [ErrorCode.NONE] * 2
+
+
+def test_a_broker_that_stays_unconnected_has_timed_out_after_five_seconds() -> None:
+    world = World(nodes=(1, 2))
+    world.logstores[2].down()
+    client = world.client()
+    describe(client, (BROKER, "2"))
+    world.pass_ms(4_900)
+    assert not client.answers
+    world.pass_ms(200)
+    assert refusals(client.answers[0]) == [(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)]
+
+
 def test_many_topics_are_asked_for_in_pieces() -> None:
     names = [f"t{number}" for number in range(250)]
     world = World(*(topic(name, name.encode().ljust(16, b"x")) for name in names))
@@ -207,8 +228,8 @@ def test_a_client_that_is_gone_waits_for_no_description() -> None:
     assert not world.logstore.calls
 
 
-def test_only_who_may_describe_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_32_describe_configs, "authorize", lambda *_: False)
+def test_only_who_may_describe_configs_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    deny_everything(monkeypatch)
     world = World()
     answer = describe(world.client(), (TOPIC, "t"), (BROKER, "1"), (GROUP, "g"))
     assert [each.error_code for each in answer.results] == [
@@ -327,7 +348,7 @@ def test_no_answer_of_a_controller_is_a_timeout(lost: bool) -> None:
     assert outcomes(client.answers[0]) == [(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)]
 
 
-def test_what_was_decided_is_told_though_this_gateway_is_behind() -> None:
+def test_what_was_decided_is_reported_though_this_gateway_is_behind() -> None:
     world = World()
     client = world.client()
     incremental(client, (TOPIC, "t", []))
@@ -337,7 +358,7 @@ def test_what_was_decided_is_told_though_this_gateway_is_behind() -> None:
 
 
 def test_only_who_may_alter_configs_changes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_alterations, "authorize", lambda *_: False)
+    deny_everything(monkeypatch)
     world = World()
     answer = incremental(world.client(), (TOPIC, "t", []), (BROKER, "", []))
     assert [each.error_code for each in answer.responses] == [
@@ -357,7 +378,7 @@ def grow(client: Client, *topics: create_partitions.CreatePartitionsTopic, versi
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.CREATE_PARTITIONS))
-def test_partitions_are_the_controllers_and_told_when_this_gateway_knows_them(version: int) -> None:
+def test_partitions_are_the_controllers_and_returned_when_this_gateway_knows_them(version: int) -> None:
     world = World()
     client = world.client()
     by_hand = [create_partitions.CreatePartitionsAssignment([1]), create_partitions.CreatePartitionsAssignment([2])]
@@ -398,7 +419,7 @@ def test_partitions_without_an_answer_are_a_timeout() -> None:
 
 
 def test_only_who_may_alter_a_topic_adds_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_37_create_partitions, "authorize", lambda *_: False)
+    deny_everything(monkeypatch)
     world = World()
     answer = grow(world.client(), create_partitions.CreatePartitionsTopic("t", 3, None))
     assert answer.results[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -425,6 +446,6 @@ def test_topics_and_brokers_are_listed() -> None:
 
 
 def test_only_who_may_describe_configs_gets_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_74_list_config_resources, "authorize", lambda *_: False)
+    deny_everything(monkeypatch)
     answer = listed(World())
     assert (answer.error_code, answer.config_resources) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])

@@ -213,6 +213,15 @@ def test_bad_input_closes_that_connection_with_one_line(data: bytes) -> None:
     assert not good.is_closed
 
 
+def test_a_client_with_tls_on_a_listener_without_it_is_named_as_one() -> None:
+    """Its line was about a frame of 369 million bytes."""
+    world = World()
+    client = world.client()
+    client.send(bytes.fromhex("16030102000100"))
+    assert client.is_closed
+    assert world.logs[0].fields["reason"] == "a handshake of TLS, on a listener without TLS"
+
+
 def test_the_line_names_the_request() -> None:
     world = World()
     client = world.client()

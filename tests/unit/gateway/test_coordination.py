@@ -14,8 +14,8 @@ from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from barnabas_gateway.core import handlers
-from tests.unit.gateway.groups import group_world, told_to_wait
+from tests.unit.gateway.groups import answer_to_wait, group_world
+from tests.unit.gateway.permissions import deny_everything
 from tests.unit.gateway.world import Client, World
 
 JOIN = JoinGroupRequest("g", 10_000, 60_000, "m-1", None, "consumer", [JoinGroupRequestProtocol("range", b"topics")])
@@ -71,7 +71,7 @@ def test_an_error_of_the_whole_call_is_said_as_the_client_knows_it(
 def test_groups_have_to_be_allowed(
     key: ApiKey, request_: Any, response: Any, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(getattr(handlers, module), "authorize", lambda *question: False)
+    deny_everything(monkeypatch)
     world = group_world()
     client = world.client()
     client.ask(request_, key, key.version_max)
@@ -154,7 +154,7 @@ def test_a_coordinator_that_takes_too_long_is_not_waited_for() -> None:
     world.pass_ms(50)
     assert client.answers[-1].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.logstore.group_answer(LIVES)
-    assert len(client.answers) == 1, "the answer that comes late is nobody's"
+    assert len(client.answers) == 1, "the answer that comes late is dropped"
 
 
 def test_a_client_that_is_gone_is_forgotten() -> None:
@@ -167,7 +167,7 @@ def test_a_client_that_is_gone_is_forgotten() -> None:
     assert world.processor.next_deadline_ms() is None
 
 
-@pytest.mark.parametrize("answer", [GroupAnswer(0), GroupAnswer(0, wait=told_to_wait())])
+@pytest.mark.parametrize("answer", [GroupAnswer(0), GroupAnswer(0, wait=answer_to_wait())])
 def test_an_answer_that_says_nothing_a_heartbeat_knows(answer: GroupAnswer) -> None:
     world = group_world()
     client = world.client()

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from barnabas.channel.messages import CoordinateResponse, GroupAnswer
+from barnabas.cluster.acls import CLUSTER_NAME, Acl, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas_gateway.core.connections import steps
 from barnabas_gateway.core.handlers import HANDLERS
+from barnabas_gateway.core.model.config import AuthorizerConfig
 from tests.costly.instructions import counted_lines
 from tests.costly.requests import Costly, costly_requests
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
@@ -26,9 +28,16 @@ TURN_LINES_MAX = 15_000
 """Three milliseconds or so. The largest parts of it: a call of 500 elements is encoded, or its answer is read."""
 
 
-def world_with_groups() -> World:
-    offsets = topic("__consumer_offsets", b"offsets-offsets-", (1,) * 50)
-    world = World(topic("t", TOPIC_ID, (1,) * PARTITIONS), offsets)
+def world_with_groups(*, is_authorized: bool = False) -> World:
+    """`is_authorized`: an authorizer allows everything, by ACLs among others."""
+    topics = (topic("t", TOPIC_ID, (1,) * PARTITIONS), topic("__consumer_offsets", b"offsets-offsets-", (1,) * 50))
+    world = World(*topics, authorizer=AuthorizerConfig(is_authorized))
+    types = tuple(ResourceType)
+    allowed = [
+        Acl(each, 3, CLUSTER_NAME if each is ResourceType.CLUSTER else "*", "User:*", "*", 2, 3) for each in types
+    ]
+    others = [Acl(each, 4, "x" * length, "User:a", "*", 3, 3) for each in types for length in range(1, 60)]
+    world.update(*topics, acls=[*allowed, *others], knows_acls=True)
     world.logstores[1].up()
     return world
 
@@ -48,13 +57,13 @@ class Turns:
             if client is not None:
                 world.processor.bytes_received(client.connection_id, data, world.now_ms)
             else:
-                self._answer_one()
+                self.answer_one()
             outputs = world.processor.take_outputs()
         world.carry_out(outputs)
         self.turns += 1
         self.longest = max(self.longest, count.lines)
 
-    def _answer_one(self) -> None:
+    def answer_one(self) -> None:
         world, logstore = self.world, self.world.logstores[1]
         processor, now_ms = world.processor, world.now_ms
         if world.calls:
@@ -103,9 +112,9 @@ def is_plain(costly: Costly) -> bool:
     return costly.label.endswith(("different, known topic", "no arrays"))
 
 
-def assert_turns_are_short(requests: list[Costly]) -> None:
+def assert_turns_are_short(requests: list[Costly], *, is_authorized: bool = False) -> None:
     for costly in requests:
-        world = world_with_groups()
+        world = world_with_groups(is_authorized=is_authorized)
         client, turns = world.client(), Turns(world)
         turns.take(data=client.frame(costly.request, costly.api_key, costly.version), client=client)
         turns.until_answered(client)
@@ -119,6 +128,12 @@ def test_no_turn_grows_with_what_a_request_names(api_key: int) -> None:
     requests = [each for each in costly_requests(ELEMENTS, "t", api_key) if is_plain(each)]
     assert requests
     assert_turns_are_short(requests)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("api_key", HANDLERS, ids=lambda number: ApiKey(number).name)
+def test_nor_with_what_is_authorized(api_key: int) -> None:
+    assert_turns_are_short(costly_requests(ELEMENTS, "t", api_key), is_authorized=True)
 
 
 @pytest.mark.deep
@@ -137,3 +152,19 @@ def test_a_long_request_is_held_until_it_is_answered_or_its_connection_closes() 
     assert world.processor.holds_long_requests()
     world.processor.connection_closed(client.connection_id, world.now_ms)
     turns.until_freed()
+
+
+def test_the_timing_of_a_long_request_holds_nothing_of_it_while_the_client_does_not_read() -> None:
+    """It held the request and its results, half a million objects, until the response was sent: in one turn all of them
+    were looked at for garbage, and in another one freed."""
+    costly = next(each for each in costly_requests(ELEMENTS, "t", ApiKey.DESCRIBE_CONFIGS) if is_plain(each))
+    world = world_with_groups()
+    client, turns = world.client(), Turns(world)
+    turns.take(data=client.frame(costly.request, costly.api_key, costly.version), client=client)
+    (pending,) = world.processor.connections.long_requests
+    timing = pending.timing
+    assert timing is not None
+    assert timing.pending is pending
+    turns.until_answered(client)
+    assert timing.pending is not pending
+    assert timing.pending.header == pending.header

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from barnabas.cluster.acls import ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -16,10 +15,9 @@ from barnabas.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from barnabas_gateway.core import handlers
-from barnabas_gateway.core.model.authorization import ResourceType
 from barnabas_gateway.core.model.config import AddressPolicy
 from tests.unit.gateway.groups import by_partition, group_world
+from tests.unit.gateway.permissions import allow_if, deny_everything
 from tests.unit.gateway.world import World
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -157,11 +155,8 @@ def test_a_broker_that_is_gone_lists_nothing() -> None:
     assert client.answers[-1].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_who_may_not_describe_the_cluster_is_told_what_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    def allowed(_: Any, __: Any, resource: tuple[ResourceType, str]) -> bool:
-        return resource == (ResourceType.GROUP, "b")
-
-    monkeypatch.setattr(handlers.api_16_list_groups, "authorize", allowed)
+def test_who_may_not_describe_the_cluster_learns_what_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_if(monkeypatch, lambda _, resource: resource == (ResourceType.GROUP, "b"))
     world = group_world()
     client = world.client()
     client.ask(ListGroupsRequest(), ApiKey.LIST_GROUPS, 5)
@@ -191,8 +186,7 @@ def test_groups_are_deleted_by_their_own_coordinators(version: int) -> None:
 
 
 def test_descriptions_and_deletions_have_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("api_15_describe_groups", "api_42_delete_groups"):
-        monkeypatch.setattr(getattr(handlers, name), "authorize", lambda *question: False)
+    deny_everything(monkeypatch)
     world = group_world()
     client = world.client()
     client.ask(DescribeGroupsRequest(["a"]), ApiKey.DESCRIBE_GROUPS, 6)

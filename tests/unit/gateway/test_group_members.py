@@ -12,7 +12,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from tests.unit.gateway.groups import EPOCH, OFFSETS_TOPIC_ID, group_world, offsets_topic, told_to_wait
+from tests.unit.gateway.groups import EPOCH, OFFSETS_TOPIC_ID, answer_to_wait, group_world, offsets_topic
 from tests.unit.gateway.test_coordination import JOIN, JOINED, LIVES, SYNC, SYNCED
 from tests.unit.gateway.world import Client, World, topic
 
@@ -28,7 +28,7 @@ def waiting(
     world = group_world(pods=pods)
     client = world.client()
     client.ask(request, key, key.version_max)
-    world.logstore.group_answer(wait=told_to_wait())
+    world.logstore.group_answer(wait=answer_to_wait())
     return world, client
 
 
@@ -57,7 +57,7 @@ def test_a_member_is_parked_and_collected_when_its_group_has_come_so_far(
 def test_a_member_that_still_has_to_wait_is_parked_again() -> None:
     world, client = waiting()
     world.pod.complete(world.pod.groups[0].entry_id, Outcome.SATISFIED)
-    world.logstore.collect_answer(wait=told_to_wait(step=8))
+    world.logstore.collect_answer(wait=answer_to_wait(step=8))
     assert [park.step for park in world.pod.groups] == [7, 8]
     world.pod.complete(world.pod.groups[1].entry_id, Outcome.SATISFIED)
     world.logstore.collect_answer(JOINED)
@@ -70,7 +70,7 @@ def test_a_member_waits_for_as_long_as_its_coordinator_says_so() -> None:
     for _ in range(200):
         world.pass_ms(5_000)
         world.pod.complete(world.pod.groups[-1].entry_id, Outcome.EXPIRED)
-        world.logstore.collect_answer(wait=told_to_wait())
+        world.logstore.collect_answer(wait=answer_to_wait())
     assert world.now_ms > world.processor.config.connection_idle_ms_max
     world.pod.complete(world.pod.groups[-1].entry_id, Outcome.SATISFIED)
     world.logstore.collect_answer(JOINED)
@@ -106,7 +106,7 @@ def test_a_pod_that_is_lost_means_collecting_at_once() -> None:
     world, client = waiting(pods=("p-0", "p-1"))
     (chosen,) = [pod for pod in world.pods.values() if pod.groups]
     chosen.down()
-    world.logstore.collect_answer(wait=told_to_wait())
+    world.logstore.collect_answer(wait=answer_to_wait())
     (other,) = [pod for pod in world.pods.values() if pod.groups]
     assert other is not chosen
     other.complete(other.groups[0].entry_id, Outcome.SATISFIED)
@@ -116,10 +116,10 @@ def test_a_pod_that_is_lost_means_collecting_at_once() -> None:
 
 def test_without_a_pod_the_coordinator_is_asked_now_and_then() -> None:
     world, client = waiting(pods=())
-    world.logstore.collect_answer(wait=told_to_wait())
+    world.logstore.collect_answer(wait=answer_to_wait())
     assert not world.logstore.collects
     world.pass_ms(210)
-    world.logstore.collect_answer(wait=told_to_wait())
+    world.logstore.collect_answer(wait=answer_to_wait())
     world.pass_ms(190)
     assert not world.logstore.collects
     world.pass_ms(20)
@@ -132,7 +132,7 @@ def test_a_pod_that_is_full_is_not_asked_in_a_loop() -> None:
     world.pod.complete(world.pod.groups[0].entry_id, Outcome.EXPIRED)
     assert not world.logstore.collects
     world.pass_ms(210)
-    world.logstore.collect_answer(wait=told_to_wait(wait_ms_max=0))
+    world.logstore.collect_answer(wait=answer_to_wait(wait_ms_max=0))
     assert world.pod.groups[1].wait_ms == 200
 
 
@@ -217,7 +217,7 @@ def test_the_metadata_of_members_that_wait_is_not_held() -> None:
     clients = [world.client() for _ in range(16)]
     for client in clients:
         client.ask(large, ApiKey.JOIN_GROUP, 9)
-        world.logstore.group_answer(wait=told_to_wait())
+        world.logstore.group_answer(wait=answer_to_wait())
     assert len(world.pod.groups) == 16
     assert world.processor.request_memory.held_bytes == 0
     assert not any(client.is_paused for client in clients)

@@ -10,8 +10,9 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
-from barnabas_gateway.core import handlers
+from barnabas.wire.messages.join_group import JoinGroupRequest
 from tests.unit.gateway.groups import by_partition, group_world, offsets_topic
+from tests.unit.gateway.permissions import deny_everything
 from tests.unit.gateway.world import Client, World, topic
 
 UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -115,8 +116,8 @@ def test_a_partition_without_a_leader_that_lives_has_no_coordinator() -> None:
     assert not world.calls
 
 
-def test_who_may_not_describe_a_group_is_not_told_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers.api_10_find_coordinator, "authorize", lambda *question: False)
+def test_who_may_not_describe_a_group_does_not_learn_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    deny_everything(monkeypatch)
     client = group_world().client()
     assert find(client, "g") == [(ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)]
 
@@ -126,7 +127,15 @@ def test_a_request_is_served_wherever_it_comes_in() -> None:
     (_,), (second,) = by_partition(2)
     client = world.client(node_id=1)
     client.ask(HeartbeatRequest(second, 1, "m"), ApiKey.HEARTBEAT, 4)
-    assert [(call.partition, call.client_id, call.client_host) for call in world.logstores[2].group_calls] == [
-        (1, "client", "/10.0.0.1")
-    ]
+    assert [call.partition for call in world.logstores[2].group_calls] == [1]
     assert not world.logstores[1].group_calls
+
+
+def test_only_who_joins_is_named_to_the_coordinator() -> None:
+    world = group_world()
+    world.client().ask(HeartbeatRequest("g", 1, "m"), ApiKey.HEARTBEAT, 4)
+    world.client().ask(JoinGroupRequest("g", 10_000, 60_000, "", None, "consumer", []), ApiKey.JOIN_GROUP, 9)
+    assert [(call.client_id, call.client_host) for call in world.logstore.group_calls] == [
+        ("", ""),
+        ("client", "/10.0.0.1"),
+    ]

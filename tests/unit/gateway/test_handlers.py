@@ -384,7 +384,7 @@ def test_the_next_block_is_asked_for_in_time() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, -1, 0)])
-def test_without_a_block_producers_are_told_to_retry(answer: AllocateProducerIdsResponse | None) -> None:
+def test_without_a_block_producers_are_sent_to_retry(answer: AllocateProducerIdsResponse | None) -> None:
     world = World()
     client = world.client()
     client.ask(InitProducerIdRequest(), ApiKey.INIT_PRODUCER_ID, 5)

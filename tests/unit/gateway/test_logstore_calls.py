@@ -79,7 +79,7 @@ class ScriptedLoop:
         return call_id
 
 
-class Room:
+class ConnectedLogstore:
     """A logstore's listener and a gateway's calls to it."""
 
     def __init__(self) -> None:
@@ -100,66 +100,66 @@ class Room:
 
 
 @pytest.fixture
-async def room() -> AsyncIterator[Room]:
-    room = Room()
-    await room.server.start()
-    room.serve()
-    yield room
-    await room.calls.close()
-    await stop_server(room.server, 0)
+async def connected() -> AsyncIterator[ConnectedLogstore]:
+    connected = ConnectedLogstore()
+    await connected.server.start()
+    connected.serve()
+    yield connected
+    await connected.calls.close()
+    await stop_server(connected.server, 0)
 
 
 @pytest.mark.parametrize(("request_", "response"), EXCHANGES, ids=lambda each: type(each).__name__)
 async def test_a_call_is_answered(
-    room: Room, request_: AdministrationRequest, response: AdministrationResponse
+    connected: ConnectedLogstore, request_: AdministrationRequest, response: AdministrationResponse
 ) -> None:
-    room.ask(7, request_)
-    call_id = await room.loop.next_call()
-    assert room.loop.calls[call_id] == request_
-    room.answer(call_id, response)
-    assert await room.answers.get() == (7, response)
-    assert room.loop.ended == [call_id]
+    connected.ask(7, request_)
+    call_id = await connected.loop.next_call()
+    assert connected.loop.calls[call_id] == request_
+    connected.answer(call_id, response)
+    assert await connected.answers.get() == (7, response)
+    assert connected.loop.ended == [call_id]
 
 
-async def test_a_call_that_is_not_taken_is_not_answered(room: Room) -> None:
-    room.loop.takes_calls = False
-    room.ask(7, EXCHANGES[0][0])
-    assert await room.answers.get() == (7, None)
+async def test_a_call_that_is_not_taken_is_not_answered(connected: ConnectedLogstore) -> None:
+    connected.loop.takes_calls = False
+    connected.ask(7, EXCHANGES[0][0])
+    assert await connected.answers.get() == (7, None)
 
 
-async def test_a_call_ends_with_its_time(room: Room) -> None:
-    room.ask(7, EXCHANGES[0][0], timeout_ms=100)
-    call_id = await room.loop.next_call()
-    assert await room.answers.get() == (7, None)
-    await room.loop.woken.wait()
-    assert room.loop.ended == [call_id]
-    room.answer(call_id, EXCHANGES[0][1])
-    assert room.answers.empty()
+async def test_a_call_ends_with_its_time(connected: ConnectedLogstore) -> None:
+    connected.ask(7, EXCHANGES[0][0], timeout_ms=100)
+    call_id = await connected.loop.next_call()
+    assert await connected.answers.get() == (7, None)
+    await connected.loop.woken.wait()
+    assert connected.loop.ended == [call_id]
+    connected.answer(call_id, EXCHANGES[0][1])
+    assert connected.answers.empty()
 
 
-async def test_a_call_that_nobody_waits_for_ends_at_the_logstore_too(room: Room) -> None:
-    room.ask(7, EXCHANGES[0][0])
-    call_id = await room.loop.next_call()
-    room.calls.cancel(7)
-    room.calls.cancel(7)
-    await room.loop.woken.wait()
-    assert room.loop.ended == [call_id]
-    assert room.answers.empty()
+async def test_a_cancelled_call_ends_at_the_logstore_too(connected: ConnectedLogstore) -> None:
+    connected.ask(7, EXCHANGES[0][0])
+    call_id = await connected.loop.next_call()
+    connected.calls.cancel(7)
+    connected.calls.cancel(7)
+    await connected.loop.woken.wait()
+    assert connected.loop.ended == [call_id]
+    assert connected.answers.empty()
 
 
-async def test_calls_under_way_end_with_the_logstore(room: Room) -> None:
-    room.ask(7, EXCHANGES[0][0])
-    await room.loop.next_call()
-    await stop_server(room.server, 0)
-    assert await room.answers.get() == (7, None)
-    room.ask(8, EXCHANGES[0][0], timeout_ms=200)
-    assert await room.answers.get() == (8, None)
+async def test_calls_under_way_end_with_the_logstore(connected: ConnectedLogstore) -> None:
+    connected.ask(7, EXCHANGES[0][0])
+    await connected.loop.next_call()
+    await stop_server(connected.server, 0)
+    assert await connected.answers.get() == (7, None)
+    connected.ask(8, EXCHANGES[0][0], timeout_ms=200)
+    assert await connected.answers.get() == (8, None)
 
 
 async def test_before_the_logs_are_loaded_no_call_is_taken() -> None:
-    room = Room()
-    await room.server.start()
-    room.ask(7, EXCHANGES[0][0])
-    assert await room.answers.get() == (7, None)
-    await room.calls.close()
-    await stop_server(room.server, 0)
+    connected = ConnectedLogstore()
+    await connected.server.start()
+    connected.ask(7, EXCHANGES[0][0])
+    assert await connected.answers.get() == (7, None)
+    await connected.calls.close()
+    await stop_server(connected.server, 0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from barnabas.cluster.messages import (
     AlterReassignmentsRequest,
@@ -34,7 +34,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from barnabas.wire.messages.metadata import MetadataRequest
-from barnabas_gateway.core import handlers
+from tests.unit.gateway.permissions import deny_everything
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 PENDING = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
@@ -42,8 +42,7 @@ PENDING = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
 
 @pytest.fixture
 def denied(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("api_43_elect_leaders", "api_45_alter_partition_reassignments", "api_46_list_partition_reassignments"):
-        monkeypatch.setattr(getattr(handlers, name), "authorize", lambda *question: False)
+    deny_everything(monkeypatch)
 
 
 # --- ElectLeaders ----------------------------------------------------------------------------------------------------
@@ -97,7 +96,7 @@ def test_null_asks_for_all_that_need_an_election_and_tells_what_was_elected() ->
     assert client.answers[-1].error_code == 0
 
 
-def test_an_election_that_nobody_answers_has_timed_out() -> None:
+def test_an_election_without_an_answer_has_timed_out() -> None:
     world = World(topic("a", leaders=(1, -1)))
     named, everything = world.client(), world.client()
     elect(named, TopicPartitions("a", [0]))
@@ -186,7 +185,7 @@ def test_version_0_may_change_the_number_of_replicas() -> None:
     ]
 
 
-def test_a_move_that_nobody_answers_has_timed_out() -> None:
+def test_a_move_without_an_answer_has_timed_out() -> None:
     world = World()
     client = world.client()
     move(client, {"a": {0: [1]}})
@@ -208,8 +207,8 @@ def test_a_partition_that_is_asked_for_twice_is_not_moved() -> None:
 
 
 def moving_topic() -> TopicMetadata:
-    still = PartitionMetadata(0, 1, 5, 0, [1, 9], [1], eligible_leader_replicas=[9])
-    moving = PartitionMetadata(1, 1, 5, 0, [3, 1, 2], [1, 2], adding_replicas=[3], removing_replicas=[1, 2])
+    still = PartitionMetadata(0, 1, 5, 0, (1, 9), (1,), eligible_leader_replicas=(9,))
+    moving = PartitionMetadata(1, 1, 5, 0, (3, 1, 2), (1, 2), adding_replicas=(3,), removing_replicas=(1, 2))
     return TopicMetadata("t", TOPIC_ID, {}, [still, moving])
 
 
@@ -261,4 +260,4 @@ def test_a_leader_that_a_logstore_names_leaves_the_rest_of_a_partition_as_it_is(
     before = image.partition(TOPIC_ID, 1)
     assert before is not None
     assert image.adopt_leader(TOPIC_ID, 1, 2, 6)
-    assert image.partition(TOPIC_ID, 1) == replace(before, leader=2, leader_epoch=6)
+    assert image.partition(TOPIC_ID, 1) == structs.replace(before, leader=2, leader_epoch=6)

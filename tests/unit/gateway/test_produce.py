@@ -71,7 +71,7 @@ def test_unknown_topics_partitions_and_ids() -> None:
     ]
 
 
-def test_kafkas_own_topics_are_written_by_nobody_but_their_coordinators() -> None:
+def test_kafkas_own_topics_are_written_only_by_their_coordinators() -> None:
     world = World(topic("__consumer_offsets"))
     client = world.client()
     client.produce(0, name="__consumer_offsets")

@@ -17,7 +17,7 @@ SHARED = AddressPolicy.SHARED
 
 
 def replicated(leader: int = LEADER, leader_epoch: int = 5) -> TopicMetadata:
-    replicas = [LEADER, FOLLOWER]
+    replicas = (LEADER, FOLLOWER)
     return TopicMetadata("t", TOPIC_ID, {}, [PartitionMetadata(0, leader, leader_epoch, 0, replicas, replicas)])
 
 
@@ -31,7 +31,7 @@ def fetch(client: Client, *, rack: str = "b", max_wait_ms: int = 500, version: i
     client.ask(request, ApiKey.FETCH, version)
 
 
-def told(client: Client) -> PartitionData:
+def answered_partition(client: Client) -> PartitionData:
     ((partition,),) = [each.partitions for each in client.answers[-1].responses]
     assert isinstance(partition, PartitionData)
     return partition
@@ -40,17 +40,17 @@ def told(client: Client) -> PartitionData:
 # --- a port per broker: the client goes there itself -----------------------------------------------------------------
 
 
-def test_the_leaders_word_on_a_nearer_replica_is_told_at_once() -> None:
+def test_the_leaders_word_on_a_nearer_replica_is_returned_at_once() -> None:
     world = world_of()
     client = world.client()
     fetch(client)
     assert world.logstores[LEADER].reads[0].rack_id == "b"
     world.logstores[LEADER].read_result(b"", leader_id=LEADER, preferred_read_replica=FOLLOWER)
-    assert (told(client).error_code, told(client).preferred_read_replica) == (0, FOLLOWER)
+    assert (answered_partition(client).error_code, answered_partition(client).preferred_read_replica) == (0, FOLLOWER)
     assert not world.pod.fetches
 
 
-def test_it_is_told_in_a_session_though_nothing_else_is_new() -> None:
+def test_it_is_returned_in_a_session_though_nothing_else_is_new() -> None:
     world = world_of()
     consumer = Consumer(world.client())
     consumer.poll({0: 10}, max_wait_ms=0, rack_id="b")
@@ -58,7 +58,7 @@ def test_it_is_told_in_a_session_though_nothing_else_is_new() -> None:
     consumer.session_id, consumer.epoch = consumer.answer.session_id, 1
     consumer.next(rack_id="b")
     world.logstores[LEADER].read_result(b"", leader_id=LEADER, preferred_read_replica=FOLLOWER)
-    assert told(consumer.client).preferred_read_replica == FOLLOWER
+    assert answered_partition(consumer.client).preferred_read_replica == FOLLOWER
 
 
 def test_a_follower_is_read_at_its_own_port_and_waited_for() -> None:
@@ -71,7 +71,7 @@ def test_a_follower_is_read_at_its_own_port_and_waited_for() -> None:
     assert (condition.leader_id, condition.leader_epoch, condition.from_follower) == (FOLLOWER, 5, True)
     world.pod.complete(park.entry_id, Outcome.SATISFIED)
     world.logstores[FOLLOWER].read_result(b"batch", leader_id=LEADER)
-    assert bytes(told(client).records or b"") == b"batch"
+    assert bytes(answered_partition(client).records or b"") == b"batch"
 
 
 def test_what_a_follower_has_not_got_sends_the_client_back_to_the_leader() -> None:
@@ -79,7 +79,7 @@ def test_what_a_follower_has_not_got_sends_the_client_back_to_the_leader() -> No
     client = world.client(FOLLOWER)
     fetch(client)
     world.logstores[FOLLOWER].read_result(b"", error_code=ErrorCode.OFFSET_OUT_OF_RANGE, leader_id=LEADER)
-    assert told(client).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert answered_partition(client).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_who_says_no_rack_or_is_at_no_replicas_port_is_answered_by_the_leader() -> None:
@@ -90,7 +90,7 @@ def test_who_says_no_rack_or_is_at_no_replicas_port_is_answered_by_the_leader() 
         (read,) = world.logstores[LEADER].reads
         assert read.rack_id == (rack if version >= 11 else "")
         world.logstores[LEADER].read_result(b"batch", leader_id=LEADER)
-        assert bytes(told(client).records or b"") == b"batch"
+        assert bytes(answered_partition(client).records or b"") == b"batch"
 
 
 def test_at_the_port_of_a_follower_out_of_reach_the_leader_answers_itself() -> None:
@@ -121,11 +121,12 @@ def test_the_processor_reads_where_the_leader_sends_it_and_remembers_that() -> N
     world.logstores[LEADER].read_result(b"", leader_id=LEADER, preferred_read_replica=FOLLOWER)
     assert client.answers == []
     world.logstores[FOLLOWER].read_result(b"batch", leader_id=LEADER)
-    assert (bytes(told(client).records or b""), told(client).preferred_read_replica) == (b"batch", -1)
+    answered = answered_partition(client)
+    assert (bytes(answered.records or b""), answered.preferred_read_replica) == (b"batch", -1)
     fetch(client)
     assert not world.logstores[LEADER].reads
     world.logstores[FOLLOWER].read_result(b"more", leader_id=LEADER)
-    assert bytes(told(client).records or b"") == b"more"
+    assert bytes(answered_partition(client).records or b"") == b"more"
     other = world.client()
     fetch(other, rack="c", max_wait_ms=0)
     world.logstores[LEADER].read_result(b"", leader_id=LEADER)
@@ -143,7 +144,7 @@ def test_a_follower_that_can_not_answer_is_left_alone_for_a_while() -> None:
     assert client.answers == [], "the leader may well have that offset"
     assert world.logstores[LEADER].reads[0].rack_id == ""
     world.logstores[LEADER].read_result(b"batch", leader_id=LEADER)
-    assert (told(client).error_code, bytes(told(client).records or b"")) == (0, b"batch")
+    assert (answered_partition(client).error_code, bytes(answered_partition(client).records or b"")) == (0, b"batch")
     world.pass_ms(AVOIDED_MS)
     fetch(client)
     assert world.logstores[LEADER].reads[0].rack_id == "b"
@@ -156,15 +157,15 @@ def test_a_lost_follower_is_made_up_for_by_the_leader() -> None:
     world.logstores[LEADER].read_result(b"", leader_id=LEADER, preferred_read_replica=FOLLOWER)
     world.logstores[FOLLOWER].down()
     world.logstores[LEADER].read_result(b"batch", leader_id=LEADER)
-    assert bytes(told(client).records or b"") == b"batch"
+    assert bytes(answered_partition(client).records or b"") == b"batch"
 
 
-def test_the_leaders_own_errors_are_told() -> None:
+def test_the_leaders_own_errors_are_returned() -> None:
     world = world_of(SHARED)
     client = world.client()
     fetch(client)
     world.logstores[LEADER].read_result(b"", error_code=ErrorCode.OFFSET_OUT_OF_RANGE, leader_id=LEADER)
-    assert told(client).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert answered_partition(client).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_what_is_gone_is_forgotten() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas_gateway.core.timing.hops import HOP_NAMES, Hop
-from barnabas_gateway.core.timing.request_metrics import TIMED_EVERY
+from barnabas_gateway.core.timing.request_metrics import LOOK_AGAIN_AFTER, TIMED_AGAIN_US, TIMED_EVERY
 from barnabas_gateway.core.timing.request_timing import RequestTiming
 from tests.unit.gateway.world import World, topic
 
@@ -215,6 +216,15 @@ def test_of_several_logstores_the_last_one_to_answer_counts() -> None:
     assert hops_of(world, 1) == {"channel": 80, "logstore_queue": 5, "logstore_work": 15}
 
 
+def test_what_a_leader_held_is_a_wait_like_that_in_purgatory() -> None:
+    world = World(request_log_slow_ms=0)
+    world.client().produce(acks=-1)
+    world.clock_us += 900
+    world.logstore.took(5, 15, 700)
+    world.logstore.append_result(committed=True)
+    assert hops_of(world, 1) == {"channel": 180, "logstore_queue": 5, "logstore_work": 15, "purgatory": 700}
+
+
 def test_of_several_logstores_the_last_one_to_be_asked_began_the_wait() -> None:
     world = World(topic(leaders=(1, 2)), nodes=(1, 2), request_log_slow_ms=0)
     world.logstores[2].down()
@@ -237,13 +247,27 @@ def timed_of(world: World, requests: int) -> list[Timed]:
     return world.logstore.timed
 
 
-def test_while_each_request_waits_for_its_answer_all_are_timed() -> None:
+def test_rare_requests_are_all_timed() -> None:
     world = World()
     world.client()
     for _ in range(5):
         assert len(timed_of(world, 1)) == 1
         world.logstore.took(0, 0)
         world.logstore.append_result(committed=True)
+        world.clock_us += TIMED_AGAIN_US
+
+
+def test_of_requests_that_wait_for_each_other_one_in_each_few_milliseconds_is_timed() -> None:
+    world = World()
+    world.client()
+    between_us = TIMED_AGAIN_US // 40
+    for _ in range(200):
+        timed_of(world, 1)
+        world.logstore.append_result(committed=True)
+        world.clock_us += between_us
+    numbers = [timed.request_id for timed in world.logstore.timed]
+    assert len(numbers) == 5
+    assert all(40 <= later - earlier <= 40 + LOOK_AGAIN_AFTER for earlier, later in pairwise(numbers))
 
 
 def test_of_many_under_way_one_and_a_small_part_of_the_others_is_timed() -> None:
@@ -256,6 +280,7 @@ def test_of_many_under_way_one_and_a_small_part_of_the_others_is_timed() -> None
     for timed in (3, 4):
         assert len(timed_of(world, 1)) == timed
         world.logstore.append_result(committed=True)
+        world.clock_us += TIMED_AGAIN_US
 
 
 def test_what_was_overtaken_by_many_is_not_followed_by_another_at_once() -> None:
@@ -279,6 +304,7 @@ def test_a_client_that_goes_leaves_nothing_timed_behind() -> None:
     client = world.client()
     client.produce()
     client.close()
+    world.clock_us += TIMED_AGAIN_US
     world.client().produce()
     assert len(world.logstore.timed) == 2
 
@@ -307,7 +333,7 @@ def test_a_request_without_an_answer_is_over_when_it_is_done() -> None:
 # --- what is traced ---
 
 
-def test_the_context_of_a_traced_request_goes_along_to_whoever_works_on_it() -> None:
+def test_the_context_of_a_traced_request_is_sent_along_to_every_service() -> None:
     world = World(pods=("p-0",), traces_sample_every=1)
     client = world.client()
     client.produce(acks=-1)
@@ -416,7 +442,7 @@ def test_requests_bytes_and_errors_are_all_counted() -> None:
     assert samples["kafka_network_requestmetrics_errorspersec", "Produce", "NONE"] == 1, "one was not answered"
 
 
-def test_versions_that_nobody_serves_make_no_counter_fall() -> None:
+def test_versions_that_are_not_served_make_no_counter_fall() -> None:
     """Newer clients begin with one. The error was counted and the request was not: one success less each time."""
     world = World()
     client = world.client()

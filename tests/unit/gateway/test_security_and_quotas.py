@@ -65,7 +65,7 @@ def test_no_acl_is_deleted(api_key: ApiKey, version: int) -> None:
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
     ),
 )
-def test_nobody_has_authenticated_for_a_token(api_key: ApiKey, version: int) -> None:
+def test_no_client_has_authenticated_for_a_token(api_key: ApiKey, version: int) -> None:
     requests = {
         ApiKey.CREATE_DELEGATION_TOKEN: CreateDelegationTokenRequest(None, None, [], -1),
         ApiKey.RENEW_DELEGATION_TOKEN: RenewDelegationTokenRequest(b"hmac", 1000),
@@ -76,7 +76,7 @@ def test_nobody_has_authenticated_for_a_token(api_key: ApiKey, version: int) -> 
     assert answered.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-def test_who_asks_for_a_token_and_for_whom_is_told() -> None:
+def test_who_asks_for_a_token_and_for_whom_is_returned() -> None:
     own = answer(CreateDelegationTokenRequest(None, None, [], -1), ApiKey.CREATE_DELEGATION_TOKEN, 3)
     assert (own.principal_name, own.token_requester_principal_name) == ("ANONYMOUS", "ANONYMOUS")
     others = answer(CreateDelegationTokenRequest("User", "a", [], -1), ApiKey.CREATE_DELEGATION_TOKEN, 3)
@@ -99,13 +99,13 @@ def test_who_asks_for_a_token_and_for_whom_is_told() -> None:
         ([ComponentData("planet", EXACT, "earth")], ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
-def test_nobody_has_a_quota_and_filters_are_held_to_kafkas_rules(components: list[ComponentData], error: int) -> None:
+def test_no_user_has_a_quota_and_filters_are_held_to_kafkas_rules(components: list[ComponentData], error: int) -> None:
     for api_key, version in versions(ApiKey.DESCRIBE_CLIENT_QUOTAS):
         described = answer(DescribeClientQuotasRequest(components, False), api_key, version)
         assert (described.error_code, described.entries) == (error, None if error else [])
 
 
-def test_nobody_has_scram_credentials() -> None:
+def test_no_user_has_scram_credentials() -> None:
     everybody = answer(DescribeUserScramCredentialsRequest(None), ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0)
     assert (everybody.error_code, everybody.results) == (0, [])
     asked = [UserName("a"), UserName("b"), UserName("a")]

@@ -25,11 +25,11 @@ from barnabas.cluster.messages import (
     TopicReference,
     UpdateMetadata,
 )
-from barnabas.runtime.config import ConfigError, build_config
-from barnabas_gateway.core.model.addresses import broker_port, node_of_port
-from barnabas_gateway.core.model.authorization import ANY_NODE
+from barnabas.runtime.configuration.config import ConfigError, build_config
+from barnabas_gateway.core.model.addresses import broker_address, broker_port, node_of_port
 from barnabas_gateway.core.model.config import AddressPolicy
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.client_socket import ClientSocket
 from barnabas_gateway.shell.config import GatewayProperties
@@ -46,7 +46,7 @@ def properties(**keys: str) -> GatewayProperties:
 # --- configuration ---
 
 
-def test_what_clients_are_told_per_listener() -> None:
+def test_what_is_advertised_to_clients_per_listener() -> None:
     config = properties(
         listeners="IN://10.0.0.5:9092,OUT://0.0.0.0:0",
         listener_security_protocol_map="IN:PLAINTEXT,OUT:PLAINTEXT",
@@ -77,6 +77,21 @@ def test_a_port_tells_whose_it_is(node_id: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "addresses"),
+    [
+        ("broker-{id}.prod.svc", [("broker-0.prod.svc", 9093), ("broker-12.prod.svc", 9105)]),
+        ("kafka.example.com", [("kafka.example.com", 9093), ("kafka.example.com", 9105)]),
+    ],
+)
+def test_each_broker_may_have_a_host_of_its_own(host: str, addresses: list[tuple[str, int]]) -> None:
+    keys = {"listeners": ["PLAINTEXT://0.0.0.0:9092"], "advertised_listeners": [f"PLAINTEXT://{host}:9092"]}
+    (listener,) = GatewayProperties(etcd_endpoints=["etcd:2379"], **keys).core_config({"PLAINTEXT": 9092}).listeners
+    brokers = [Broker(0, "logstore-0:9300", 1), Broker(12, "logstore-12:9300", 1)]
+    found = [broker_address(AddressPolicy.PER_BROKER_PORT, listener, broker) for broker in brokers]
+    assert [(each.node_id, each.host, each.port) for each in found] == [(0, *addresses[0]), (12, *addresses[1])]
+
+
+@pytest.mark.parametrize(
     ("keys", "named"),
     [
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners"),
@@ -97,11 +112,11 @@ def test_configuration_errors_name_the_key(keys: dict[str, str], named: str) -> 
 @pytest.mark.parametrize(
     ("listener", "protocols", "line"),
     [
-        ("SSL://h:1", "", "SSL has listener protocol SSL, which is not available yet: use PLAINTEXT or a name mapped"),
-        ("SASL_SSL://h:1", "", "listener protocol SASL_SSL, which is not available yet"),
-        ("SASL_PLAINTEXT://h:1", "", "listener protocol SASL_PLAINTEXT, which is not available yet"),
-        ("OUT://h:1", "OUT:SSL", "OUT has listener protocol SSL, which is not available yet"),
-        ("PLAINTEXT://h:1", "PLAINTEXT:SSL", "PLAINTEXT has listener protocol SSL"),
+        ("SSL://h:1", "", "listener SSL: ssl.keystore.location is needed"),
+        ("SASL_SSL://h:1", "", "sasl.enabled.mechanisms is needed for SASL_SSL"),
+        ("SASL_PLAINTEXT://h:1", "", "sasl.enabled.mechanisms is needed for SASL_PLAINTEXT"),
+        ("OUT://h:1", "OUT:SSL", "listener OUT: ssl.keystore.location is needed"),
+        ("PLAINTEXT://h:1", "PLAINTEXT:SSL", "listener PLAINTEXT: ssl.keystore.location is needed"),
         ("OUT://h:1", "IN:PLAINTEXT", "listener.security.protocol.map is needed for OUT: OUT:PLAINTEXT"),
         (
             "OUT://h:1",

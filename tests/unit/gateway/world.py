@@ -43,7 +43,6 @@ from barnabas.wire.codec import decode_request, decode_response, encode_body, en
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas_gateway.core.model.authorization import ANY_NODE
 from barnabas_gateway.core.model.config import GatewayConfig, Listener
 from barnabas_gateway.core.model.outputs import (
     ControllerAnswer,
@@ -54,6 +53,7 @@ from barnabas_gateway.core.model.outputs import (
     LogstoreCall,
     Outputs,
 )
+from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.processor import GatewayCore
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
@@ -68,7 +68,7 @@ def topic(
     name: str = "t", topic_id: bytes = TOPIC_ID, leaders: tuple[int, ...] = (1,), epoch: int = 5
 ) -> TopicMetadata:
     partitions = [
-        PartitionMetadata(index, leader, epoch, 0, [max(leader, 1)], [max(leader, 1)])
+        PartitionMetadata(index, leader, epoch, 0, (max(leader, 1),), (max(leader, 1),))
         for index, leader in enumerate(leaders)
     ]
     return TopicMetadata(name, topic_id, {}, partitions)
@@ -210,9 +210,9 @@ class ScriptedLogstore:
         self.offset_queries.clear()
         self.world.turn()
 
-    def took(self, queue_us: int, work_us: int) -> None:
+    def took(self, queue_us: int, work_us: int, wait_us: int = 0) -> None:
         """Tell of the oldest timed request how long it was here, with the next answer."""
-        self.times.append(Times(self.timed.pop(0).request_id, queue_us, work_us))
+        self.times.append(Times(self.timed.pop(0).request_id, queue_us, work_us, wait_us))
 
     def say(self, response: ExchangeResponse) -> None:
         response.times, self.times = self.times, []

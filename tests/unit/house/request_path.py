@@ -7,7 +7,7 @@ are carried out on a model disk, and each core takes its turns. Sockets, streams
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,11 +25,13 @@ from barnabas.channel.packing import (
     scan_read_request,
     scan_read_response,
 )
+from barnabas.cluster.acls import Acl
 from barnabas.cluster.messages import Broker, UpdateMetadata
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.messages import api_key_of
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas_gateway.core.model.config import AuthorizerConfig
 from barnabas_gateway.core.processor import GatewayCore
 from tests.unit.gateway.world import CONFIG
 from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, TOPIC, Host, batch, topic
@@ -91,15 +93,21 @@ def calls_of_ours() -> Iterator[Calls]:
 
 
 class Cluster:
-    """A gateway's processor and the logstore that leads its one partition."""
+    """A gateway's processor and the logstore that leads its one partition; with an authorizer, if it has a config."""
 
-    def __init__(self) -> None:
+    def __init__(self, authorizer: AuthorizerConfig | None = None, acls: Sequence[Acl] = ()) -> None:
         self.now_ms = 0
         self.logstore = Host()
         self.logstore.lead(topic())
-        self.processor = GatewayCore(replace(CONFIG, metrics_enable=False), lambda: 1, lambda: 0, bytes)
+        self.processor = GatewayCore(
+            replace(CONFIG, metrics_enable=False, authorizer=authorizer or AuthorizerConfig()),
+            lambda: 1,
+            lambda: 0,
+            bytes,
+        )
         self.processor.connection_opened(1, "PLAINTEXT", "10.0.0.1:5000", self.now_ms)
-        update = UpdateMetadata(1, True, "cluster", 1, [Broker(1, "logstore-1:9400", 1)], [], [topic()])
+        brokers = [Broker(1, "logstore-1:9400", 1)]
+        update = UpdateMetadata(1, True, "cluster", 1, brokers, [], [topic()], acls=list(acls), knows_acls=True)
         self.processor.metadata_updated(update, self.now_ms)
         self.logstore.core.on_exchange(EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "gateway-0/0")))
         self.logstore.core.on_read(READ, ReadRequest(Hello(CLUSTER_ID, "gateway-0/0")))
@@ -160,7 +168,7 @@ class RequestPath:
     """What runs for one request in a steady state.
 
     - Counted are the files of the gateway, the logstore and the channel between them. The codec of Kafka's protocol,
-      the record format and the cluster's image, which they ask, are libraries; packers and scanners are compiled.
+      the record format and the cluster's image, which they ask, are libraries; packers and scanners are generated.
     - A function that also runs in turns without a request does not run for the request.
     - Requests are not timed: `metrics_enable` is off.
     """
@@ -174,7 +182,7 @@ class RequestPath:
             cluster.run()
         with calls_of_ours() as calls:
             self.response = ask(cluster)
-        counted = [each for each in calls.functions if each.path.startswith(_COUNTED) and each.path not in _COMPILED]
+        counted = [each for each in calls.functions if each.path.startswith(_COUNTED) and each.path not in _GENERATED]
         self.functions = [each for each in counted if each not in idle.functions]
         """In the order in which they are called first."""
         self.files = _files_of(self.functions)
@@ -190,8 +198,8 @@ class RequestPath:
 
 
 _COUNTED = ("services/gateway/", "services/logstore/", "barnabas/channel/")
-_COMPILED = ("barnabas/channel/packing_primitives.py",)
-"""What compiled packers call."""
+_GENERATED = ("barnabas/channel/packing.py", "barnabas/channel/packing_primitives.py")
+"""Packers and scanners, and what they call."""
 
 
 def _files_of(functions: list[Function]) -> list[str]:

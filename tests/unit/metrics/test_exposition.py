@@ -18,11 +18,12 @@ from barnabas.metrics.family import Family, Kind, Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.metrics.process_families import CPU_SECONDS
 from barnabas.metrics.snapshot import pack, unpack
-from barnabas.runtime import metrics, pod_metrics
-from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics, check_metrics_listener
-from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import ProcessMeter
+from barnabas.runtime.metrics import endpoint as metrics_endpoint
+from barnabas.runtime.metrics import pod_metrics
+from barnabas.runtime.metrics.endpoint import MetricsEndpoint
+from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics, check_metrics_listener
+from barnabas.runtime.metrics.pod_metrics import PodMetrics
+from barnabas.runtime.metrics.process_metrics import ProcessMeter
 
 REQUESTS = Family("kafka_requests", Kind.COUNTER, 'Of "all" kinds.', ("api",))
 SIZE = Family("kafka_queue_size", Kind.GAUGE, "How many wait.")
@@ -51,7 +52,7 @@ def bound() -> socket.socket:
     return listening
 
 
-def url(listening: socket.socket, path: str = metrics.PATH) -> str:
+def url(listening: socket.socket, path: str = metrics_endpoint.PATH) -> str:
     return f"http://127.0.0.1:{listening.getsockname()[1]}{path}"
 
 
@@ -102,7 +103,7 @@ async def test_what_is_measured_is_read_back(listening: socket.socket) -> None:
     assert found["kafka_times_ms_sum", (fetch,)] == pytest.approx(90_000.150)
 
 
-async def test_help_and_type_are_told(listening: socket.socket) -> None:
+async def test_help_and_type_are_exposed(listening: socket.socket) -> None:
     families = {family.name: family for family in text_string_to_metric_families(await read(url(listening)))}
     assert (families["kafka_requests"].type, families["kafka_requests"].documentation) == ("counter", 'Of "all" kinds.')
     assert families["kafka_times_ms"].type == "histogram"
@@ -145,7 +146,7 @@ async def test_who_asks_while_samples_are_collected_gets_the_same_ones() -> None
 
 async def test_more_connections_than_are_served_at_once_are_closed(listening: socket.socket) -> None:
     address = listening.getsockname()
-    idle = [await asyncio.open_connection(*address) for _ in range(metrics.REQUESTS_MAX)]
+    idle = [await asyncio.open_connection(*address) for _ in range(metrics_endpoint.REQUESTS_MAX)]
     reader, writer = await asyncio.open_connection(*address)
     assert await reader.read() == b""
     for _, each in idle:
@@ -153,8 +154,8 @@ async def test_more_connections_than_are_served_at_once_are_closed(listening: so
     writer.close()
 
 
-async def test_a_loop_that_gives_no_samples_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "COLLECT_S_MAX", 0.01)
+async def test_a_loop_that_gives_no_samples_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "COLLECT_S_MAX", 0.01)
 
     async def never() -> Iterable[Sample]:
         await asyncio.Event().wait()
@@ -171,7 +172,7 @@ async def test_a_loop_that_gives_no_samples_is_told_of(monkeypatch: pytest.Monke
     listening = bound()
     endpoint = MetricsEndpoint(listening, broken)
     endpoint.start()
-    monkeypatch.setattr(metrics, "COLLECT_S_MAX", 20.0)
+    monkeypatch.setattr(metrics_endpoint, "COLLECT_S_MAX", 20.0)
     assert (await read_error(url(listening)))[0] == 500
     await asyncio.to_thread(endpoint.stop)
 
@@ -198,7 +199,7 @@ def test_a_port_in_use_is_named() -> None:
             bind_metrics(address)
 
 
-def test_who_listens_on_all_addresses_is_told_by_the_services_own() -> None:
+def test_who_listens_on_all_addresses_is_reached_by_the_services_own() -> None:
     with bound() as listening:
         port = listening.getsockname()[1]
         assert advertised_metrics_address("127.0.0.1:0", listening, "10.0.0.1:9092") == f"127.0.0.1:{port}"
@@ -284,7 +285,7 @@ def test_every_family_is_declared_well() -> None:
         assert len(set(family.labels)) == len(family.labels)
 
 
-async def test_the_version_is_told() -> None:
+async def test_the_version_is_exposed() -> None:
     samples = await PodMetrics("controller", "controller-0", []).collect()
     assert [sample.labels for sample in samples if sample.family.name == "barnabas_build_info"] == [
         (__version__, "controller", "controller-0")

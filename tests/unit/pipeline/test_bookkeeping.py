@@ -70,6 +70,6 @@ def test_without_a_checkpoint_the_table_says_where() -> None:
     assert decide_start(None, at(p0=4)).positions == at(p0=4)
 
 
-def test_a_group_ahead_of_the_table_is_told_and_one_behind_is_not() -> None:
+def test_a_group_ahead_of_the_table_is_reported_and_one_behind_is_not() -> None:
     assert group_disagreement({TopicPartition("t", 0): 4}, at(p0=5)) == ""
     assert "the first t-0 (6, the table 5)" in group_disagreement({TopicPartition("t", 0): 6}, at(p0=5))

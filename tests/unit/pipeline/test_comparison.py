@@ -50,7 +50,7 @@ def test_what_retention_took_is_one_loss_and_jumped_over_alone() -> None:
     assert step(step(was, extents), extents) == {"t": TopicPositions("id", {0: 200})}
 
 
-def test_a_topic_made_again_begins_anew_and_is_a_loss() -> None:
+def test_a_recreated_topic_starts_over_and_is_a_loss() -> None:
     was = {"t": TopicPositions("id", {0: 5, 1: 6})}
     extents = {"t": extent("new", p0=(0, 50))}
     comparison = compare(was, extents)

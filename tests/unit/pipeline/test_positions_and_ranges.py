@@ -36,7 +36,7 @@ def test_positions_survive_a_checkpoint(before: dict[str, TopicPositions]) -> No
 @pytest.mark.parametrize(
     "document", [{"orders": {"0": 42}}, {"orders": 1}, {"orders": {"id": "", "offsets": {"x": 1}}}, []]
 )
-def test_a_dict_of_another_source_is_told_in_one_sentence(document: dict[str, object]) -> None:
+def test_a_dict_of_another_source_is_reported_in_one_sentence(document: dict[str, object]) -> None:
     with pytest.raises(MalformedPositions, match="checkpoint another source's"):
         from_dict(document)
 

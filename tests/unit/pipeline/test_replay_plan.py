@@ -143,6 +143,6 @@ def test_the_state_is_read_as_it_was_written() -> None:
         ({"target": "t", "tabel": "x"}, "unknown field `tabel`"),
     ],
 )
-def test_wrong_options_are_told(values: dict[str, object], reason: str) -> None:
+def test_wrong_options_are_reported(values: dict[str, object], reason: str) -> None:
     with pytest.raises(WrongOption, match=reason):
         replay_job(values)

@@ -151,7 +151,7 @@ def test_a_column_that_is_there_keeps_its_type() -> None:
     assert evolved(struct(a=Kind.LONG), struct(a=Kind.STRING, A=Kind.LONG, b=Kind.UNKNOWN)) == struct(a=Kind.LONG)
 
 
-def test_types_are_parsed_or_told() -> None:
+def test_types_are_parsed_or_reported() -> None:
     assert parse_type("decimal(12, 2)") == DecimalOf(12, 2)
     assert parse_type(" Timestamp ") is Kind.TIMESTAMP
     for wrong in ("int", "decimal(50,1)", "decimal(2,3)", "unknown", "decimal"):

@@ -92,7 +92,7 @@ def test_declared_columns(text: str, declared: ColumnType) -> None:
         ({**TOPIC, "table": "a/b"}, "a table's name may have letters"),
     ],
 )
-def test_wrong_options_are_told(values: dict[str, object], reason: str) -> None:
+def test_wrong_options_are_reported(values: dict[str, object], reason: str) -> None:
     with pytest.raises(WrongOption, match=reason):
         tables_job(values)
 

@@ -94,7 +94,7 @@ def changed(directory: Path, *replacements: tuple[str, str]) -> list[str]:
         ("message Ask", "message Question", None),
     ],
 )
-def test_a_break_is_told_in_one_line(tmp_path: Path, old: str, new: str, told: str | None) -> None:
+def test_a_break_is_reported_in_one_line(tmp_path: Path, old: str, new: str, told: str | None) -> None:
     if old == "message Ask":
         text = BEFORE.replace("(Ask)", "(Question)").replace("(stream Ask)", "(stream Question)").replace(old, new)
         found = breaks(compile_text(tmp_path, BEFORE), compile_text(tmp_path, text))

@@ -102,7 +102,7 @@ def test_a_group_is_watched_while_somebody_waits_and_no_longer(core: PurgatoryCo
     assert (outputs.completions, core.entries) == ({}, 0)
 
 
-def test_a_coordinator_that_comes_back_is_told_of_the_groups_anew(core: PurgatoryCore) -> None:
+def test_a_coordinator_that_comes_back_is_asked_about_the_groups_again(core: PurgatoryCore) -> None:
     core.park_group(STREAM, joining(1), 0)
     core.group_states(LEADER, [group_state(4)])
     core.take_outputs()
@@ -120,7 +120,7 @@ def test_the_image_ends_waits_at_a_coordinator_that_is_one_no_more(leader_epoch:
     core = PurgatoryCore(now_ms=0)
     core.park_group(STREAM, joining(1), 0)
     image = ClusterImage()
-    partition = PartitionMetadata(0, LEADER + 1, leader_epoch, 9, [LEADER, LEADER + 1], [LEADER + 1])
+    partition = PartitionMetadata(0, LEADER + 1, leader_epoch, 9, (LEADER, LEADER + 1), (LEADER + 1,))
     topic = TopicMetadata("__consumer_offsets", TOPIC, {}, [partition])
     image.apply(UpdateMetadata(1, True, "c", 1, [], [], [topic]))
     core.metadata_applied(image)
@@ -129,7 +129,7 @@ def test_the_image_ends_waits_at_a_coordinator_that_is_one_no_more(leader_epoch:
 
 def test_the_topic_of_groups_that_is_deleted_ends_their_waits(core: PurgatoryCore) -> None:
     image = ClusterImage()
-    partition = PartitionMetadata(0, LEADER, EPOCH, 9, [LEADER], [LEADER])
+    partition = PartitionMetadata(0, LEADER, EPOCH, 9, (LEADER,), (LEADER,))
     topic = TopicMetadata("__consumer_offsets", TOPIC, {}, [partition])
     image.apply(UpdateMetadata(1, True, "c", 1, [], [], [topic]))
     core.metadata_applied(image)

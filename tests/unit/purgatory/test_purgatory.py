@@ -83,7 +83,7 @@ def state(
 def image(leader_epoch: int, leader: int = LEADER) -> ClusterImage:
     """What the controller says of partition 0."""
     known = ClusterImage()
-    partition = PartitionMetadata(0, leader, leader_epoch, 9, [1, 2], [2])
+    partition = PartitionMetadata(0, leader, leader_epoch, 9, (1, 2), (2,))
     known.apply(UpdateMetadata(1, True, "c", 1, [], [], [TopicMetadata("t", TOPIC, {}, [partition])]))
     return known
 
@@ -334,7 +334,7 @@ def test_a_cancelled_entry_is_never_answered(core: PurgatoryCore) -> None:
     assert core.entries == 0
 
 
-def test_a_closed_stream_takes_its_entries_along_and_nobody_elses(core: PurgatoryCore) -> None:
+def test_a_closed_stream_removes_its_entries_and_no_others(core: PurgatoryCore) -> None:
     core.park_produce(STREAM, produce(1, condition(10)), 0)
     core.park_produce(STREAM + 1, produce(1, condition(10)), 0)
     core.stream_closed(STREAM)

@@ -1,4 +1,4 @@
-"""A child process for the tests of barnabas.runtime.processes: does what its parent's messages say."""
+"""A child process for the tests of barnabas.runtime.processes.spawning: does what its parent's messages say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from barnabas.runtime.processes import parent_socket, run_until_signal
+from barnabas.runtime.processes.spawning import parent_socket, run_until_signal
 
 
 async def serve(stopping: asyncio.Event) -> None:

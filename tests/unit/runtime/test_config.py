@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from barnabas.runtime.config import load_config
-from barnabas.runtime.properties import parse_properties
+from barnabas.runtime.configuration.config import load_config
+from barnabas.runtime.configuration.properties import parse_properties
 
 
 class Sample(msgspec.Struct, kw_only=True, frozen=True):

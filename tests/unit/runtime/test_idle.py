@@ -8,14 +8,13 @@ from collections.abc import Callable
 
 from barnabas.metrics.process_families import LOOP_LONGEST_TURN
 from barnabas.metrics.request_families import PROCESSOR_IDLE
-from barnabas.runtime.idle import (
-    IdlePart,
-    LongestTurn,
+from barnabas.runtime.event_loop import (
     loop_waited_ns,
     new_event_loop,
     take_longest_turn_cpu_ns,
     take_longest_turn_ns,
 )
+from barnabas.runtime.idle import IdlePart, LongestTurn
 
 SECOND_NS = 1_000_000_000
 
@@ -40,7 +39,7 @@ def test_it_is_of_the_time_since_it_was_asked_last() -> None:
     assert part(idle) == 0.0
 
 
-def test_who_asks_twice_in_a_second_is_told_the_same() -> None:
+def test_asking_twice_in_a_second_returns_the_same() -> None:
     clock = Clock()
     idle = IdlePart(PROCESSOR_IDLE, "0", lambda: clock.waited_ns, lambda: clock.now_ns)
     clock.now_ns, clock.waited_ns = 2 * SECOND_NS, SECOND_NS

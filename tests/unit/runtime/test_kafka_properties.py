@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barnabas.runtime.config import Loaded, load_config
+from barnabas.runtime.configuration.config import Loaded, load_config
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_logstore.shell.config import LogstoreSettings
@@ -110,11 +110,11 @@ def test_what_zookeeper_needed_is_named_with_what_to_use_instead(tmp_path: Path)
         "inter.broker.protocol.version": (
             "Kafka 4 removed it: versions are negotiated, and batches are stored as they are sent"
         ),
-        "listener.name.internal.ssl.keystore.location": "per-listener settings are not supported yet",
+        "listener.name.internal.ssl.keystore.location": "listeners with names are the gateway's",
     }
 
 
-def test_what_nobody_knows_is_a_slip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_key_is_a_slip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         load(GatewayProperties, tmp_path, "num.netwrok.threads=3")
     assert "unknown key num.netwrok.threads" in capsys.readouterr().err

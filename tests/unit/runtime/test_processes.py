@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.runtime import processes, processes_messages
-from barnabas.runtime.processes import ChildProcess, spawn
-from barnabas.runtime.processes_messages import MessageSocket
+from barnabas.runtime.processes import messages, spawning
+from barnabas.runtime.processes.messages import MessageSocket
+from barnabas.runtime.processes.spawning import ChildProcess, spawn
 
 CHILD = "tests.unit.runtime.child_of_test"
 
@@ -244,11 +244,11 @@ async def test_a_child_that_is_stopped_falls_silent_and_comes_back() -> None:
 
 
 async def test_a_child_that_can_not_be_talked_to_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_CLOSED_GRACE_S", 0.0)
+    monkeypatch.setattr(spawning, "_CLOSED_GRACE_S", 0.0)
     end, exits = End(), list[int]()
     child = await started(end, exits)
     os.kill(child.pid, signal.SIGSTOP)
-    child.messages.send(b"echo", bytes(processes_messages.PENDING_BYTES_MAX))
+    child.messages.send(b"echo", bytes(messages.PENDING_BYTES_MAX))
     child.messages.send(b"echo", bytes(1 << 20))
     assert await child.exited == -signal.SIGKILL
     assert child.is_silent
@@ -263,7 +263,7 @@ async def test_a_child_whose_parents_socket_closes_stops_by_itself() -> None:
 
 PARENT = f"""
 import asyncio, os
-from barnabas.runtime.processes import spawn
+from barnabas.runtime.processes.spawning import spawn
 
 async def main():
     ready = asyncio.Event()
@@ -290,7 +290,7 @@ def test_a_child_dies_with_its_parent_even_while_it_is_stopped() -> None:
 
 SERVICE = """
 import asyncio
-from barnabas.runtime.processes import run_until_signal
+from barnabas.runtime.processes.spawning import run_until_signal
 
 async def serve(stopping):
     print("serving", flush=True)

@@ -8,6 +8,7 @@ import types
 import typing
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -31,11 +32,16 @@ from barnabas_protos.logstore.v1 import administration_pb2, control_pb2
 
 T = TypeVar("T")
 
+
+def _is_message(each: Any) -> bool:
+    return dataclasses.is_dataclass(each) or (isinstance(each, type) and issubclass(each, msgspec.Struct))
+
+
 DATACLASSES = {
     name: each
     for module in (administration, messages)
     for name, each in inspect.getmembers(module, inspect.isclass)
-    if dataclasses.is_dataclass(each)
+    if _is_message(each)
 }
 PYTHON_TYPES: dict[int, type] = {
     FieldDescriptor.CPPTYPE_INT32: int,
@@ -68,13 +74,18 @@ def expected_hint(field: FieldDescriptor) -> Any:
         inner = bytes
     else:
         inner = PYTHON_TYPES[field.cpp_type]
+    if field.containing_oneof is not None:
+        return inner | None
     return list[inner] if field.is_repeated else inner
 
 
 @pytest.mark.parametrize("name", DATACLASSES)
 def test_a_dataclass_mirrors_its_message_field_by_field(name: str) -> None:
     hints = typing.get_type_hints(DATACLASSES[name])
-    assert hints == {field.name: expected_hint(field) for field in proto_class(name).DESCRIPTOR.fields}
+    expected = {field.name: expected_hint(field) for field in proto_class(name).DESCRIPTOR.fields}
+    if issubclass(DATACLASSES[name], msgspec.Struct):
+        expected = {each: tuple[int, ...] if hint == list[int] else hint for each, hint in expected.items()}
+    assert hints == expected
 
 
 def sample(dataclass_type: type, number: int = 1) -> Any:
@@ -84,11 +95,13 @@ def sample(dataclass_type: type, number: int = 1) -> Any:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin is list:
             return [of(arguments[0]), of(arguments[0])]
+        if origin is tuple:
+            return (of(arguments[0]), of(arguments[0]))
         if origin is dict:
             return {"retention.ms": "1", "cleanup.policy": "delete"}
         if origin is types.UnionType:
             return of(arguments[0])
-        if dataclasses.is_dataclass(hint):
+        if _is_message(hint):
             return sample(typing.cast("type", hint), number + 1)
         return {int: number, bool: True, str: f"s{number}", bytes: b"b%d" % number}[hint]
 
@@ -129,7 +142,7 @@ def test_an_absent_message_is_absent_in_steps_too() -> None:
 
 
 def test_each_message_of_a_list_is_a_step() -> None:
-    partitions = [PartitionMetadata(number, -1, 7, 9, [1, 2], []) for number in range(100)]
+    partitions = [PartitionMetadata(number, -1, 7, 9, (1, 2), ()) for number in range(100)]
     topics = [TopicMetadata(f"orders-{each}", b"i" * 16, {}, partitions) for each in range(3)]
     command = ControlRequest(1, 2, 3, leader_and_isr=LeaderAndIsr(False, topics))
     proto, packed = finished(to_proto_in_steps(command, control_pb2.ControlRequest))
@@ -138,7 +151,7 @@ def test_each_message_of_a_list_is_a_step() -> None:
 
 
 def test_one_command_of_a_control_request_is_set_and_the_others_absent() -> None:
-    partition = PartitionMetadata(0, -1, 7, 9, [1, 2], [])
+    partition = PartitionMetadata(0, -1, 7, 9, (1, 2), ())
     topic = TopicMetadata("orders", b"i" * 16, {}, [partition])
     commands = [
         ControlRequest(1, 2, 3, leader_and_isr=LeaderAndIsr(True, [topic])),

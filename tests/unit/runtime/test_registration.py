@@ -36,7 +36,7 @@ class RestoredMeanwhile:
         return TxnResult(succeeded=False, revision=7, reads=())
 
 
-async def test_nobody_registers_where_a_restore_has_begun_since_the_version_was_looked_at() -> None:
+async def test_no_process_registers_where_a_restore_has_begun_since_the_version_was_looked_at() -> None:
     etcd = RestoredMeanwhile()
     registration = Registration(
         cast("EtcdClient", etcd),

@@ -67,7 +67,7 @@ async def test_a_port_in_use_is_one_clear_error() -> None:
     await stop_server(first, 0)
 
 
-async def test_health_follows_what_it_is_told() -> None:
+async def test_health_follows_what_is_set() -> None:
     server, port = create_server("127.0.0.1:0")
     health = await add_health(server, OPERATIONS, serving=False)
     await server.start()

@@ -9,7 +9,7 @@ import structlog
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from barnabas.runtime.traces import _log_outages, check_trace_endpoint, parse_traceparent, traceparent
+from barnabas.runtime.tracing.traces import _log_outages, check_trace_endpoint, parse_traceparent, traceparent
 
 TRACE = bytes(range(24))
 

@@ -296,7 +296,7 @@ def test_types_that_later_messages_need(message: EveryType, is_flexible: bool) -
             decode(memoryview(encoded)[:length], 0)
 
 
-def test_a_nested_struct_is_made_anew_for_every_message() -> None:
+def test_a_nested_struct_is_created_for_every_message() -> None:
     frame = memoryview(b"".join(compile_encoder(EveryType, 0, False)(EveryType())))
     one, other = (compile_decoder(EveryType, 0, False)(frame, 0) for _ in range(2))
     assert one.place is not other.place

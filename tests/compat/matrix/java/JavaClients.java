@@ -150,7 +150,7 @@ public final class JavaClients {
         checks.add("alter-configs", () -> {
             AlterConfigOp change = new AlterConfigOp(new ConfigEntry("retention.ms", "123456"), AlterConfigOp.OpType.SET);
             admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
-            Checks.until(() -> config(resource).get("retention.ms").value().equals("123456"), "the config is told");
+            Checks.until(() -> config(resource).get("retention.ms").value().equals("123456"), "the config is returned");
         });
         checks.add("list-config-resources", () -> {
             Collection<ConfigResource> listed =

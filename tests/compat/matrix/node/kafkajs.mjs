@@ -203,7 +203,7 @@ await run(version, {
   'alter-configs': async () => {
     const configEntries = [{ name: 'retention.ms', value: '123456' }]
     await admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: TOPIC, configEntries }] })
-    await until(async () => (await configOf('retention.ms')) === '123456', 'the config is told')
+    await until(async () => (await configOf('retention.ms')) === '123456', 'the config is returned')
   },
   'delete-records': async () => {
     await admin.deleteTopicRecords({ topic: TOPIC, partitions: [{ partition: 0, offset: '10' }] })

@@ -223,7 +223,7 @@ await run(version, {
   'alter-configs': async () => {
     const configs = [{ name: 'retention.ms', value: '123456', configOperation: SET }]
     await admin.incrementalAlterConfigs({ resources: [{ resourceType: TOPIC_RESOURCE, resourceName: TOPIC, configs }] })
-    await until(async () => (await configOf('retention.ms')) === '123456', 'the config is told')
+    await until(async () => (await configOf('retention.ms')) === '123456', 'the config is returned')
   },
   'delete-records': async () => {
     const [topic] = await admin.deleteRecords({ topics: [{ name: TOPIC, partitions: [{ partition: 0, offset: 10n }] }] })

@@ -214,7 +214,7 @@ async def alter_configs(admin: AIOKafkaAdminClient) -> None:
     await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, TOPIC, configs={"retention.ms": "123456"})])
     deadline = time.monotonic() + SECONDS
     while await described_config(admin, "retention.ms") != "123456":
-        assert time.monotonic() < deadline, "the config is not told"
+        assert time.monotonic() < deadline, "the config is not returned"
         await asyncio.sleep(0.05)
 
 

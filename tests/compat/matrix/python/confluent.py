@@ -271,7 +271,7 @@ def alter_configs() -> None:
     (future,) = ADMIN.incremental_alter_configs([resource]).values()
     future.result(SECONDS)
     found = ConfigResource(ResourceType.TOPIC, TOPIC)
-    until(lambda: described_config(found)["retention.ms"].value == "123456", "the config is told")
+    until(lambda: described_config(found)["retention.ms"].value == "123456", "the config is returned")
 
 
 def delete_records() -> None:

@@ -245,7 +245,7 @@ def alter_configs() -> None:
     ADMIN.alter_configs([ConfigResource(ConfigResourceType.TOPIC, TOPIC, configs={"retention.ms": "123456"})])
     until(
         lambda: described_configs(ConfigResourceType.TOPIC, TOPIC)["retention.ms"]["value"] == "123456",
-        "the config is told",
+        "the config is returned",
     )
 
 

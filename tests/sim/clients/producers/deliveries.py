@@ -64,7 +64,7 @@ class Deliveries:
         if is_gap and not producer.gaps.is_own(batch) and not self.is_disturbed():
             topic, partition = batch.partition
             raise InvariantViolation(
-                f"I10: {producer.name} is told of a gap in {topic}-{partition} before {batch.values[0]!r}, "
+                f"I10: {producer.name} gets a report of a gap in {topic}-{partition} before {batch.values[0]!r}, "
                 f"sequence {batch.base_sequence} of epoch {batch.producer.epoch}, and leaders live"
             )
 

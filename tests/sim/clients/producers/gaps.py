@@ -22,6 +22,8 @@ class Gaps:
         self._open: dict[TopicPartition, dict[tuple[int, int], int]] = {}
         # What was sent where something before it was not.
         self._own: dict[tuple[TopicPartition, int, int], None] = {}
+        # What was answered with OUT_OF_ORDER_SEQUENCE_NUMBER the last time.
+        self._refused: dict[tuple[TopicPartition, int, int], None] = {}
 
     def sent(self, call: ProduceCall) -> None:
         for batch in call.batches:
@@ -36,6 +38,9 @@ class Gaps:
 
     def answered(self, batch: SentBatch, answer: Answer) -> None:
         key = (batch.producer.epoch, batch.base_sequence)
+        self._refused.pop((batch.partition, *key), None)
+        if answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._refused[batch.partition, *key] = None
         if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._open[batch.partition].pop(key, None)
         else:
@@ -47,6 +52,12 @@ class Gaps:
             for key, at in of_partition.items():
                 if at == node_id:
                     of_partition[key] = _NOWHERE
+
+    @property
+    def sends_in_vain(self) -> bool:
+        """Whether a batch of the present epoch is out of order."""
+        epoch = max((epochs for of_partition in self._open.values() for epochs, _ in of_partition), default=-1)
+        return any(refused == epoch for _, refused, _ in self._refused)
 
     def is_own(self, batch: SentBatch) -> bool:
         """Whether a gap before this batch is the client's own doing."""

@@ -56,7 +56,7 @@ class Kind(Enum):
 @dataclass(slots=True)
 class Habits:
     """`version` is that of Produce; every `interval_us` or so up to `burst_max` records are sent, to one partition
-    each.
+    each. After `records_per_life` the application closes its producer, and opens another; 0: it keeps the one.
     """
 
     kind: Kind
@@ -64,6 +64,7 @@ class Habits:
     version: int
     interval_us: int
     burst_max: int
+    records_per_life: int = 0
 
 
 class ProducerProcess(Process):
@@ -89,10 +90,13 @@ class ProducerProcess(Process):
         ]
         self._lives = 0
         self._sent = 0
+        self._sent_before = 0
+        """Records of the producers that are closed."""
         self._producer: IdempotentProducer | None = None
 
     def boot(self) -> None:
         self._lives += 1
+        self._sent_before = self._sent
         kind = {Kind.JAVA: JavaProducer, Kind.LIBRDKAFKA: LibrdkafkaProducer}[self.habits.kind]
         self._producer = kind(self.habits.config, self.scheduler.random.random)
         self._connections: dict[int, KafkaConnection] = {}
@@ -134,6 +138,8 @@ class ProducerProcess(Process):
         self._send_later()
         self._deliveries.check_waits(self.scheduler.now_us)
         random = self.scheduler.random
+        if self._is_closing:
+            return
         if self.is_stopping or self.producer.unreported > _UNREPORTED_MAX:
             return
         for _ in range(random.randint(1, self.habits.burst_max)):
@@ -143,6 +149,12 @@ class ProducerProcess(Process):
             self._deliveries.sending(self, partition, value)
             self.producer.append(partition, value, self.now_ms)
         self.turn_soon()
+
+    @property
+    def _is_closing(self) -> bool:
+        """Whether the application only waits for its results, to close the producer."""
+        per_life = self.habits.records_per_life
+        return 0 < per_life <= self._sent - self._sent_before
 
     def _take_reports(self) -> None:
         reports, self.producer.reports = self.producer.reports, []
@@ -155,7 +167,7 @@ class ProducerProcess(Process):
         step = self.producer.step(self.now_ms)
         self._wants_metadata = self._wants_metadata or step.needs_metadata
         self._take_reports()
-        if self.producer.is_fatal and not self.producer.unreported:
+        if (self.producer.is_fatal or self._is_closing) and not self.producer.unreported:
             self._begin_again()
             return
         wakes = [] if step.wake_ms is None else [step.wake_ms]
@@ -170,7 +182,7 @@ class ProducerProcess(Process):
         self._timer = self.wake_at_ms(min(wakes, default=None), self._timer)
 
     def _begin_again(self) -> None:
-        """What an application does whose producer has failed for good."""
+        """What an application does whose producer is closed, or has failed for good."""
         self.kill()
         self.start()
 

@@ -72,7 +72,7 @@ VERSIONS = {
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class ReceivedRequest:
     """A request that came, in its place on its connection; `response` is made when it is its turn."""
 
     header: RequestHeader
@@ -82,14 +82,14 @@ class Slot:
 @dataclass(slots=True, eq=False)
 class ClientConnection:
     writer: asyncio.StreamWriter
-    slots: list[Slot] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
 
     def flush(self) -> None:
         """Answer in order, as far as the answers are there."""
-        while self.slots and self.slots[0].response is not None:
-            slot = self.slots.pop(0)
-            assert slot.response is not None
-            for part in encode_response(slot.response(), slot.header.api_version, slot.header.correlation_id):
+        while self.received and self.received[0].response is not None:
+            first = self.received.pop(0)
+            assert first.response is not None
+            for part in encode_response(first.response(), first.header.api_version, first.header.correlation_id):
                 self.writer.write(part)
 
 
@@ -98,7 +98,7 @@ class Brokers:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.broker: ScriptedBroker[tuple[ClientConnection, Slot]] = ScriptedBroker(script)
+        self.broker: ScriptedBroker[tuple[ClientConnection, ReceivedRequest]] = ScriptedBroker(script)
         self.gives_producer_ids = False
         self.ports: dict[int, int] = {}
         self._quiet: asyncio.TimerHandle | None = None
@@ -124,21 +124,21 @@ class Brokers:
 
     def _take(self, node_id: int, connection: ClientConnection, frame: memoryview) -> None:
         header, position = decode_request_header(frame)
-        slot = Slot(header)
-        connection.slots.append(slot)
+        received = ReceivedRequest(header)
+        connection.received.append(received)
         match header.api_key:
             case ApiKey.API_VERSIONS:
-                slot.response = lambda: ApiVersionsResponse(
+                received.response = lambda: ApiVersionsResponse(
                     0, [ApiVersion(int(key), *versions) for key, versions in VERSIONS.items()]
                 )
             case ApiKey.METADATA:
-                slot.response = self._metadata
+                received.response = self._metadata
             case ApiKey.INIT_PRODUCER_ID:
-                slot.response = self._producer_id
+                received.response = self._producer_id
             case ApiKey.PRODUCE:
                 request = decode_request(header.api_key, header.api_version, frame, position)
                 assert isinstance(request, ProduceRequest)
-                self.broker.produce(node_id, (connection, slot), batches_of(request))
+                self.broker.produce(node_id, (connection, received), batches_of(request))
                 if self._quiet is not None:
                     self._quiet.cancel()
                 self._quiet = asyncio.get_running_loop().call_later(QUIET_MS / 1_000, self._end_round)
@@ -146,21 +146,21 @@ class Brokers:
                 raise AssertionError(f"a client asks for API key {header.api_key}")
 
     def _end_round(self) -> None:
-        by_node: dict[int, list[Reply[tuple[ClientConnection, Slot]]]] = {}
+        by_node: dict[int, list[Reply[tuple[ClientConnection, ReceivedRequest]]]] = {}
         for reply in self.broker.end_round():
             by_node.setdefault(reply.node_id, []).append(reply)
         for place, replies in enumerate(by_node.values()):
             delay_s = place * BETWEEN_BROKERS_MS / 1_000
             asyncio.get_running_loop().call_later(delay_s, self._reply, replies)
 
-    def _reply(self, replies: list[Reply[tuple[ClientConnection, Slot]]]) -> None:
+    def _reply(self, replies: list[Reply[tuple[ClientConnection, ReceivedRequest]]]) -> None:
         for reply in replies:
-            connection, slot = reply.request
+            connection, request = reply.request
             answers = reply.answers
             if answers is None:
                 connection.writer.transport.abort()
             else:
-                slot.response = partial(self._produced, answers)
+                request.response = partial(self._produced, answers)
         for reply in replies:
             reply.request[0].flush()
 

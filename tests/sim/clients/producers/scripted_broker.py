@@ -111,7 +111,7 @@ class ScriptedBroker(Generic[R]):
         recorded: RecordedRound = {}
         for node_id, _, batches in waiting:
             batches.sort(key=lambda batch: batch.partition)
-            recorded.setdefault(str(node_id), []).append([_told(batch) for batch in batches])
+            recorded.setdefault(str(node_id), []).append([_batch_text(batch) for batch in batches])
         self.recorded.append(recorded)
         for index, node_id in plan.leaders.items():
             log = self._logs[TOPIC, index]
@@ -140,6 +140,6 @@ class ScriptedBroker(Generic[R]):
         return Answer(error, log_start_offset=0, current_leader=log.leader if is_named else None)
 
 
-def _told(batch: SentBatch) -> str:
+def _batch_text(batch: SentBatch) -> str:
     values = " ".join(value.decode() for value in batch.values)
     return f"{batch.partition[1]}: epoch {batch.producer.epoch} sequence {batch.base_sequence}: {values}"

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 
-def told(partition: int, value: str) -> Callable[[Any, Any], None]:
+def delivery_printer(partition: int, value: str) -> Callable[[Any, Any], None]:
     def delivered(error: Any, message: Any) -> None:
         offset = message.offset() if message.offset() is not None else -1
         print(partition, value, offset if error is None else error.name(), flush=True)
@@ -24,7 +24,9 @@ def main() -> None:
         if line == "\n":
             break
         topic, partition, value, padding = line.split()
-        producer.produce(topic, f"{value} {padding}", partition=int(partition), on_delivery=told(int(partition), value))
+        producer.produce(
+            topic, f"{value} {padding}", partition=int(partition), on_delivery=delivery_printer(int(partition), value)
+        )
     print("SENT", flush=True)
     # A fatal error is raised here, and what waits is reported all the same.
     while len(producer):

@@ -72,7 +72,7 @@ class Consumer:
         self.poll(partitions, **fields)
         self.epoch += 1
 
-    def told(self) -> dict[tuple[str | bytes, int], tuple[int, bytes]]:
+    def returned(self) -> dict[tuple[str | bytes, int], tuple[int, bytes]]:
         """Error and records by partition."""
         return {
             (each.topic_id if self.version >= 13 else each.topic, one.partition_index): (

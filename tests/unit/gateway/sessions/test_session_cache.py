@@ -90,7 +90,7 @@ def test_an_id_in_use_is_not_given_again() -> None:
     assert second.session_id == 8
 
 
-def test_a_client_in_a_session_that_outgrows_the_room_begins_anew() -> None:
+def test_a_client_in_a_session_that_outgrows_the_room_starts_over() -> None:
     world = World(topic(leaders=(1,) * 5), fetch_session_partitions_max=3)
     consumer = Consumer(world.client())
     consumer.begin({0: 0, 1: 0})
@@ -99,4 +99,4 @@ def test_a_client_in_a_session_that_outgrows_the_room_begins_anew() -> None:
     consumer.session_id, consumer.epoch = 0, 0
     consumer.poll(dict.fromkeys(range(4), 0), max_wait_ms=0)
     answer_empty(world)
-    assert (consumer.answer.session_id, len(consumer.told())) == (0, 4)
+    assert (consumer.answer.session_id, len(consumer.returned())) == (0, 4)

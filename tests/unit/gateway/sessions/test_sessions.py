@@ -14,13 +14,13 @@ from tests.unit.gateway.world import TOPIC_ID, World, topic
 
 def test_a_session_begins_with_a_full_answer_and_goes_on_with_news(world: World, consumer: Consumer) -> None:
     consumer.begin({0: 10, 1: 10})
-    assert consumer.told() == {key(consumer, 0): (0, b""), key(consumer, 1): (0, b"")}
+    assert consumer.returned() == {key(consumer, 0): (0, b""), key(consumer, 1): (0, b"")}
     consumer.next(max_wait_ms=0)
     assert answer_read(world.logstore) == [0, 1]
-    assert (consumer.told(), consumer.answer.session_id) == ({}, consumer.session_id)
+    assert (consumer.returned(), consumer.answer.session_id) == ({}, consumer.session_id)
     consumer.next(max_wait_ms=0)
     answer_read(world.logstore, {1: b"batch"})
-    assert consumer.told() == {key(consumer, 1): (0, b"batch")}
+    assert consumer.returned() == {key(consumer, 1): (0, b"batch")}
 
 
 @pytest.mark.parametrize("field", ["high_watermark", "last_stable_offset", "log_start_offset"])
@@ -29,19 +29,19 @@ def test_offsets_that_moved_are_news_once(world: World, consumer: Consumer, fiel
     for expected in ({key(consumer, 0): (0, b"")}, {}):
         consumer.next(max_wait_ms=0)
         answer_read(world.logstore, None, **{field: 9})
-        assert consumer.told() == expected
+        assert consumer.returned() == expected
 
 
-def test_errors_are_told_each_time_and_their_end_too(world: World, consumer: Consumer) -> None:
+def test_errors_are_reported_each_time_and_their_end_too(world: World, consumer: Consumer) -> None:
     consumer.begin({0: 10})
     error = ErrorCode.OFFSET_OUT_OF_RANGE
     for _ in range(2):
         consumer.next(max_wait_ms=0)
         answer_read(world.logstore, error_code=error)
-        assert consumer.told() == {key(consumer, 0): (error, b"")}
+        assert consumer.returned() == {key(consumer, 0): (error, b"")}
     consumer.next(max_wait_ms=0)
     answer_read(world.logstore)
-    assert consumer.told() == {key(consumer, 0): (0, b"")}
+    assert consumer.returned() == {key(consumer, 0): (0, b"")}
 
 
 def test_partitions_are_added_changed_and_forgotten(world: World, consumer: Consumer) -> None:
@@ -53,7 +53,7 @@ def test_partitions_are_added_changed_and_forgotten(world: World, consumer: Cons
         (2, 7),
     ]
     answer_read(world.logstore)
-    assert consumer.told() == {key(consumer, 2): (0, b"")}
+    assert consumer.returned() == {key(consumer, 2): (0, b"")}
     consumer.next(forget=(0, 2, 9), max_wait_ms=0)
     assert answer_read(world.logstore) == [1]
 
@@ -61,7 +61,7 @@ def test_partitions_are_added_changed_and_forgotten(world: World, consumer: Cons
 def test_a_session_without_partitions_ends(world: World, consumer: Consumer) -> None:
     consumer.begin({0: 10})
     consumer.next(forget=(0,))
-    assert (consumer.answer.session_id, consumer.answer.error_code, consumer.told()) == (0, 0, {})
+    assert (consumer.answer.session_id, consumer.answer.error_code, consumer.returned()) == (0, 0, {})
     consumer.next({0: 10})
     assert consumer.answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -91,7 +91,7 @@ def test_a_full_fetch_closes_the_session_that_it_names(world: World, consumer: C
     old, consumer.epoch = consumer.session_id, epoch
     consumer.poll({1: 10}, max_wait_ms=0)
     answer_read(world.logstore)
-    assert consumer.told() == {key(consumer, 1): (0, b"")}
+    assert consumer.returned() == {key(consumer, 1): (0, b"")}
     assert (consumer.answer.session_id > old) == (epoch == 0)
     consumer.epoch = 1
     consumer.poll()
@@ -120,7 +120,7 @@ def test_a_request_that_overtakes_ends_the_one_before(world: World, consumer: Co
     )
     assert world.logstore.cancels == [world.logstore.reads.pop(0).request_id]
     answer_read(world.logstore, {0: b"batch"})
-    assert consumer.told() == {key(consumer, 0): (0, b"batch")}
+    assert consumer.returned() == {key(consumer, 0): (0, b"batch")}
 
 
 def test_another_connection_may_go_on_with_the_session(world: World, consumer: Consumer) -> None:
@@ -129,7 +129,7 @@ def test_another_connection_may_go_on_with_the_session(world: World, consumer: C
     consumer.client = world.client()
     consumer.next(max_wait_ms=0)
     answer_read(world.logstore, {0: b"batch"})
-    assert consumer.told() == {key(consumer, 0): (0, b"batch")}
+    assert consumer.returned() == {key(consumer, 0): (0, b"batch")}
 
 
 def test_a_session_whose_client_goes_while_it_waits_can_be_gone_on_with(world: World, consumer: Consumer) -> None:
@@ -155,7 +155,8 @@ def test_versions_without_sessions_get_none(world: World, version: int) -> None:
 def test_replicas_get_no_session(world: World) -> None:
     consumer = Consumer(world.client())
     consumer.poll({0: 10}, replica_id=3)
-    assert (consumer.told(), consumer.answer.session_id) == ({("t", 0): (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")}, 0)
+    refused = {("t", 0): (ErrorCode.TOPIC_AUTHORIZATION_FAILED, b"")}
+    assert (consumer.returned(), consumer.answer.session_id) == (refused, 0)
 
 
 # --- fairness ---
@@ -181,7 +182,7 @@ def test_no_partition_starves_when_one_batch_is_all_that_fits() -> None:
         for logstore in world.logstores.values():
             first = logstore.reads[0].partitions[0].partition
             answer_read(logstore, {first: b"a large batch"})
-        (served_now,) = [partition for (_, partition), (_, records) in consumer.told().items() if records]
+        (served_now,) = [partition for (_, partition), (_, records) in consumer.returned().items() if records]
         served.append(served_now)
     assert sorted(served[:3]) == [0, 1, 2]
     assert served[3:] == served[:3]
@@ -196,15 +197,15 @@ def test_a_topic_that_appears_is_read_from_the_next_request_on(world: World, con
     consumer.next({0: 0}, name="new", max_wait_ms=0)
     answer_read(world.logstore)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if consumer.version == BY_ID else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [error for error, _ in consumer.told().values()] == [unknown]
+    assert [error for error, _ in consumer.returned().values()] == [unknown]
     world.update(topic(), topic("new", OTHER_ID))
     consumer.next(max_wait_ms=0)
     assert [each.topic_id for each in world.logstore.reads[0].partitions] == [TOPIC_ID, OTHER_ID]
     answer_read(world.logstore)
-    assert list(consumer.told().values()) == [(0, b"")]
+    assert list(consumer.returned().values()) == [(0, b"")]
 
 
-def test_unknown_topics_do_not_end_a_long_poll_and_are_told_after_it(world: World, consumer: Consumer) -> None:
+def test_unknown_topics_do_not_end_a_long_poll_and_are_reported_after_it(world: World, consumer: Consumer) -> None:
     consumer.begin({0: 10})
     consumer.next({0: 0}, name="unknown")
     answer_read(world.logstore)
@@ -213,12 +214,12 @@ def test_unknown_topics_do_not_end_a_long_poll_and_are_told_after_it(world: Worl
         world.pass_ms(400)
         assert len(consumer.client.answers) == answers
         world.pass_ms(200)
-        assert [error for error, _ in consumer.told().values()] != [0]
-        assert len(consumer.told()) == 1
+        assert [error for error, _ in consumer.returned().values()] != [0]
+        assert len(consumer.returned()) == 1
         consumer.next()
     world.pass_ms(600)
     consumer.next(max_wait_ms=0)
-    assert len(consumer.told()) == 1
+    assert len(consumer.returned()) == 1
     assert not world.logstore.reads
 
 
@@ -226,23 +227,23 @@ def test_a_deleted_topic_and_its_successor(world: World, consumer: Consumer) -> 
     consumer.begin({0: 10})
     world.update(topic("other", OTHER_ID))
     consumer.next(max_wait_ms=0)
-    assert consumer.told() == {key(consumer, 0): (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")}
+    assert consumer.returned() == {key(consumer, 0): (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")}
     world.update(topic("t", OTHER_ID))
     consumer.next(max_wait_ms=0)
     if consumer.version == BY_ID:
-        assert consumer.told() == {key(consumer, 0): (ErrorCode.INCONSISTENT_TOPIC_ID, b"")}
+        assert consumer.returned() == {key(consumer, 0): (ErrorCode.INCONSISTENT_TOPIC_ID, b"")}
     else:
         assert world.logstore.reads[0].partitions[0].topic_id == OTHER_ID
         answer_read(world.logstore, {0: b"new"})
-        assert consumer.told() == {("t", 0): (0, b"new")}
+        assert consumer.returned() == {("t", 0): (0, b"new")}
 
 
 def test_a_partition_that_appears(world: World, consumer: Consumer) -> None:
     consumer.begin({0: 10})
     consumer.next({5: 0}, max_wait_ms=0)
     answer_read(world.logstore)
-    assert consumer.told() == {key(consumer, 5): (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")}
+    assert consumer.returned() == {key(consumer, 5): (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")}
     world.update(topic(leaders=(1,) * 6))
     consumer.next(max_wait_ms=0)
     assert answer_read(world.logstore, {5: b"batch"}) == [0, 5]
-    assert consumer.told() == {key(consumer, 5): (0, b"batch")}
+    assert consumer.returned() == {key(consumer, 5): (0, b"batch")}

@@ -18,7 +18,7 @@ def idle(world: World, consumer: Consumer) -> None:
     consumer.next()
     answer_empty(world)
     world.pass_ms(600)
-    assert consumer.told() == {}
+    assert consumer.returned() == {}
 
 
 def test_an_idle_session_parks_once_for_many_polls(world: World, consumer: Consumer) -> None:
@@ -26,7 +26,7 @@ def test_an_idle_session_parks_once_for_many_polls(world: World, consumer: Consu
     for _ in range(5):
         consumer.next()
         world.pass_ms(600)
-        assert (consumer.told(), consumer.answer.session_id) == ({}, consumer.session_id)
+        assert (consumer.returned(), consumer.answer.session_id) == ({}, consumer.session_id)
     assert len(world.pod.fetches) == 1
     assert not world.logstore.reads
     assert not world.pod.cancels
@@ -37,7 +37,7 @@ def test_what_ends_a_standing_wait_ends_the_poll_that_has_taken_it_up(world: Wor
     consumer.next()
     world.pod.complete(world.pod.fetches[0].entry_id, Outcome.SATISFIED)
     assert answer_read(world.logstore, {1: b"batch"}) == [0, 1]
-    assert consumer.told() == {key(consumer, 1): (0, b"batch")}
+    assert consumer.returned() == {key(consumer, 1): (0, b"batch")}
     consumer.next({1: 11})
     answer_empty(world)
     assert len(world.pod.fetches) == 2
@@ -52,13 +52,13 @@ def test_a_wait_that_ends_between_polls_has_the_next_one_read(
     assert not world.logstore.reads
     consumer.next()
     answer_read(world.logstore, {1: b"batch"})
-    assert consumer.told() == {key(consumer, 1): (0, b"batch")}
+    assert consumer.returned() == {key(consumer, 1): (0, b"batch")}
 
 
 def test_a_poll_without_time_is_answered_from_the_wait(world: World, consumer: Consumer) -> None:
     idle(world, consumer)
     consumer.next(max_wait_ms=0)
-    assert consumer.told() == {}
+    assert consumer.returned() == {}
     assert not world.logstore.reads
 
 
@@ -96,7 +96,7 @@ def test_everything_is_read_again_after_a_while(world: World, consumer: Consumer
         world.pass_ms(600)
     answer_read(world.logstore, log_start_offset=3)
     world.pass_ms(600)
-    assert list(consumer.told()) == [key(consumer, 0), key(consumer, 1)]
+    assert list(consumer.returned()) == [key(consumer, 0), key(consumer, 1)]
 
 
 def test_a_lost_pod_has_the_poll_read(world: World, consumer: Consumer) -> None:
@@ -104,7 +104,7 @@ def test_a_lost_pod_has_the_poll_read(world: World, consumer: Consumer) -> None:
     consumer.next()
     world.pod.down()
     assert answer_read(world.logstore, {0: b"batch"}) == [0, 1]
-    assert consumer.told() == {key(consumer, 0): (0, b"batch")}
+    assert consumer.returned() == {key(consumer, 0): (0, b"batch")}
 
 
 def test_the_wait_of_a_session_that_is_closed_is_cancelled(world: World, consumer: Consumer) -> None:
@@ -122,7 +122,7 @@ def test_the_wait_of_a_client_that_goes_stays_with_the_session(world: World, con
     consumer.client = world.client()
     consumer.next()
     world.pass_ms(600)
-    assert consumer.told() == {}
+    assert consumer.returned() == {}
     assert len(world.pod.fetches) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_session_that_is_evicted_while_it_waits_is_answered_and_leaves_nothing
     other = Consumer(world.client())
     other.begin({0: 1, 1: 1, 2: 1})
     world.pass_ms(2_000)
-    assert (consumer.told(), consumer.answer.error_code) == ({}, 0)
+    assert (consumer.returned(), consumer.answer.error_code) == ({}, 0)
     assert world.pod.cancels == [world.pod.fetches[0].entry_id]
     consumer.next()
     assert consumer.answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -148,7 +148,7 @@ def test_the_first_fetch_of_a_session_may_park_for_those_after_it(world: World, 
     consumer.session_id, consumer.epoch = consumer.answer.session_id, 1
     consumer.next()
     world.pass_ms(600)
-    assert consumer.told() == {}
+    assert consumer.returned() == {}
     assert len(world.pod.fetches) == 1
     assert not world.logstore.reads
 

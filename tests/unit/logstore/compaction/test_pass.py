@@ -20,7 +20,7 @@ from barnabas_logstore.core.storage.compaction.orders import (
 )
 from barnabas_logstore.core.storage.compaction.transactions import AbortedTransaction, parse_transaction_index
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.effects import ReadEffect
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.segment.segment import RELATIVE_OFFSET_MAX
 from tests.sim.disk_model import DiskModel, Fault
@@ -37,7 +37,7 @@ from tests.unit.logstore.compaction.support import (
     marker,
     values_of,
 )
-from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, lookup, read
+from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, lookup, read, run_read
 
 
 def log_of(disk: DiskModel, *segments: list[Record], **settings: object) -> PartitionLog:
@@ -354,11 +354,11 @@ def test_a_read_that_has_begun_goes_on_over_a_swap() -> None:
     plan = log.plan_read(1, 100, log.log_end_offset, min_one_batch=True)
     assert plan is not None
     assert not isinstance(plan, int)
-    data = disk.read_at(plan.effect.file, plan.effect.position, plan.effect.length)
+    found = run_read(disk, plan.effect)
     clean(disk, log)
-    answer = log.finish_read(plan, data)
-    while isinstance(answer, ReadEffect):
-        answer = log.finish_read(plan, disk.read_at(answer.file, answer.position, answer.length))
+    answer = log.finish_read(plan, found)
+    while isinstance(answer, ReadBatchesEffect):
+        answer = log.finish_read(plan, run_read(disk, answer))
     assert isinstance(answer, memoryview)
     assert parse_header(answer).base_offset == 1
 

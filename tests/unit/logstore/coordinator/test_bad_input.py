@@ -225,7 +225,7 @@ class TestGroupIdsOf32Kilobytes:
         assert_nothing_is_kept(world)
 
     @pytest.mark.parametrize("version", range(7))
-    def test_that_nobody_knows(self, group_id: str, version: int) -> None:
+    def test_that_is_unknown(self, group_id: str, version: int) -> None:
         world = World()
         described = world.ask(DescribeGroupsRequest([group_id]), version, DescribeGroupsResponse)
         assert (described.groups[0].group_id, described.groups[0].group_state) == (group_id, "Dead")

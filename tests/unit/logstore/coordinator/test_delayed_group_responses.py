@@ -32,7 +32,7 @@ def test_who_is_held_is_answered_as_soon_as_the_group_has_come_so_far() -> None:
     assert world.body_of(waiting, SyncGroupResponse).assignment == b"two"
 
 
-def test_after_a_moment_it_is_told_to_wait() -> None:
+def test_after_a_moment_the_answer_is_to_wait() -> None:
     world, leader, (follower,) = holding_world()
     waiting = world.sync(follower)
     world.advance(HOLD_MS)
@@ -73,7 +73,7 @@ def test_a_step_that_does_not_answer_it_does_not_prolong_its_time() -> None:
     assert world.awaited(newcomer, JoinGroupResponse).generation_id == leader.generation_id + 1
 
 
-def test_who_is_held_is_told_when_the_coordinator_is_lost() -> None:
+def test_who_is_held_is_answered_when_the_coordinator_is_lost() -> None:
     world, _, (follower,) = holding_world()
     waiting = world.sync(follower)
     world.lose()
@@ -82,7 +82,7 @@ def test_who_is_held_is_told_when_the_coordinator_is_lost() -> None:
     world.advance(2 * HOLD_MS)
 
 
-def test_who_is_told_to_wait_is_not_held_when_it_comes_back() -> None:
+def test_who_was_answered_with_a_wait_is_not_held_when_it_comes_back() -> None:
     world, _, (follower,) = holding_world()
     waiting = world.sync(follower)
     world.advance(HOLD_MS)

@@ -44,7 +44,7 @@ class TestDescribe:
         assert {each.member_metadata for each in told.members} == {subscription("topic")}
         assert told.members[1].member_assignment == f"share of {follower.member_id}".encode()
 
-    def test_metadata_and_protocol_are_told_of_a_stable_group_only(self) -> None:
+    def test_metadata_and_protocol_are_returned_of_a_stable_group_only(self) -> None:
         world = World()
         leader, _ = world.stable_group(2)
         world.join(leader.member_id)
@@ -105,7 +105,7 @@ class TestList:
         assert listed(world, types=("consumer", "share", "nonsense")) == []
         assert listed(world, states=("Stable",), types=("consumer", "classic")) == ["group"]
 
-    def test_while_a_partition_is_loaded_nobody_is_told_that_the_others_are_all(self, world: World) -> None:
+    def test_while_a_partition_is_loaded_no_listing_is_said_to_be_complete(self, world: World) -> None:
         world.lose()
         world.lead(loads=False)
         assert world.error_of(world.send(ListGroupsRequest(), 5)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

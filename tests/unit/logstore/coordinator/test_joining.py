@@ -43,7 +43,7 @@ class TestIds:
         world.advance(DELAY_MS)
         assert world.joined(request).member_id == "instance-1"
 
-    def test_an_id_that_nobody_was_given_is_unknown(self) -> None:
+    def test_an_id_that_was_never_assigned_is_unknown(self) -> None:
         world = World()
         assert error_of(world, world.join("nobody")) == ErrorCode.UNKNOWN_MEMBER_ID
         world.stable_group(1)
@@ -130,7 +130,7 @@ class TestRefusals:
 class TestMaxSize:
     config = replace(QUICK, max_size=2)
 
-    def test_a_stable_group_that_is_full_takes_nobody_in_but_its_own(self) -> None:
+    def test_a_stable_group_that_is_full_takes_only_its_own_members_in(self) -> None:
         world = World(self.config)
         leader, _ = world.stable_group(2)
         refused = world.body_of(world.join(), JoinGroupResponse)
@@ -157,7 +157,7 @@ class TestMaxSize:
 
 
 class TestKnownMembers:
-    def test_a_follower_without_a_change_is_told_the_generation_again(self) -> None:
+    def test_a_follower_without_a_change_gets_the_generation_again(self) -> None:
         world = World()
         _, follower = world.stable_group(2)
         again = world.body_of(world.join(follower.member_id), JoinGroupResponse)
@@ -177,7 +177,7 @@ class TestKnownMembers:
         world.join(leader.member_id)
         assert world.heartbeat(follower) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_who_has_missed_its_answer_is_told_again_while_others_sync(self) -> None:
+    def test_who_has_missed_its_answer_gets_it_again_while_others_sync(self) -> None:
         world = World()
         leader, follower = world.joined_group(2)
         assert world.joined(world.join(leader.member_id)) == leader
@@ -185,7 +185,7 @@ class TestKnownMembers:
         assert len(leader.members) == 2
         assert not follower.members
 
-    def test_a_change_while_others_sync_begins_the_rebalance_anew(self) -> None:
+    def test_a_change_while_others_sync_restarts_the_rebalance(self) -> None:
         world = World()
         leader, follower = world.joined_group(2)
         waiting = world.sync(follower)
@@ -237,13 +237,13 @@ class TestProtocols:
     def test_a_favourite_that_not_all_support_counts_for_the_next(self) -> None:
         assert self.generation(("x", "a", "b"), ("y", "b", "a"), ("z", "b", "a")).protocol_name == "b"
 
-    def test_the_leader_alone_is_told_who_there_is_with_their_metadata(self) -> None:
+    def test_only_the_leader_gets_the_members_with_their_metadata(self) -> None:
         leader = self.generation(("a", "b"), ("b", "c"))
         assert [each.metadata for each in leader.members] == [b"b", b"b"]
         assert leader.protocol_type == "consumer"
 
     @pytest.mark.parametrize("version", EVERY_JOIN_VERSION)
-    def test_every_version_is_told_the_protocol(self, version: int) -> None:
+    def test_every_version_returns_the_protocol(self, version: int) -> None:
         world = World()
         if version < 4:
             request = world.join(version=version)

@@ -1,4 +1,4 @@
-"""Heartbeat, LeaveGroup and sessions: who lives on, and what becomes of a group when somebody does not."""
+"""Heartbeat, LeaveGroup and sessions: which members live on, and what becomes of a group when one does not."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TestLeave:
         assert told == [ErrorCode.NONE, unknown, ErrorCode.NONE, unknown, unknown]
         assert world.heartbeat(third) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_nobody_who_is_unknown_disturbs_the_group(self) -> None:
+    def test_an_unknown_member_does_not_disturb_the_group(self) -> None:
         world = World()
         (member,) = world.stable_group(1)
         assert world.leave(MemberIdentity("nobody")) == [ErrorCode.UNKNOWN_MEMBER_ID]
@@ -138,7 +138,7 @@ class TestLeave:
             told = world.ask(request, version, LeaveGroupResponse)
             assert (told.error_code, told.members) == (expected, [])
 
-    def test_who_waits_for_its_join_is_told(self) -> None:
+    def test_who_waits_for_its_join_is_answered(self) -> None:
         world = World()
         leader, follower = world.stable_group(2)
         waiting = world.join(leader.member_id)

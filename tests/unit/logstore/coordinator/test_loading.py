@@ -108,7 +108,7 @@ class TestOrder:
         assert world.heartbeat(joined()) == ErrorCode.UNKNOWN_MEMBER_ID
         assert not list(world.coordinator._partitions[7].groups)
 
-    def test_offsets_outlive_the_members_and_are_found_by_whoever_lists_groups(self) -> None:
+    def test_offsets_outlive_the_members_and_are_found_by_listing_groups(self) -> None:
         """Compaction may leave an older offset behind the tombstone of the group."""
         world = loaded([offset(1), *(group_record(GroupMetadataKey("group"), value, 0) for value in (group(), None))])
         assert world.fetch_offset() == 1

@@ -1,4 +1,4 @@
-"""What becomes of everybody who waits when the log refuses, fails or goes to another leader; and steps, by which they
+"""What becomes of all waiting requests when the log refuses, fails or goes to another leader; and steps, by which they
 are woken.
 """
 
@@ -19,7 +19,7 @@ from tests.unit.logstore.coordinator.support import PARTITION, STREAM, World, co
 
 
 class TestLostLeadership:
-    def test_who_waits_for_the_log_is_told(self) -> None:
+    def test_who_waits_for_the_log_is_answered(self) -> None:
         world = World()
         leader, _ = world.joined_group(2)
         world.log.commits_at_once = False
@@ -87,7 +87,7 @@ class TestLostLeadership:
 class TestFailedAppends:
     """`check_append` has allowed it, and then it fails, under the same epoch: the state is loaded again."""
 
-    def test_what_was_told_of_it_is_void(self) -> None:
+    def test_what_was_reported_of_it_is_void(self) -> None:
         world = World()
         world.commit_offset(5)
         world.log.fails_appends = True
@@ -105,7 +105,7 @@ class TestFailedAppends:
         world.commit_offset(6, generation_id=1, member_id=follower.member_id)
         world.log.fails_appends = False
         wait = world.wait_of(waiting)
-        assert world.is_over(wait), "steps never begin anew under one epoch"
+        assert world.is_over(wait), "steps never start over under one epoch"
         collect = world.send_collect(wait, ApiKey.JOIN_GROUP, 9)
         assert world.error_of(collect) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         world.load()
@@ -127,7 +127,7 @@ class TestFailedAppends:
 
 
 class TestSteps:
-    def test_who_waits_in_a_group_that_is_deleted_and_made_anew_is_woken(self) -> None:
+    def test_who_waits_in_a_group_that_is_deleted_and_recreated_is_woken(self) -> None:
         world = World()
         member_id, request = world.first_join()
         world.leave(MemberIdentity(member_id))
@@ -140,7 +140,7 @@ class TestSteps:
         assert world.is_over(wait)
         assert world.joined(request).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_who_is_woken_too_early_is_told_to_wait_again(self) -> None:
+    def test_who_is_woken_too_early_is_sent_to_wait_again(self) -> None:
         world = World()
         first, second, _ = world.stable_group(3)
         waiting = world.join(first.member_id)
@@ -162,7 +162,7 @@ class TestSteps:
         assert world.body_of(world.collect(waiting), SyncGroupResponse).assignment == b"his"
         assert world.coordinator.group_state(PARTITION, "group") == step
 
-    def test_who_collects_what_nobody_was_told_to_wait_for(self) -> None:
+    def test_collecting_without_a_wait_is_refused(self) -> None:
         world = World()
         leader, _ = world.joined_group(2)
         wait = GroupWait(world.epoch, "group", leader.member_id, 1, 0, 0)
@@ -210,7 +210,7 @@ class TestCalls:
 
 
 class TestLoading:
-    def test_calls_are_told_to_wait_but_heartbeats_are_fine(self) -> None:
+    def test_calls_are_answered_with_a_wait_but_heartbeats_are_fine(self) -> None:
         world = World()
         (member,) = world.stable_group(1)
         world.commit_offset(5, group_id="other")
@@ -235,7 +235,7 @@ class TestLoading:
         world.load()
         assert world.fetch_offset() == 4
 
-    def test_begins_anew_under_a_later_epoch(self) -> None:
+    def test_starts_over_under_a_later_epoch(self) -> None:
         world = World()
         for offset in range(5):
             world.commit_offset(offset)

@@ -37,7 +37,7 @@ class TestWhoMayCommit:
         assert self.error(world) == ErrorCode.NONE
         assert self.error(world, group_id="") == ErrorCode.NONE
 
-    def test_with_a_generation_nobody_while_there_is_no_group(self) -> None:
+    def test_with_a_generation_no_commit_is_taken_while_there_is_no_group(self) -> None:
         world = World()
         assert self.error(world, generation_id=1, version=9) == ErrorCode.GROUP_ID_NOT_FOUND
         assert self.error(world, generation_id=1, version=8) == ErrorCode.ILLEGAL_GENERATION
@@ -78,7 +78,7 @@ class TestWhoMayCommit:
         by_follower["generation_id"] = 2
         assert self.error(world, **by_follower) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_with_a_generation_nobody_of_an_empty_group(self) -> None:
+    def test_with_a_generation_an_empty_group_takes_no_commit(self) -> None:
         world = World()
         (member,) = world.stable_group(1)
         world.leave(MemberIdentity(member.member_id))
@@ -195,7 +195,7 @@ class TestFetch:
         world.commit()
         assert world.body_of(request, OffsetFetchResponse).groups[0].topics[0].partitions[0].committed_offset == 6
 
-    def test_what_a_new_leader_has_found_uncommitted_is_told_when_it_is_committed(self) -> None:
+    def test_what_a_new_leader_has_found_uncommitted_is_returned_when_it_is_committed(self) -> None:
         world = World()
         world.log.commits_at_once = False
         world.commit_offset(5)

@@ -134,7 +134,7 @@ class TestSyncPhase:
         assert (told.protocol_type, told.protocol_name) == ("consumer", "range")
         assert world.synced(waiting).assignment == b"his"
 
-    def test_tells_nobody_before_it_is_committed(self) -> None:
+    def test_nothing_is_answered_before_it_is_committed(self) -> None:
         world = World()
         leader, follower = world.joined_group(2)
         waiting = world.sync(follower)
@@ -168,7 +168,7 @@ class TestSyncPhase:
         world.reload()
         assert world.synced(world.sync(follower)).assignment == b"first"
 
-    def test_who_syncs_late_is_told_at_once(self) -> None:
+    def test_who_syncs_late_is_answered_at_once(self) -> None:
         world = World()
         leader, follower = world.joined_group(2)
         world.sync(leader, {follower.member_id: b"his"})
@@ -222,7 +222,7 @@ class TestSyncPhase:
         world.join(follower.member_id)
         assert world.joined(new).generation_id == 2
 
-    def test_a_share_that_is_collected_in_a_later_generation_is_not_told_any_more(self) -> None:
+    def test_a_share_that_is_collected_in_a_later_generation_is_not_sent_any_more(self) -> None:
         world = World()
         leader, follower = world.joined_group(2)
         waiting = world.sync(follower)

@@ -37,7 +37,7 @@ class TestStable:
         share = world.synced(world.sync(again))
         assert share.assignment == f"share of {follower.member_id}".encode()
 
-    def test_the_leader_comes_back_and_is_told_to_assign_nothing(self) -> None:
+    def test_the_leader_comes_back_and_is_asked_to_assign_nothing(self) -> None:
         world = World()
         leader, follower = world.stable_group(2, instances=True)
         again = world.joined(back(world, leader))
@@ -47,7 +47,7 @@ class TestStable:
         assert world.heartbeat(follower) == ErrorCode.NONE
 
     @pytest.mark.parametrize("version", [5, 6, 7, 8])
-    def test_before_v9_the_leader_is_told_of_the_leader_that_it_was(self, version: int) -> None:
+    def test_before_v9_the_leader_gets_the_id_of_the_leader_that_it_was(self, version: int) -> None:
         """Otherwise it would compute new assignments without a rebalance."""
         world = World()
         leader, _ = world.stable_group(2, instances=True)
@@ -76,7 +76,7 @@ class TestStable:
         world.join(leader.member_id, group_instance_id=instance_of(leader), protocols=both)
         assert world.joined(request).protocol_name == "b"
 
-    def test_it_is_stored_before_it_is_told(self) -> None:
+    def test_it_is_stored_before_it_is_answered(self) -> None:
         world = World()
         _, follower = world.stable_group(2, instances=True)
         world.log.commits_at_once = False
@@ -88,7 +88,7 @@ class TestStable:
         assert world.heartbeat(again) == ErrorCode.NONE
         assert world.synced(world.sync(again)).assignment == f"share of {follower.member_id}".encode()
 
-    def test_when_it_cannot_be_stored_nobody_is_fenced(self) -> None:
+    def test_when_it_cannot_be_stored_no_member_is_fenced(self) -> None:
         world = World()
         _, follower = world.stable_group(2, instances=True)
         world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -171,7 +171,7 @@ class TestByInstance:
         assert world.joined(first).error_code == ErrorCode.FENCED_INSTANCE_ID
         assert [each.member_id for each in world.joined(second).members] == [world.joined(second).member_id]
 
-    def test_an_instance_that_nobody_knows_is_unknown(self) -> None:
+    def test_an_instance_without_a_member_is_unknown(self) -> None:
         world = World()
         (member,) = world.stable_group(1)
         assert world.heartbeat(member, group_instance_id="stranger") == ErrorCode.UNKNOWN_MEMBER_ID

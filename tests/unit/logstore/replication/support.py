@@ -41,9 +41,11 @@ def tell_brokers(host: Host, *node_ids: int, broker_epochs: Mapping[int, int] | 
     host.control(update)
 
 
-def leading_host(in_sync_replicas: list[int] | None = None, replication: ReplicationConfig = CONFIG) -> Host:
+def leading_host(
+    in_sync_replicas: list[int] | None = None, replication: ReplicationConfig = CONFIG, *, commit_hold_ms: int = 0
+) -> Host:
     """A logstore that leads one partition of three replicas."""
-    host = Host(replication=replication)
+    host = Host(replication=replication, commit_hold_ms=commit_hold_ms)
     host.greet(1, 2, 3)
     host.lead(
         topic(replicas=REPLICAS, in_sync_replicas=in_sync_replicas or REPLICAS, configs={"min.insync.replicas": "2"})

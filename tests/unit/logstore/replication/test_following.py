@@ -43,10 +43,10 @@ def lead(host: FollowingHost, leader_epoch: int, *, leader: int = LEADER) -> Non
     host.lead(topic(leader_epoch, leader_epoch, leader=leader, replicas=REPLICAS, in_sync_replicas=REPLICAS))
 
 
-def test_a_stream_is_wanted_to_whoever_leads_and_none_to_others() -> None:
+def test_a_stream_is_wanted_to_each_leader_and_none_to_others() -> None:
     host = Host()
     host.lead(topic(0, leader=LEADER, replicas=REPLICAS))
-    assert host.core._replication._links == [], "nobody has said where the leader is"
+    assert host.core._replication._links == [], "the address of the leader is unknown"
     host = following_host()
     (link,) = host.core._replication._links
     assert (link.leader.data_address, link.hello.replica_id, link.hello.broker_epoch) == ("host-2:9300", 1, 40)
@@ -159,7 +159,7 @@ def test_a_cut_that_is_not_begun_ends_with_the_epoch_and_one_that_is_comes_first
         assert partition_of(host).log.log_end_offset == (2 if is_cutting else 4)
 
 
-def test_a_log_that_is_all_deleted_at_the_leader_begins_anew() -> None:
+def test_a_log_that_is_all_deleted_at_the_leader_starts_over() -> None:
     host = following_host()
     follow_to(host, 0)
     fetch = fetch_of(host)

@@ -308,10 +308,10 @@ def test_records_are_deleted_when_every_live_replica_has_deleted_them() -> None:
     followers[0].ask(at(4, log_start=3))
     assert deleted(host) is None
     tell_brokers(host, 1, 2)
-    assert deleted(host) == (0, 3), "whoever is not there need not be waited for"
+    assert deleted(host) == (0, 3), "an absent replica need not be waited for"
 
 
-def test_a_deletion_is_answered_as_soon_as_the_last_replica_has_told_its_new_start() -> None:
+def test_a_deletion_is_answered_as_soon_as_the_last_replica_has_reported_its_new_start() -> None:
     host = leading_host()
     host.append(batch(4), leader_epoch=0)
     followers = [FollowerByHand(host, node_id) for node_id in (2, 3)]
@@ -351,7 +351,7 @@ def test_who_does_not_follow_a_deletion_in_time_makes_it_time_out() -> None:
     assert partition_of(host).log.log_start_offset == 3
 
 
-def test_nobody_waits_for_one_that_the_controller_has_turned_away() -> None:
+def test_no_deletion_waits_for_one_that_the_controller_has_turned_away() -> None:
     """Its disk is full, say: it was caught up just now, and can't take what comes."""
     host = leading_host()
     second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)

@@ -59,7 +59,7 @@ def test_a_watermark_goes_with_the_next_records() -> None:
         assert (data.high_watermark, offsets(data.records)) == (1, [1])
 
 
-def test_a_watermark_is_told_when_the_time_of_a_fetch_is_over() -> None:
+def test_a_watermark_is_sent_when_the_time_of_a_fetch_is_over() -> None:
     host = leading_host([1, 2])
     follower = FollowerByHand(host, 2)
     follower.fetch(at(0))
@@ -71,7 +71,7 @@ def test_a_watermark_is_told_when_the_time_of_a_fetch_is_over() -> None:
     assert [data.high_watermark for data in follower.answer() or []] == [1]
 
 
-def test_where_consumers_read_from_followers_a_watermark_is_told_at_once() -> None:
+def test_where_consumers_read_from_followers_a_watermark_is_sent_at_once() -> None:
     host = leading_host([1, 2], replace(CONFIG, tells_watermarks_at_once=True))
     follower = FollowerByHand(host, 2)
     follower.fetch(at(0))
@@ -81,7 +81,7 @@ def test_where_consumers_read_from_followers_a_watermark_is_told_at_once() -> No
     assert [data.high_watermark for data in follower.answer() or []] == [1]
 
 
-def test_a_fetch_waits_for_news_and_no_longer_than_it_was_told() -> None:
+def test_a_fetch_waits_for_news_and_no_longer_than_it_asked() -> None:
     host = leading_host()
     follower = FollowerByHand(host, 2)
     assert follower.fetch(at(0)) is not None, "the watermark and the log start are news"
@@ -123,7 +123,7 @@ def test_few_replicas_are_refused_before_the_append() -> None:
     assert partition_of(host).high_watermark == 0, "an ISR below its minimum commits nothing"
 
 
-def test_a_follower_of_another_epoch_is_told_so_and_its_vote_does_not_count() -> None:
+def test_a_follower_of_another_epoch_is_refused_and_its_vote_does_not_count() -> None:
     host = leading_host()
     host.append(leader_epoch=0)
     follower = FollowerByHand(host, 2)
@@ -137,7 +137,7 @@ def test_a_follower_of_another_epoch_is_told_so_and_its_vote_does_not_count() ->
     assert (data.error_code, data.leader_epoch, data.leader_id) == (ErrorCode.FENCED_LEADER_EPOCH, 1, 1)
 
 
-def test_a_log_that_parts_from_ours_is_told_where() -> None:
+def test_a_log_that_diverges_gets_the_offset_of_the_divergence() -> None:
     host = leading_host()
     host.append(batch(4), leader_epoch=0)
     host.lead(topic(3, 1, replicas=REPLICAS, in_sync_replicas=REPLICAS))
@@ -156,7 +156,7 @@ def test_a_log_that_parts_from_ours_is_told_where() -> None:
     assert offsets(data.records) == [4]
 
 
-def test_a_follower_before_our_log_begins_anew() -> None:
+def test_a_follower_before_our_log_starts_over() -> None:
     host = leading_host()
     host.append(batch(4), leader_epoch=0)
     partition = partition_of(host)
@@ -175,7 +175,7 @@ def test_a_partition_that_is_not_ours_is_refused_once() -> None:
     assert follower.fetch() is None
     host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(replicas=REPLICAS, in_sync_replicas=REPLICAS)])))
     (data,) = follower.answer() or []
-    assert data.error_code == 0, "now it is, and nobody had to ask again"
+    assert data.error_code == 0, "now it is, without another request"
 
 
 def test_what_is_being_read_fails_when_the_leader_changes() -> None:
@@ -221,7 +221,7 @@ def test_leaving_forgets_everything_of_a_stream() -> None:
     assert not host.append(leader_epoch=0).committed
 
 
-def test_a_log_start_is_told_though_the_follower_can_t_take_the_records_that_it_was_told() -> None:
+def test_a_log_start_is_sent_though_the_follower_can_t_take_the_records_that_were_sent() -> None:
     """Its disk is full: by what it deletes there it may have room again."""
     host = leading_host([1, 2])
     host.append(batch(2), leader_epoch=0)
@@ -234,13 +234,13 @@ def test_a_log_start_is_told_though_the_follower_can_t_take_the_records_that_it_
     move_log_start(host, 1)
     (data,) = third.answer() or []
     assert (data.error_code, data.log_start_offset, data.records) == (0, 1, b"")
-    assert third.fetch() is None, "it is told once"
+    assert third.fetch() is None, "it is sent once"
     move_log_start(host, 3)
     (data,) = third.answer() or []
     assert (data.error_code, data.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 3)
 
 
-def test_a_log_start_that_the_follower_has_not_taken_is_told_again() -> None:
+def test_a_log_start_that_the_follower_has_not_taken_is_sent_again() -> None:
     """What arrived while it wrote the previous answer is lost."""
     host = leading_host([1, 2])
     host.append(batch(2), leader_epoch=0)

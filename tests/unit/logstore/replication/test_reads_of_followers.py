@@ -73,7 +73,7 @@ def test_the_leader_answers_who_is_as_near_to_it_as_to_anybody(rack_id: str) -> 
     assert (result.preferred_read_replica, offsets(result.records)) == (None, [0])
 
 
-def test_nobody_is_named_where_leaders_are_to_be_read() -> None:
+def test_no_replica_is_named_where_leaders_are_to_be_read() -> None:
     assert read(leading_host(ReplicaSelector.LEADER), 0).preferred_read_replica is None
 
 
@@ -144,7 +144,7 @@ def test_only_who_says_where_it_is_reads_from_a_follower() -> None:
     ("epoch", "error"),
     [(0, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.NONE), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_a_reader_of_another_epoch_is_told_so(epoch: int, error: ErrorCode) -> None:
+def test_a_reader_of_another_epoch_is_refused(epoch: int, error: ErrorCode) -> None:
     host = copied_host(4)
     host.lead(topic(1, 1, leader=3, replicas=REPLICAS, in_sync_replicas=REPLICAS))
     assert read(host, 0, current_leader_epoch=epoch).error_code == error

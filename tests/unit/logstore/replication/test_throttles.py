@@ -65,7 +65,7 @@ def pass_ticks(host: Host, ms: int, each: Callable[[], None]) -> None:
 def test_a_rate_is_measured_over_what_has_passed_of_its_windows() -> None:
     quota = ReplicationQuota(QuotaWindows(count=3, size_ms=1000))
     quota.record(10**9, 0)
-    assert not quota.is_exceeded(0), "nobody has set one"
+    assert not quota.is_exceeded(0), "none is set"
     quota.bytes_per_second = 1_000
     assert quota.is_exceeded(2_999)
     assert not quota.is_exceeded(3_000), "the window is forgotten"
@@ -141,7 +141,7 @@ def test_a_leader_keeps_to_its_rate_with_who_is_not_in_sync(listed: str) -> None
     [("*", [1, 2, 3], RATE), ("0:2,1:1", [1, 2], RATE), ("", [1, 2], RATE), ("*", [1, 2], 10**12)],
     ids=["in sync", "other replicas are listed", "none is listed", "a high rate"],
 )
-def test_a_leader_slows_down_nobody_else(listed: str, in_sync_replicas: list[int], rate: int) -> None:
+def test_a_leader_slows_down_no_other(listed: str, in_sync_replicas: list[int], rate: int) -> None:
     host = throttled_leader(listed, in_sync_replicas)
     set_rates(host, leader=rate)
     copier = Copier(host, 3)
@@ -227,7 +227,7 @@ def test_a_follower_keeps_to_its_rate_while_it_is_behind() -> None:
             offset = fetch.positions[0].fetch_offset
             answer(host, fetch, ReplicaData(1, 0, 0, LEADER, 10**6, 0, records=stored(offset)))
             leader.byte_count += size
-    assert leader.byte_count - before >= 50 * size, "nobody lists it any more"
+    assert leader.byte_count - before >= 50 * size, "it is no longer listed"
 
 
 def test_a_follower_at_the_watermark_is_not_held_back() -> None:

@@ -70,15 +70,13 @@ def topic(
     leader: int = NODE_ID,
     name: str = TOPIC,
     topic_id: bytes = TOPIC_ID,
-    replicas: list[int] | None = None,
-    in_sync_replicas: list[int] | None = None,
+    replicas: Sequence[int] = (NODE_ID,),
+    in_sync_replicas: Sequence[int] = (NODE_ID,),
     configs: Mapping[str, str] | None = None,
 ) -> TopicMetadata:
     """A topic whose partitions are all in one state."""
     states = [
-        PartitionMetadata(
-            number, leader, leader_epoch, partition_epoch, replicas or [NODE_ID], in_sync_replicas or [NODE_ID]
-        )
+        PartitionMetadata(number, leader, leader_epoch, partition_epoch, tuple(replicas), tuple(in_sync_replicas))
         for number in range(partitions)
     ]
     return TopicMetadata(name, topic_id, dict(configs or {}), states)
@@ -86,7 +84,7 @@ def topic(
 
 def led_by_other(leader_epoch: int, *, configs: Mapping[str, str] | None = None) -> TopicMetadata:
     """The same topic once the leader of its partition is another node."""
-    return topic(leader_epoch, leader=OTHER_NODE, replicas=[1, 2], in_sync_replicas=[1, 2], configs=configs)
+    return topic(leader_epoch, leader=OTHER_NODE, replicas=(1, 2), in_sync_replicas=(1, 2), configs=configs)
 
 
 class Host:

@@ -178,7 +178,7 @@ def test_an_append_of_the_new_epoch_waits_for_nothing_of_the_old_one(host: Host)
     assert [(result.error_code, result.base_offset) for result in results] == [(ErrorCode.NONE, 0)]
 
 
-def test_a_processor_that_is_gone_holds_up_nobody(host: Host) -> None:
+def test_a_processor_that_is_gone_holds_up_no_other(host: Host) -> None:
     host.greet(OTHER)
     host.holds_effects = True
     host.send(host.append_request(gzip()), host.append_request(gzip()), stream_id=OTHER)

@@ -115,7 +115,7 @@ def test_a_default_that_contradicts_an_override_does_not_stop_the_topic(host: Ho
 
 
 @pytest.mark.parametrize("by_metadata", [True, False])
-def test_whether_the_isr_is_large_enough_is_told_anew(host: Host, by_metadata: bool) -> None:
+def test_whether_the_isr_is_large_enough_is_sent_again(host: Host, by_metadata: bool) -> None:
     host.greet(WATCH)
     host.lead(alone())
     (state,) = host.watch()
@@ -138,7 +138,7 @@ def test_a_topic_is_described_as_it_is_here(host: Host) -> None:
     assert [(each.value, each.source) for each in found.synonyms] == [("2000000", 4), ("1073741824", 5)]
 
 
-def test_the_broker_describes_itself_and_nobody_else(host: Host) -> None:
+def test_the_broker_describes_itself_and_no_other(host: Host) -> None:
     tell(host, 1, topic(), own={"log.segment.bytes": "4000000"})
     described = {each.name: each for each in describe(host, 4, str(NODE_ID)).configs}
     assert described.keys() == SETTINGS.keys()

@@ -159,7 +159,7 @@ def test_a_disk_that_fails_while_a_partition_is_made_says_so_for_that_partition(
     assert host.core.all_directories_offline
 
 
-def test_a_topic_with_settings_that_nobody_understands_is_refused(host: Host) -> None:
+def test_a_topic_with_unknown_settings_is_refused(host: Host) -> None:
     response = host.lead(topic(configs={"retention.ms": "soon"}))
     assert [each.error_code for each in response.partition_errors] == [ErrorCode.INVALID_CONFIG]
 
@@ -202,7 +202,7 @@ def test_a_full_command_moves_the_old_topic_aside_for_the_recreated_one(host: Ho
     assert host.query_state().error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_what_a_full_command_does_not_name_is_stopped_and_set_aside_once_the_controller_has_told_everything(
+def test_what_a_full_command_does_not_name_is_stopped_and_set_aside_once_the_controller_has_sent_everything(
     host: Host,
 ) -> None:
     host.lead(topic())
@@ -274,7 +274,7 @@ def test_records_that_may_be_lacking_are_not_forgotten_while_the_controller_cann
 # --- stop and delete ---
 
 
-def test_a_stopped_replica_keeps_its_records_and_serves_again_when_told(host: Host) -> None:
+def test_a_stopped_replica_keeps_its_records_and_serves_again_when_started(host: Host) -> None:
     host.lead(topic(2, 3))
     host.append(leader_epoch=2)
     assert host.stop_replica(2, delete=False).partition_errors == []

@@ -14,7 +14,7 @@ from barnabas.wire.record_batch import Record, build_batch
 from barnabas_logstore.core.coordinator.coordination import CALLS_PER_STEP_MAX
 from barnabas_logstore.core.coordinator.led_partitions import READ_BYTES
 from barnabas_logstore.core.maintenance.full_disks import PROBE_MS
-from barnabas_logstore.core.storage.effects import ReadEffect, WriteEffect
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect, WriteEffect
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.replication.support import REPLICAS, FollowerByHand, tell_brokers
 from tests.unit.logstore.service.group_host import (
@@ -101,7 +101,7 @@ def test_who_does_not_lead_does_not_coordinate() -> None:
     assert commit(host, 1) == ErrorCode.NONE
 
 
-def test_nobody_is_answered_by_half_a_log() -> None:
+def test_half_a_log_answers_no_request() -> None:
     host = leading()
     commit(host, 42)
     after = GroupHost(host.disk)
@@ -111,7 +111,7 @@ def test_nobody_is_answered_by_half_a_log() -> None:
     request_id = after.commit(43)
     after.turn()
     assert after.answer_of(request_id) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert [type(effect) for effect in after.held].count(ReadEffect) == 1
+    assert [type(effect) for effect in after.held].count(ReadBatchesEffect) == 1
     after.holds_effects = False
     after.run_effects()
     assert after.committed() == 42
@@ -131,7 +131,7 @@ def test_a_read_that_comes_back_under_a_later_epoch_is_not_believed() -> None:
     assert after.committed() == 42
 
 
-def test_a_new_leader_of_a_partition_that_it_led_before_begins_anew() -> None:
+def test_a_new_leader_of_a_partition_that_it_led_before_starts_over() -> None:
     host = leading(replicas=[1, 2], in_sync_replicas=[1])
     joined = host.joined()
     host.synced(joined)
@@ -141,7 +141,7 @@ def test_a_new_leader_of_a_partition_that_it_led_before_begins_anew() -> None:
     assert host.heartbeat(joined).error_code == ErrorCode.NONE
 
 
-def test_a_damaged_log_is_told_of_and_its_groups_have_no_coordinator() -> None:
+def test_a_damaged_log_is_reported_and_its_groups_have_no_coordinator() -> None:
     host = leading()
     for number in range(20):
         commit(host, number)
@@ -155,7 +155,7 @@ def test_a_damaged_log_is_told_of_and_its_groups_have_no_coordinator() -> None:
     assert commit(after, 1) == ErrorCode.NOT_COORDINATOR
 
 
-def test_records_that_say_nothing_are_told_of_once_and_their_groups_are_coordinated() -> None:
+def test_records_that_say_nothing_are_reported_once_and_their_groups_are_coordinated() -> None:
     host = leading()
     commit(host, 1)
     nonsense = host.append_request(build_batch([Record(b"\0\1nonsense", b"\0\3nonsense")]))
@@ -183,7 +183,7 @@ def test_a_commit_is_answered_when_all_in_sync_replicas_have_it() -> None:
     fetched = host.call(fetch_request(), 8)
     host.settle()
     assert request_id not in host.answers
-    assert fetched not in host.answers, "what was told could be taken back"
+    assert fetched not in host.answers, "what was returned could be taken back"
     for follower in followers:
         assert request_id not in host.answers
         follower.fetch(ReplicaPosition(1, OFFSETS_TOPIC_ID, 0, 0, 1, 0, 0))
@@ -197,7 +197,7 @@ def test_under_the_minimum_isr_nothing_is_written() -> None:
     assert host.core.partitions[0].log.next_offset == 0
 
 
-def test_who_waits_for_a_commit_under_a_leader_that_is_none_any_more_is_told_so() -> None:
+def test_who_waits_for_a_commit_under_a_former_leader_is_refused() -> None:
     host = leading(replicas=REPLICAS, in_sync_replicas=REPLICAS)
     request_id = host.commit(42)
     host.settle()
@@ -223,7 +223,7 @@ def test_what_is_committed_within_a_turn_is_answered_in_it() -> None:
     assert request_id in host.answers
 
 
-def test_a_full_disk_takes_back_what_was_said_to_nobody() -> None:
+def test_a_full_disk_takes_back_what_was_not_answered() -> None:
     host = leading(DiskModel(ROOM))
     host.core.tick(0)
     assert commit(host, 41) == ErrorCode.NONE
@@ -300,7 +300,7 @@ def test_a_pod_hears_the_present_first_and_then_of_each_step() -> None:
     assert host.take_states() == [], "a heartbeat is no step"
 
 
-def test_a_group_is_watched_where_nobody_coordinates_yet() -> None:
+def test_a_group_without_a_coordinator_is_watched() -> None:
     host = GroupHost()
     host.watch_group()
     assert host.take_states() == [(-1, 0)]
@@ -308,7 +308,7 @@ def test_a_group_is_watched_where_nobody_coordinates_yet() -> None:
     assert [epoch for epoch, _ in host.take_states()] == [4]
 
 
-def test_nobody_looks_at_the_groups_that_have_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_that_have_not_moved_are_not_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands may wait for their members while others send heartbeats."""
     host = leading()
     joined = host.joined(group_id="another")
@@ -331,7 +331,7 @@ def test_nobody_looks_at_the_groups_that_have_not_moved(monkeypatch: pytest.Monk
     assert host.take_states() != []
 
 
-def test_two_that_watch_a_group_are_told_until_they_go() -> None:
+def test_two_that_watch_a_group_are_notified_until_they_go() -> None:
     host = leading()
     host.watch_group()
     host.core.on_watch(WATCH, WatchRequest(group_watches=[WatchedGroup(bytes(16), 0, GROUP)]))

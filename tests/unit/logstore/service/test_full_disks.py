@@ -49,7 +49,7 @@ def tick(host: Host, now_ms: int) -> Outputs:
     return said
 
 
-def told(said: Outputs) -> list[tuple[str, str | None]]:
+def lacks_of_space(said: Outputs) -> list[tuple[str, str | None]]:
     return [(path, None if lack is None else lack.kind.value) for path, lack in said.full_disks]
 
 
@@ -65,7 +65,7 @@ def test_appends_are_refused_reads_go_on_and_room_brings_everything_back() -> No
     assert not tick(host, PROBE_MS).offline
     host.disk.capacity_bytes = ROOM
     assert host.append().error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert told(tick(host, 2 * PROBE_MS)) == [("/data0", None)]
+    assert lacks_of_space(tick(host, 2 * PROBE_MS)) == [("/data0", None)]
     result = host.append()
     assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 1)
     assert offsets(host.read(fetch(0)).partitions[0].records) == [0, 1]
@@ -76,7 +76,7 @@ def test_the_directory_is_named_once_with_what_found_no_room() -> None:
     fill(host)
     host.send(host.append_request(), host.append_request(partition=1))
     said = [out for _ in range(3) for out in host.settle()]
-    assert [told(out) for out in said if out.full_disks] == [[("/data0", "ENOSPC")]]
+    assert [lacks_of_space(out) for out in said if out.full_disks] == [[("/data0", "ENOSPC")]]
     codes = [result.error_code for out in said for result in append_results(out)]
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert all(partition.online for partition in host.core.partitions)
@@ -123,9 +123,9 @@ def test_a_checkpoint_that_finds_no_room_is_written_later(name: str) -> None:
     tick(host, 100)
     tick(host, 1_000)
     host.disk.faults.append(Fault("replace_file", name, DiskErrorKind.NO_SPACE))
-    assert told(tick(host, 60_000)) == [("/data0", "ENOSPC")]
+    assert lacks_of_space(tick(host, 60_000)) == [("/data0", "ENOSPC")]
     assert host.append().error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert told(tick(host, 62_000)) == [("/data0", None)]
+    assert lacks_of_space(tick(host, 62_000)) == [("/data0", None)]
     tick(host, 121_000)
     assert host.disk.read_file(f"/data0/{name}") == b"0\n1\norders 0 1\n"
 
@@ -136,7 +136,7 @@ def test_a_flush_that_finds_no_room_is_done_later() -> None:
     host.append()
     tick(host, 100)
     host.disk.faults.append(Fault("replace_file", "leader-epoch-checkpoint", DiskErrorKind.NO_SPACE))
-    assert told(tick(host, 1_000)) == [("/data0", "ENOSPC")]
+    assert lacks_of_space(tick(host, 1_000)) == [("/data0", "ENOSPC")]
     tick(host, 2_000)
     tick(host, 3_000)
     assert host.core.partitions[0].log.recovery_point == 1
@@ -194,7 +194,7 @@ def test_deleting_records_makes_room() -> None:
     assert host.disk.used_bytes() < used_bytes - 100_000
 
 
-def test_the_controller_is_told_which_partitions_lie_in_a_full_directory() -> None:
+def test_the_controller_gets_the_partitions_in_a_full_directory() -> None:
     host = new_host(directories=2, partitions=2)
     host.disk.faults.append(Fault("write_at", "/data0/", DiskErrorKind.NO_SPACE, times=1_000))
     assert host.append().error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.record_batch import parse_header
 from barnabas_logstore.core.storage import effect_execution
 from barnabas_logstore.core.storage.batches.batch_opening import Refusal
@@ -20,14 +22,18 @@ from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FindRecordEffect,
     FlushEffect,
+    FoundBatches,
+    ReadBatchesEffect,
     ReadEffect,
     ValidateBatchEffect,
     WriteEffect,
 )
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.recovery.log_recovery import open_log
 from barnabas_logstore.shell import io_workers
 from barnabas_logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, IoWorkers
+from barnabas_logstore.shell.open_files import PosixFile
 from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.unit.logstore.service.support import WALL_MS, batch
 
@@ -219,3 +225,47 @@ async def test_many_effects_come_back_once_each(workers: IoWorkers, log: Partiti
         workers.submit(effect)
     assert {id(effect) for effect, _ in await outcomes(500)} == {id(effect) for effect in reads}
     assert len(done) == 500
+
+
+# --- batches ---
+
+
+def read_of(log: PartitionLog, *, range_bytes_min: int) -> ReadBatchesEffect:
+    plan = log.plan_read(0, 1 << 20, log.log_end_offset, min_one_batch=True, range_bytes_min=range_bytes_min)
+    assert isinstance(plan, ReadPlan)
+    return plan.effect
+
+
+async def test_batches_in_the_page_cache_are_found_in_place(workers: IoWorkers, log: PartitionLog) -> None:
+    effect = write(log)
+    workers.begin_turn()
+    workers.run_in_place(effect)
+    log.on_written(effect)
+    found = workers.run_in_place(read_of(log, range_bytes_min=1))
+    if found is None:
+        pytest.skip("this file system has no RWF_NOWAIT")
+    assert isinstance(found, FoundBatches)
+    assert found.records == FileRange(log.segments.active.file, 0, log.written_position)
+    copied = workers.run_in_place(read_of(log, range_bytes_min=0))
+    assert isinstance(copied, FoundBatches)
+    assert bytes(copied.records)[61:] == batch()[61:]  # type: ignore[arg-type]  # bytes were asked for
+
+
+async def test_a_range_that_is_not_in_the_page_cache_is_a_workers(workers: IoWorkers, log: PartitionLog) -> None:
+    effect = write(log)
+    workers.begin_turn()
+    workers.run_in_place(effect)
+    log.on_written(effect)
+    file = log.segments.active.file
+    assert isinstance(file, PosixFile)
+    os.fsync(file.descriptor)
+    os.posix_fadvise(file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    read = read_of(log, range_bytes_min=1)
+    if workers.run_in_place(read) is not None:
+        pytest.skip("this file system forgets nothing")
+    workers.submit(read)
+    ((_, found),) = await outcomes(1)
+    assert isinstance(found, FoundBatches)
+    assert found.records == FileRange(file, 0, log.written_position)
+    workers.begin_turn()
+    assert workers.run_in_place(read) == found

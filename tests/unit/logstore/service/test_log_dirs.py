@@ -68,7 +68,7 @@ def test_an_offline_directory_is_a_storage_error_and_nothing_more() -> None:
     assert second.error_code == ErrorCode.NONE
 
 
-def test_a_directory_whose_room_can_not_be_told_is_offline() -> None:
+def test_a_directory_whose_room_is_unknown_is_offline() -> None:
     host = new_host()
     host.disk.faults.append(Fault("space", "/data1"))
     assert [each.error_code for each in describe(host)] == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]

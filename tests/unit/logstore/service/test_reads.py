@@ -9,7 +9,7 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.storage.effect_execution import execute, failed_by_fault
-from barnabas_logstore.core.storage.effects import FindRecordEffect, ReadEffect, StorageEffect
+from barnabas_logstore.core.storage.effects import FindRecordEffect, ReadBatchesEffect, StorageEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service import support
 from tests.unit.logstore.service.support import (
@@ -125,13 +125,13 @@ def test_a_large_read_comes_in_pieces_of_a_megabyte(host: Host) -> None:
     host.core.on_read(READ, ReadRequest(reads=[Read(900, 10 << 20, 0, [fetch(partition=2, bytes_max=10 << 20)])]))
     host.core.step(0, WALL_MS)
     (effect,) = host.take_effects()
-    assert isinstance(effect, ReadEffect)
+    assert isinstance(effect, ReadBatchesEffect)
     host.core.on_io_done(effect, execute(host.disk, effect))
     messages = [response.pieces for _, response in host.core.take_outputs().reads]
     sizes = [sum(len(each.records) for piece in pieces for each in piece.partitions) for pieces in messages]
     assert len(sizes) == 3
     assert max(sizes) <= 1 << 20
-    assert sum(sizes) == effect.length
+    assert sum(sizes) == effect.part.end_position
     assert [piece.last for pieces in messages for piece in pieces] == [False, False, True]
 
 
@@ -196,8 +196,8 @@ def test_what_one_read_may_ask_for_is_bounded(host: Host) -> None:
     host.core.on_read(READ, ReadRequest(reads=[Read(900, 2**32 - 1, 0, [fetch(partition=2, bytes_max=2**32 - 1)])]))
     host.turn()
     (effect,) = host.held
-    assert isinstance(effect, ReadEffect)
-    assert effect.length <= 55 * 1024 * 1024
+    assert isinstance(effect, ReadBatchesEffect)
+    assert effect.max_bytes <= 55 * 1024 * 1024
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_a_read_tells_its_times_with_its_first_piece(host: Host) -> None:
     assert response.pieces[0].request_id == 901
 
 
-def test_queries_are_timed_too_and_what_is_not_asked_about_is_not_told(host: Host) -> None:
+def test_queries_are_timed_too_and_what_is_not_asked_about_is_not_reported(host: Host) -> None:
     queries = [OffsetQuery(request_id, TOPIC_ID, 0, -1, 0, -1) for request_id in (901, 902)]
     host.core.on_exchange(EXCHANGE, ExchangeRequest(offset_queries=queries, timed=[Timed(902), Timed(12345)]))
     host.clock_us += QUEUED_US

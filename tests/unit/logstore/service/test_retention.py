@@ -81,7 +81,7 @@ def test_old_segments_go_when_it_is_time_to_look_and_their_files_later(host: Hos
     assert host.query_offset(-2).offset == 2
 
 
-def test_whoever_watches_is_told_of_the_log_start(host: Host) -> None:
+def test_each_watcher_gets_the_log_start(host: Host) -> None:
     assert host.watch()[0].log_start_offset == 0
     host.now_ms = CHECK_MS
     host.core.tick(CHECK_MS)

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.runtime.config import ConfigError, build_config
+from barnabas.runtime.configuration.config import ConfigError, build_config
 from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import execute
@@ -37,13 +37,13 @@ def test_defaults_are_kafkas() -> None:
     assert defaults == TopicConfig()
 
 
-def test_the_control_listener_is_next_to_the_data_listener_unless_told() -> None:
+def test_the_control_listener_is_next_to_the_data_listener_by_default() -> None:
     assert settings(listeners="10.0.0.1:9300").control_listeners == "10.0.0.1:9301"
     assert settings(listeners="127.0.0.1:0").control_listeners == "127.0.0.1:0"
     assert settings(control_listeners="10.0.0.1:7").control_listeners == "10.0.0.1:7"
 
 
-def test_others_are_told_the_advertised_host_for_both_listeners() -> None:
+def test_others_get_the_advertised_host_for_both_listeners() -> None:
     told = settings(listeners="0.0.0.0:9300", advertised_listeners="logstore-3.logstores:9300")
     assert told.data_address(9300) == "logstore-3.logstores:9300"
     assert told.control_address(9301) == "logstore-3.logstores:9301"
@@ -178,7 +178,7 @@ def test_a_partition_without_its_topic_id_is_set_aside(tmp_path: Path) -> None:
     assert stray.endswith("-stray")
 
 
-def test_an_operator_is_told_when_the_machine_may_have_lost_acknowledged_records(tmp_path: Path) -> None:
+def test_an_operator_is_warned_when_the_machine_may_have_lost_acknowledged_records(tmp_path: Path) -> None:
     make_partition(tmp_path)
     (directory,) = load(tmp_path).directories
     execute(PosixDisk(), directory.trust())
@@ -199,7 +199,7 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "a", tmp_path / "b")
 
 
-def test_loading_ends_when_the_process_is_told_to_stop(tmp_path: Path) -> None:
+def test_loading_ends_when_the_process_is_stopped(tmp_path: Path) -> None:
     make_partition(tmp_path)
     with pytest.raises(StartRefused, match="stopped while the logs"):
         load(tmp_path, stopping=True)
@@ -238,7 +238,7 @@ def test_a_directory_whose_disk_fails_is_offline_from_the_start_and_the_others_a
         load(tmp_path / "a")
 
 
-def test_partitions_are_opened_by_several_threads_and_told_in_order(tmp_path: Path) -> None:
+def test_partitions_are_opened_by_several_threads_and_reported_in_order(tmp_path: Path) -> None:
     for number in range(12):
         make_partition(tmp_path, f"topic-{number:02d}")
     topics = [each.topic_partition[0] for each in load(tmp_path).partitions]

@@ -117,7 +117,7 @@ def test_a_clean_stop_notes_what_is_known_by_then() -> None:
     assert [each.topic for each in found.topics] == [TOPIC]
 
 
-def test_a_logstore_that_was_told_nothing_leaves_the_register_as_it_is() -> None:
+def test_a_logstore_that_was_sent_nothing_leaves_the_register_as_it_is() -> None:
     host = Host()
     host.lead()
     tell(host, 5, topic(), full=True)

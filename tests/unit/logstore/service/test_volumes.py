@@ -62,7 +62,7 @@ def test_so_has_the_file_system() -> None:
     assert not disk.is_one("/proc", [])
 
 
-def test_an_error_is_told_of_once_by_the_kernel_and_for_good_by_us(
+def test_an_error_is_reported_once_by_the_kernel_and_for_good_by_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = PosixDisk()

@@ -37,7 +37,7 @@ def test_the_present_state_comes_first(host: Host) -> None:
     ]
 
 
-def test_a_watch_told_twice_hears_the_present_state_twice(host: Host) -> None:
+def test_a_repeated_watch_gets_the_present_state_twice(host: Host) -> None:
     host.lead()
     assert host.watch() == host.watch()
 
@@ -53,7 +53,7 @@ def test_a_watch_that_came_before_the_partition_hears_of_it(host: Host) -> None:
     assert (state.leading, state.leader_epoch) == (True, 4)
 
 
-def test_a_move_of_the_high_watermark_is_told_once_per_turn_with_its_newest_value(host: Host) -> None:
+def test_a_move_of_the_high_watermark_is_sent_once_per_turn_with_its_newest_value(host: Host) -> None:
     host.lead(topic(partitions=2))
     host.watch()
     host.holds_effects = True
@@ -67,7 +67,7 @@ def test_a_move_of_the_high_watermark_is_told_once_per_turn_with_its_newest_valu
     assert (state.partition, state.high_watermark, state.high_watermark_position) == (0, 3, 3 * len(batch()))
 
 
-def test_only_those_who_watch_are_told(host: Host) -> None:
+def test_only_watchers_are_notified(host: Host) -> None:
     host.lead(topic(partitions=2))
     host.watch(0)
     host.watch(1, stream_id=OTHER_WATCH)
@@ -88,7 +88,7 @@ def test_the_byte_position_grows_with_every_append(host: Host) -> None:
     assert positions == [len(batch()) * (number + 1) for number in range(5)]
 
 
-def test_an_unwatched_partition_is_not_told_of(host: Host) -> None:
+def test_an_unwatched_partition_is_not_reported(host: Host) -> None:
     host.lead()
     host.watch()
     host.core.on_watch(WATCH, WatchRequest(unwatches=[WatchedPartition(TOPIC_ID, 0)]))
@@ -105,7 +105,7 @@ def test_a_closed_stream_watches_nothing(host: Host) -> None:
     assert [stream_id for stream_id, _ in host.out.watches] == [OTHER_WATCH]
 
 
-def test_losing_the_lead_and_being_deleted_are_told(host: Host) -> None:
+def test_losing_the_lead_and_being_deleted_are_reported(host: Host) -> None:
     host.lead(topic(1, 0))
     host.watch()
     follower = topic(2, 0, leader=2, replicas=[1, 2], in_sync_replicas=[2])
@@ -117,7 +117,7 @@ def test_losing_the_lead_and_being_deleted_are_told(host: Host) -> None:
     assert (state.leading, state.online, state.leader_epoch) == (False, True, -1)
 
 
-def test_an_isr_below_the_minimum_is_told(host: Host) -> None:
+def test_an_isr_below_the_minimum_is_reported(host: Host) -> None:
     configs = {"min.insync.replicas": "2"}
     host.lead(topic(1, 0, replicas=[1, 2], in_sync_replicas=[1, 2], configs=configs))
     (state,) = host.watch()

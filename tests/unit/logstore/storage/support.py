@@ -10,8 +10,8 @@ from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.effects import ReadEffect
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from barnabas_logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
 
@@ -126,13 +126,19 @@ def read_counting_effects(
         return b"", 0
     if not isinstance(plan, ReadPlan):
         return plan, 0
-    answer = log.finish_read(plan, execute(disk, plan.effect))
+    answer = log.finish_read(plan, run_read(disk, plan.effect))
     effects = 1
-    while isinstance(answer, ReadEffect):
-        answer = log.finish_read(plan, execute(disk, answer))
+    while isinstance(answer, ReadBatchesEffect):
+        answer = log.finish_read(plan, run_read(disk, answer))
         effects += 1
         assert effects < 10_000, "a read that never ends"
     return answer if isinstance(answer, ErrorCode) else bytes(answer), effects
+
+
+def run_read(disk: Disk, effect: ReadBatchesEffect) -> FoundBatches | NotFound:
+    found = execute(disk, effect)
+    assert isinstance(found, FoundBatches | NotFound)
+    return found
 
 
 def read_all(disk: Disk, log: PartitionLog) -> list[tuple[int, int]]:

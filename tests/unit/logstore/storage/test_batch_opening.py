@@ -24,7 +24,6 @@ from barnabas.wire.record_batch import (
 from barnabas_logstore.core.storage.batches.batch_opening import (
     RECORD_ERRORS_MAX,
     Refusal,
-    may_open,
     must_open,
     open_batch,
 )
@@ -73,10 +72,10 @@ def contents(batch: memoryview) -> tuple[BatchHeader, list[Record]]:
 
 
 def test_a_topic_with_the_producers_codec_and_without_compaction_opens_nothing() -> None:
-    assert not may_open(TopicConfig())
-    assert may_open(COMPACT)
-    assert may_open(TopicConfig(cleanup_policy="compact,delete"))
-    assert may_open(TopicConfig(compression_type="zstd"))
+    assert not TopicConfig().opens_batches
+    assert COMPACT.opens_batches
+    assert TopicConfig(cleanup_policy="compact,delete").opens_batches
+    assert TopicConfig(compression_type="zstd").opens_batches
 
 
 @pytest.mark.parametrize("target", CODEC_NAMES)

@@ -212,7 +212,7 @@ def test_a_producer_whose_whole_window_was_not_written_is_known_as_before(disk: 
         ("write_at", f"{0:020d}.timeindex"),
     ],
 )
-def test_a_flush_without_room_is_begun_anew(disk: DiskModel, operation: str, path_part: str) -> None:
+def test_a_flush_without_room_is_repeated(disk: DiskModel, operation: str, path_part: str) -> None:
     log = new_log(disk, CONFIG)
     for number in range(4):
         append(log, batch(timestamp_ms=WALL_MS + number, producer_id=1, producer_epoch=0, base_sequence=number))
@@ -225,7 +225,7 @@ def test_a_flush_without_room_is_begun_anew(disk: DiskModel, operation: str, pat
     assert second is not None
     execute(disk, second)
     log.on_written(second)
-    log.segments.first.save_indexes_anew()
+    log.segments.first.save_whole_indexes()
     disk.faults.append(no_room(operation, path_part))
     assert run_full(disk, log) == []
     assert disk.faults[-1].hits == 1

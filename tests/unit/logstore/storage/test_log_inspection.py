@@ -143,7 +143,7 @@ def test_a_directory_tells_of_its_partitions_and_of_what_was_set_aside() -> None
     assert [name.startswith("gone-0.") for name in found.found.strays] == [True]
 
 
-def test_a_directory_of_nobody_is_refused() -> None:
+def test_a_directory_without_an_owner_is_refused() -> None:
     disk = DiskModel()
     disk.make_directory(PATH)
     refusal = inspect_directory(disk, PATH)
@@ -202,7 +202,7 @@ def test_a_newer_directory_that_lets_us_is_used_and_stays_newer() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\x00", b"format=one\nreaders.min=0\n", b"format=1\n"])
-def test_a_marker_that_nobody_can_read_is_refused(content: bytes) -> None:
+def test_an_unreadable_marker_is_refused(content: bytes) -> None:
     refusal = attempt_with(content)
     assert isinstance(refusal, DirectoryRefusal)
     assert FORMAT_FILE in refusal.message
@@ -228,7 +228,7 @@ def test_the_register_of_topics_is_read_back() -> None:
     assert an_inspection(disk).found.register is None
 
 
-def test_a_directory_of_a_killed_logstore_is_told_of_as_it_is() -> None:
+def test_a_directory_of_a_killed_logstore_is_reported_as_it_is() -> None:
     disk = DiskModel()
     _, log = with_partition(disk)
     append(log, batch(2), leader_epoch=3)

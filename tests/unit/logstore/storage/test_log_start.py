@@ -11,9 +11,9 @@ from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.effects import ReadEffect
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.features.log_retention import RetentionOutcome
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import (
@@ -27,6 +27,7 @@ from tests.unit.logstore.storage.support import (
     read,
     read_all,
     reopen,
+    run_read,
     settle,
 )
 
@@ -243,9 +244,9 @@ def test_a_read_that_has_begun_goes_on_in_a_segment_that_is_retired() -> None:
     plan = log.plan_read(1, 10, 3, min_one_batch=True)
     assert isinstance(plan, ReadPlan)
     retire(disk, log, 10, WALL_MS + 99 * DAY_MS)
-    answer = log.finish_read(plan, execute(disk, plan.effect))
-    while isinstance(answer, ReadEffect):
-        answer = log.finish_read(plan, execute(disk, answer))
+    answer = log.finish_read(plan, run_read(disk, plan.effect))
+    while isinstance(answer, ReadBatchesEffect):
+        answer = log.finish_read(plan, run_read(disk, answer))
     assert isinstance(answer, memoryview)
     assert [header.base_offset for _, header in iterate_headers(answer)] == [1]
 
@@ -292,7 +293,7 @@ def test_a_log_never_begins_before_its_first_segment() -> None:
     assert reopen(disk, config(), recovery_point=10, log_start_offset=1).log.log_start_offset == 4
 
 
-def test_a_log_that_a_crash_left_shorter_than_its_start_begins_anew_there() -> None:
+def test_a_log_that_a_crash_left_shorter_than_its_start_starts_over_there() -> None:
     disk = DiskModel()
     log = filled(disk)
     close(disk, log)

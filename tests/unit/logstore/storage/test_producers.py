@@ -260,7 +260,7 @@ def test_a_partition_knows_only_so_many_producers() -> None:
     assert state.check(PRODUCERS_MAX + 99, 0, 5, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the newest is known"
 
 
-def test_who_goes_on_writing_stays_known_whoever_else_comes() -> None:
+def test_a_producer_that_goes_on_writing_stays_known_whatever_others_come() -> None:
     state = ProducerState()
     offset = 0
     for sequence in range(3 * PRODUCERS_MAX // 100):

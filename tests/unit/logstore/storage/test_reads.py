@@ -8,8 +8,8 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers, parse_header
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.effects import ReadEffect
-from barnabas_logstore.core.storage.log.features.log_reads import ReadPlan
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
+from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import (
@@ -20,6 +20,7 @@ from tests.unit.logstore.storage.support import (
     read,
     read_counting_effects,
     reopen,
+    run_read,
     settle,
 )
 
@@ -92,8 +93,8 @@ def test_the_limit_may_tear_the_last_batch_as_kafka_does(disk: DiskModel, log: P
 def test_a_tailing_consumer_needs_one_read_of_exactly_the_new_bytes(disk: DiskModel, log: PartitionLog) -> None:
     plan = log.plan_read(18, 1 << 20, 20, min_one_batch=True)
     assert isinstance(plan, ReadPlan)
-    assert (plan.effect.position, plan.effect.length) == (9 * BATCH_BYTES, BATCH_BYTES)
-    assert isinstance(log.finish_read(plan, execute(disk, plan.effect)), memoryview)
+    assert (plan.effect.part.position, plan.bytes_max) == (9 * BATCH_BYTES, BATCH_BYTES)
+    assert isinstance(log.finish_read(plan, run_read(disk, plan.effect)), memoryview)
 
 
 def test_the_end_of_a_segment_leads_on_to_the_next(disk: DiskModel) -> None:
@@ -165,9 +166,9 @@ def test_a_finished_plan_knows_its_exact_position(disk: DiskModel) -> None:
     sizes = [len(batch(1, value_bytes=value_bytes)) for value_bytes in (10, 50, 9000)]
     plan = log.plan_read(1000, 100, 3000, min_one_batch=True)
     assert isinstance(plan, ReadPlan)
-    answer = log.finish_read(plan, execute(disk, plan.effect))
-    while isinstance(answer, ReadEffect):
-        answer = log.finish_read(plan, execute(disk, answer))
+    answer = log.finish_read(plan, run_read(disk, plan.effect))
+    while isinstance(answer, ReadBatchesEffect):
+        answer = log.finish_read(plan, run_read(disk, answer))
     assert isinstance(answer, memoryview)
     assert parse_header(answer).base_offset == 1000
     assert plan.fetch_position == sum(sizes[number % 3] for number in range(1000))

@@ -212,7 +212,7 @@ def test_bytes_that_were_cut_do_not_come_back(disk: DiskModel) -> None:
         assert disk.size(disk.open(path(0))) <= BATCH_BYTES
 
 
-def test_recovery_takes_the_recovery_point_back_to_what_it_makes_anew(disk: DiskModel) -> None:
+def test_recovery_takes_the_recovery_point_back_to_what_it_rewrites(disk: DiskModel) -> None:
     log = filled(disk, 2)
     close(disk, log)
     assert log.recovery_point == 2

@@ -32,8 +32,8 @@ def written_log(disk: DiskModel, config: TopicConfig = SMALL_SEGMENTS) -> Partit
     return log
 
 
-def cut(disk: DiskModel, log: PartitionLog, offset: int, *, begin_anew: bool = False) -> TruncateEffect:
-    assert log.begin_truncation(offset, begin_anew=begin_anew)
+def cut(disk: DiskModel, log: PartitionLog, offset: int, *, truncate_fully: bool = False) -> TruncateEffect:
+    assert log.begin_truncation(offset, truncate_fully=truncate_fully)
     effect = log.truncation.begin_cut()
     log.on_truncated(effect, execute(disk, effect))
     return effect
@@ -84,10 +84,10 @@ def test_what_is_appended_after_a_cut_is_read_and_recovered() -> None:
     assert rebuilt.leader_epochs.entries() == [(0, 0), (1, 8), (5, 10)]
 
 
-def test_a_log_begins_anew_wherever_it_is_told() -> None:
+def test_a_log_starts_over_at_any_offset() -> None:
     disk = DiskModel()
     log = written_log(disk)
-    cut(disk, log, 50, begin_anew=True)
+    cut(disk, log, 50, truncate_fully=True)
     assert (log.log_start_offset, log.next_offset) == (50, 50)
     assert log.leader_epochs.entries() == []
     assert log.producers.entries() == []
@@ -171,8 +171,8 @@ def test_a_crash_at_any_operation_leaves_a_log_that_opens_right(seed: int) -> No
     disk.flush_directory("/data")
     disk.flush_directory("/")
     offset = random.randrange(0, 20, 2)
-    begin_anew = random.random() < 0.2
-    assert log.begin_truncation(offset, begin_anew=begin_anew)
+    truncate_fully = random.random() < 0.2
+    assert log.begin_truncation(offset, truncate_fully=truncate_fully)
     effect = log.truncation.begin_cut()
     disk.interrupt_after = random.randrange(0, 30)
     try:
@@ -184,9 +184,9 @@ def test_a_crash_at_any_operation_leaves_a_log_that_opens_right(seed: int) -> No
     disk.interrupt_after = None
     disk.lose_power(random)
     # The checkpoint says what was written down before the cut.
-    opened = reopen(disk, log.config, recovery_point=0 if begin_anew else min(offset, log.recovery_point)).log
+    opened = reopen(disk, log.config, recovery_point=0 if truncate_fully else min(offset, log.recovery_point)).log
     found = base_offsets(disk, opened)
-    if begin_anew:
+    if truncate_fully:
         assert found == list(range(found[0], found[-1] + 1, 2)) if found else opened.next_offset in (0, offset)
     else:
         assert found[: offset // 2] == list(range(0, offset, 2))

@@ -330,7 +330,7 @@ fn main() {
             Box::new(|| {
                 let change = AlterConfig::new(ResourceSpecifier::Topic(&topic)).set("retention.ms", "123456");
                 block_on(t.admin()?.alter_configs(&[change], &options))?.remove(0).map_err(|(_, code)| code.to_string())?;
-                until(|| t.config_of(&topic, "retention.ms").is_ok_and(|value| value == "123456"), "the config is told")
+                until(|| t.config_of(&topic, "retention.ms").is_ok_and(|value| value == "123456"), "the config is returned")
             }),
         ),
         ("delete-records", Box::new(|| t.delete_records(&topic))),

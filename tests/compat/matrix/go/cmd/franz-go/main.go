@@ -351,7 +351,7 @@ func main() {
 			if altered[0].Err != nil {
 				return altered[0].Err
 			}
-			return Until(func() bool { return config("retention.ms") == value }, "the config is told")
+			return Until(func() bool { return config("retention.ms") == value }, "the config is returned")
 		}},
 		{"delete-records", func() error {
 			deleted, err := admin.DeleteRecords(always, tenth)

@@ -208,7 +208,7 @@ func alterConfigs() error {
 	if altered.Resources[0].Error != nil {
 		return altered.Resources[0].Error
 	}
-	return Until(func() bool { return config("retention.ms") == value }, "the config is told")
+	return Until(func() bool { return config("retention.ms") == value }, "the config is returned")
 }
 
 func listOffsets() error {

@@ -361,7 +361,7 @@ func main() {
 			if err := admin.IncrementalAlterConfig(sarama.TopicResource, topic, entries, false); err != nil {
 				return err
 			}
-			return Until(func() bool { return config("retention.ms") == value }, "the config is told")
+			return Until(func() bool { return config("retention.ms") == value }, "the config is returned")
 		}},
 		{"delete-records", func() error {
 			if err := admin.DeleteRecords(topic, map[int32]int64{0: 10}); err != nil {

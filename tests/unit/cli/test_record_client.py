@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.cli.kafka_client import KafkaClient, KafkaError, decode_batches
+from barnabas.cli.record_client import KafkaError, RecordClient, decode_batches
 from barnabas.runtime.compression import compress
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, build_batch
@@ -77,19 +77,19 @@ def answer_once(answer: Callable[[bytes], bytes]) -> int:
 )
 def test_answers_that_are_none(answer: bytes, message: str) -> None:
     port = answer_once(lambda _: answer)
-    with KafkaClient("127.0.0.1", port, timeout_seconds=10) as client, pytest.raises(KafkaError, match=message):
+    with RecordClient("127.0.0.1", port, timeout_seconds=10) as client, pytest.raises(KafkaError, match=message):
         client.metadata()
 
 
 def test_an_answer_to_another_request() -> None:
     port = answer_once(lambda _: b"\0\0\0\x14\0\0\0\x63" + bytes(16))
-    with KafkaClient("127.0.0.1", port, timeout_seconds=10) as client, pytest.raises(KafkaError):
+    with RecordClient("127.0.0.1", port, timeout_seconds=10) as client, pytest.raises(KafkaError):
         client.metadata()
 
 
-def test_nobody_there() -> None:
+def test_a_closed_port_is_refused() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with KafkaClient("127.0.0.1", port, timeout_seconds=5) as client, pytest.raises(KafkaError, match="refused"):
+    with RecordClient("127.0.0.1", port, timeout_seconds=5) as client, pytest.raises(KafkaError, match="refused"):
         client.metadata()

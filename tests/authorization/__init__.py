@@ -1,0 +1,1 @@
+"""The authorizer beside Kafka's own, and what it costs."""

@@ -1,0 +1,111 @@
+"""`barnabas up --secure`: what it prints is enough for every client, and without it none is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.runtime.configuration.properties import parse_properties
+from tests.integration.kafka_tools import KafkaTools
+from tests.integration.running_cluster import RunningCluster
+
+pytestmark = pytest.mark.deep
+"""`test_secure_listeners` has a client on such a listener."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1, secure=True) as running:
+        yield running
+
+
+def properties(cluster: RunningCluster, name: str) -> dict[str, str]:
+    return parse_properties((cluster.directory.secrets_path / name).read_text())
+
+
+def test_the_commands_find_their_secrets(cluster: RunningCluster) -> None:
+    assert cluster.cli("produce", "greetings", stdin="hello\n").returncode == 0
+    assert cluster.cli("consume", "greetings", "--count", "1").stdout == "hello\n"
+    assert cluster.status().healthy
+
+
+@pytest.mark.parametrize("name", ["client.properties", "librdkafka.properties"])
+def test_a_client_elsewhere_needs_the_file_alone(cluster: RunningCluster, name: str) -> None:
+    path = str(cluster.directory.secrets_path / name)
+    consumed = cluster.cli("produce", f"by-{name}", "--config", path, stdin="hello\n")
+    assert consumed.returncode == 0, consumed.stderr
+    assert cluster.cli("consume", f"by-{name}", "--config", path, "--exit").stdout == "hello\n"
+
+
+def test_without_it_a_command_is_refused_and_says_why(cluster: RunningCluster) -> None:
+    refused = cluster.cli("consume", "greetings", "--bootstrap", cluster.bootstrap, "--exit")
+    assert refused.returncode == 1
+    assert "does it need TLS" in refused.stderr
+
+
+def test_another_password_is_refused(cluster: RunningCluster) -> None:
+    path = cluster.directory.path / "guess.properties"
+    given = properties(cluster, "librdkafka.properties") | {"sasl.password": "guess"}
+    path.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    refused = cluster.cli("consume", "greetings", "--config", str(path), "--exit")
+    assert refused.returncode == 1
+    assert "invalid credentials with SASL mechanism SCRAM-SHA-512" in refused.stderr
+
+
+def test_librdkafka_by_the_printed_properties(cluster: RunningCluster) -> None:
+    from confluent_kafka import Producer
+
+    config: dict[str, Any] = dict(properties(cluster, "librdkafka.properties"))
+    producer = Producer(config)
+    failures: list[Any] = []
+    producer.produce("greetings", b"x", on_delivery=lambda error, _: failures.append(error) if error else None)
+    assert producer.flush(20) == 0
+    assert not failures
+
+
+def test_javas_tools_by_the_printed_properties(cluster: RunningCluster, kafka_tools: KafkaTools) -> None:
+    path = str(cluster.directory.client_properties_path)
+    said = kafka_tools.output(
+        "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", cluster.bootstrap, "--command-config", path,
+        "--create", "--topic", "java",
+    )  # fmt: skip
+    assert "Created topic java" in said
+
+
+def test_a_start_after_a_stop_has_the_same_secrets(cluster: RunningCluster) -> None:
+    before = cluster.directory.client_properties_path.read_text()
+    cluster.stop("gateway")
+    cluster.up()
+    assert cluster.directory.client_properties_path.read_text() == before
+    assert cluster.cli("consume", "greetings", "--count", "1").stdout == "hello\n"
+
+
+def test_only_the_owner_reads_the_secrets(cluster: RunningCluster) -> None:
+    path = cluster.directory.secrets_path
+    assert path.stat().st_mode & 0o077 == 0
+    for name in ("ca.key", "gateway.pem", "client.properties", "librdkafka.properties"):
+        assert (path / name).stat().st_mode & 0o077 == 0
+
+
+def test_another_user_may_do_what_its_acls_say(cluster: RunningCluster, kafka_tools: KafkaTools) -> None:
+    """SCRAM says who it is, an ACL what it may do: both by Kafka's own tools, as the user that `up` has created."""
+    admin = ("--bootstrap-server", cluster.bootstrap, "--command-config", str(cluster.directory.client_properties_path))
+    kafka_tools.output(
+        "kafka.admin.ConfigCommand", *admin, "--alter", "--entity-type", "users", "--entity-name", "dave",
+        "--add-config", "SCRAM-SHA-512=[password=dave-secret]",
+    )  # fmt: skip
+    given = properties(cluster, "librdkafka.properties") | {"sasl.username": "dave", "sasl.password": "dave-secret"}
+    path = cluster.directory.path / "dave.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    assert cluster.cli("produce", "daves", stdin="x\n").returncode == 0
+    denied = cluster.cli("consume", "daves", "--config", str(path), "--exit")
+    assert denied.returncode == 1
+    assert "TOPIC_AUTHORIZATION_FAILED" in denied.stderr
+    kafka_tools.output(
+        "org.apache.kafka.tools.AclCommand", *admin, "--add", "--allow-principal", "User:dave",
+        "--operation", "Read", "--topic", "daves",
+    )  # fmt: skip
+    assert cluster.cli("consume", "daves", "--config", str(path), "--exit").stdout == "x\n"
+    assert cluster.cli("produce", "daves", "--config", str(path), stdin="y\n").returncode == 1

@@ -1,0 +1,150 @@
+"""The pure layers stay in the dialect that mypyc compiles; each rule is something that it refuses or gets wrong.
+
+docs/adr/0028-compiled-cores.md has the measurement. What only mypyc itself can see (an attribute that a subclass
+declares with a narrower class) is an error when it compiles.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.releases import ROOT
+
+PURE = (
+    *(ROOT / "barnabas" / name for name in ("wire", "channel", "cluster", "ports", "metrics")),
+    *(ROOT / f"services/{role}/barnabas_{role}/core" for role in ("controller", "gateway", "logstore", "purgatory")),
+)
+PRODUCTION = (ROOT / "barnabas", ROOT / "services")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def modules(*folders: Path) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+def classes(*folders: Path) -> Iterator[tuple[Path, ast.ClassDef]]:
+    for path in modules(*folders):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                yield path, node
+
+
+def base_names(node: ast.ClassDef) -> set[str]:
+    """Return its bases as they are written, without their type arguments."""
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    return {ast.unparse(base) for base in bases}
+
+
+def is_enum(node: ast.ClassDef) -> bool:
+    return any(name.endswith(("Enum", "Flag")) for name in base_names(node))
+
+
+def place(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+
+
+def found(source: str) -> list[str]:
+    """Return the rules that a module breaks, for the tests of the rules themselves."""
+    tree = ast.parse(source)
+    return [rule.__name__ for rule in RULES if any(True for _ in rule(tree))]
+
+
+def imports_for_types_only(tree: ast.Module) -> Iterator[ast.AST]:
+    """A dataclass's field of such a type is a crash at import."""
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "TYPE_CHECKING")
+
+
+def borrowed_methods(tree: ast.Module) -> Iterator[ast.AST]:
+    """`__hash__ = object.__hash__` is ignored, so that objects are equal by value. Enums are not compiled."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ClassDef) and not is_enum(each):
+            for node in each.body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("object."):
+                    yield node
+
+
+def fields_of_memoryview(tree: ast.Module) -> Iterator[ast.AST]:
+    """A KeyError at import; `Buffer` says the same."""
+    for each in ast.walk(tree):
+        if not isinstance(each, ast.ClassDef):
+            continue
+        is_dataclass = any("dataclass" in ast.unparse(decorator) for decorator in each.decorator_list)
+        if is_dataclass or "NamedTuple" in base_names(each):
+            for node in each.body:
+                if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "memoryview":
+                    yield node
+
+
+def class_keywords(tree: ast.Module) -> Iterator[ast.AST]:
+    """`class A(B, key=…)`: the keyword does not reach `__init_subclass__`. Structs of msgspec stay interpreted."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.keywords and "msgspec.Struct" not in base_names(node):
+            yield node
+
+
+RULES = (imports_for_types_only, borrowed_methods, fields_of_memoryview, class_keywords)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_pure_layers_keep(rule: object) -> None:
+    assert callable(rule)
+    assert [place(path, node) for path in modules(*PURE) for node in rule(tree_of(path))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import a", "imports_for_types_only"),
+        ("class A:\n    __hash__ = object.__hash__", "borrowed_methods"),
+        ("class A(NamedTuple):\n    body: memoryview", "fields_of_memoryview"),
+        ("@dataclass(slots=True)\nclass A:\n    body: memoryview", "fields_of_memoryview"),
+        ("class A(B, api_key=1): ...", "class_keywords"),
+    ],
+)
+def test_a_rule_sees_what_breaks_it(source: str, rule: str) -> None:
+    assert found(source) == [rule]
+
+
+def test_an_enum_may_borrow_a_method() -> None:
+    assert found("class A(IntEnum):\n    __hash__ = object.__hash__") == []
+
+
+def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
+    """That is a TypeError when the first object is made."""
+    pure = {node.name for _, node in classes(*PURE) if not is_enum(node) and "Protocol" not in base_names(node)}
+    outside = [
+        (path, node)
+        for path, node in classes(*PRODUCTION)
+        if not any(path.is_relative_to(folder) for folder in PURE) and base_names(node) & pure
+    ]
+    own = {node.name for path, node in classes(*PRODUCTION) if not any(path.is_relative_to(each) for each in PURE)}
+    assert [place(path, node) for path, node in outside if base_names(node) & (pure - own)] == []
+
+
+def test_what_is_read_through_a_class_is_declared_as_its_own() -> None:
+    """mypyc takes every other name of a class's body for an attribute of its objects."""
+    of_objects: dict[str, set[str]] = {}
+    for _, each in classes(*PURE):
+        if is_enum(each) or base_names(each) & {"NamedTuple", "Protocol"} or each.decorator_list:
+            continue
+        for node in each.body:
+            if isinstance(node, ast.AnnAssign) and not ast.unparse(node.annotation).startswith(("ClassVar", "Final")):
+                of_objects.setdefault(each.name, set()).add(ast.unparse(node.target))
+    read = [
+        place(path, node)
+        for path in modules(*PURE)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.attr in of_objects.get(node.value.id, ())
+    ]
+    assert read == []

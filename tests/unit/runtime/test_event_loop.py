@@ -1,0 +1,328 @@
+"""EventLoop: readers and turns without a step of the loop between them, and everything else as in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from barnabas.runtime import event_loop
+from barnabas.runtime.event_loop import EventLoop, TurnScheduler
+
+
+def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(story(), 10)
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        runner.run(bounded())
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    ends = socket.socketpair()
+    for end in ends:
+        end.setblocking(False)
+    return ends
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def test_what_arrived_together_is_read_before_the_one_turn_that_it_requests() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        ends = [pair() for _ in range(3)]
+        turns = TurnScheduler(lambda: seen.append("turn"))
+
+        def read(number: int) -> None:
+            ends[number][0].recv(100)
+            seen.append(f"read {number}")
+            turns.request()
+
+        for number, (reading, writing) in enumerate(ends):
+            loop.add_reader(reading, read, number)
+            writing.send(b"x")
+        await until(lambda: "turn" in seen)
+        for reading, writing in ends:
+            loop.remove_reader(reading)
+            reading.close()
+            writing.close()
+
+    run(story)
+    assert sorted(seen[:3]) == ["read 0", "read 1", "read 2"]
+    assert seen[3:] == ["turn"]
+
+
+def test_a_message_is_answered_with_one_question_to_the_selector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio asks twice: once before the reader, once before what it schedules."""
+    questions = 0
+    select = event_loop._Selector.select
+
+    def counting(self: Any, timeout: float | None = None) -> Any:
+        nonlocal questions
+        questions += 1
+        return select(self, timeout)
+
+    monkeypatch.setattr(event_loop._Selector, "select", counting)
+    messages = 100
+    asked: list[int] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+        over = loop.create_future()
+        turns = TurnScheduler(lambda: answer())
+        left = messages
+
+        def answer() -> None:
+            here.send(b"answer")
+
+        def readable_here() -> None:
+            here.recv(100)
+            turns.request()
+
+        def readable_there() -> None:
+            nonlocal left
+            there.recv(100)
+            left -= 1
+            if left:
+                there.send(b"question")
+            else:
+                over.set_result(None)
+
+        loop.add_reader(here, readable_here)
+        loop.add_reader(there, readable_there)
+        before = questions
+        there.send(b"question")
+        await over
+        asked.append(questions - before)
+        loop.remove_reader(here)
+        loop.remove_reader(there)
+        here.close()
+        there.close()
+
+    run(story)
+    assert asked[0] <= 2 * messages + 2, "one for each end of each message"
+
+
+def test_a_turn_that_requests_another_lets_the_loop_read_before_it() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+
+        def turn() -> None:
+            seen.append("turn")
+            if len(seen) == 1:
+                there.send(b"x")
+                turns.request()
+
+        turns = TurnScheduler(turn)
+        loop.add_reader(here, lambda: seen.append(here.recv(100).decode()))
+        turns.request()
+        turns.request()
+        await until(lambda: seen.count("turn") == 2 and "x" in seen)
+        loop.remove_reader(here)
+        here.close()
+        there.close()
+
+    run(story)
+    assert seen in (["turn", "x", "turn"], ["turn", "turn", "x"])
+
+
+def test_a_turn_that_is_requested_by_a_task_does_not_wait_for_input() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        turns = TurnScheduler(lambda: seen.append("turn"))
+        turns.request()
+        assert seen == []
+        await asyncio.sleep(0)
+
+    run(story)
+    assert seen == ["turn"]
+
+
+def test_a_reader_that_another_one_of_the_same_moment_removes_is_not_called() -> None:
+    seen: list[int] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        ends = [pair() for _ in range(2)]
+
+        def read(number: int) -> None:
+            seen.append(number)
+            for reading, _ in ends:
+                loop.remove_reader(reading)
+
+        for number, (reading, writing) in enumerate(ends):
+            loop.add_reader(reading, read, number)
+            writing.send(b"x")
+        await until(lambda: seen)
+        await asyncio.sleep(0.01)
+        for end in (end for both in ends for end in both):
+            end.close()
+
+    run(story)
+    assert len(seen) == 1
+
+
+def test_a_reader_that_fails_is_reported_and_stops_nothing() -> None:
+    reported: list[object] = []
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
+        (here, there), (other, other_writer) = pair(), pair()
+
+        def fail() -> None:
+            here.recv(100)
+            raise ValueError("broken")
+
+        def read() -> None:
+            other.recv(100)
+            seen.append("read")
+
+        loop.add_reader(here, fail)
+        loop.add_reader(other, read)
+        there.send(b"x")
+        other_writer.send(b"x")
+        await until(lambda: seen and reported)
+        for end in (here, other):
+            loop.remove_reader(end)
+        for end in (here, there, other, other_writer):
+            end.close()
+
+    run(story)
+    assert [str(error) for error in reported] == ["broken"]
+
+
+def test_a_descriptor_may_have_a_reader_and_a_writer() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+
+        def write() -> None:
+            seen.append("writable")
+            assert loop.remove_writer(here)
+            assert not loop.remove_writer(here)
+
+        def read() -> None:
+            seen.append(here.recv(100).decode())
+
+        loop.add_reader(here, read)
+        loop.add_writer(here, write)
+        await until(lambda: seen == ["writable"])
+        there.send(b"first")
+        await until(lambda: seen[1:] == ["first"])
+        loop.add_writer(here, write)
+        await until(lambda: seen.count("writable") == 2)
+        assert loop.remove_reader(here)
+        assert not loop.remove_reader(here)
+        there.send(b"second")
+        loop.add_writer(here, write)
+        await until(lambda: seen.count("writable") == 3)
+        assert "second" not in seen
+        here.close()
+        there.close()
+
+    run(story)
+
+
+def test_what_asyncio_has_received_from_a_socket_leaves_nothing_behind_for_its_reader() -> None:
+    """The handshake of a lane is by `sock_recv`, and the lane by a reader of ours."""
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+        for word in (b"one", b"two"):
+            loop.call_later(0.001, there.send, word)
+            assert await loop.sock_recv(here, 100) == word
+        assert not loop.remove_reader(here)
+        loop.add_reader(here, lambda: seen.append(here.recv(100).decode()))
+        there.send(b"three")
+        await until(lambda: seen)
+        assert loop.remove_reader(here)
+        assert not loop.remove_reader(here)
+        here.close()
+        there.close()
+
+    run(story)
+    assert seen == ["three"]
+
+
+def test_a_closed_descriptor_whose_reader_was_left_can_be_used_again() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+        loop.add_reader(here, lambda: seen.append("of the first"))
+        number = here.fileno()
+        loop.remove_reader(number)
+        here.close()
+        there.close()
+        again, other = pair()
+        loop.add_reader(again, lambda: seen.append(again.recv(100).decode()))
+        other.send(b"of the second")
+        await until(lambda: seen)
+        loop.remove_reader(again)
+        again.close()
+        other.close()
+
+    run(story)
+    assert seen == ["of the second"]
+
+
+def test_timers_tasks_threads_and_streams_of_asyncio_run_on_it() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.001, seen.append, "timer")
+        assert await asyncio.to_thread(lambda: "thread") == "thread"
+
+        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.readexactly(300_000))
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(bytes(300_000))
+        assert len(await reader.read()) <= 300_000
+        await until(lambda: seen)
+        writer.close()
+        server.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    run(story)
+    assert seen == ["timer"]
+
+
+def test_a_scheduler_of_turns_works_on_any_loop() -> None:
+    seen: list[str] = []
+
+    async def story() -> None:
+        turns = TurnScheduler(lambda: seen.append("turn"))
+        turns.request()
+        turns.request()
+        await until(lambda: seen)
+
+    asyncio.run(story())
+    assert seen == ["turn"]
