@@ -8,11 +8,16 @@ BIN := .venv/bin
 DATA ?= ./data
 PORT ?=
 LOGSTORES ?=
+SECURE ?=
 SEED ?= 1
 SEEDS ?=
 HOURS ?= 1
 PAIRS ?= 5
+QUICK ?=
+STAGE ?=
 FUZZ_SECONDS ?= 60
+AUTHORIZATION_CASES ?= 200000
+AUTHORIZATION_ROUNDS ?= 100
 TIMES ?= 10
 FUZZ_TARGET ?=
 FUZZ_JOBS ?= 1
@@ -39,26 +44,30 @@ ETCD_IMAGE ?=
 JAVA ?= eclipse-temurin:17-jdk
 WORKERS ?= 3
 TIER ?=
-UNIT := tests/test_house.py tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
+LANE ?=
+# on: streams within a host go by Unix sockets, also where the fault grid has network namespaces; off: by gRPC.
+WITH_LANE = $(if $(LANE),BARNABAS_LANE=$(LANE))
+# Modules that take long come first, so that no worker is left with one of them at the end.
+UNIT := tests/sim tests/crash tests/fuzz tests/property tests/regressions tests/scenarios tests/unit tests/test_house.py
 PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat authorization bench bench-latency bench-failover bench-groups bench-metrics package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim), HOURS=200 (sim-explore),"
+	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), SECURE=1 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim), HOURS=200 (sim-explore),"
 	@echo "          PAIRS=5 (bench), FUZZ_SECONDS=600 FUZZ_TARGET=requests (fuzz), IMAGE=barnabas BASE=python:3.12-slim (image)"
 
 setup: ## Create .venv with everything to work on Barnabas
 	@scripts/setup dev
 
-up: ## Start a local cluster in the background; LOGSTORES=3 for three logstores
+up: ## Start a local cluster in the background; LOGSTORES=3 for three logstores, SECURE=1 for TLS and a password
 	@scripts/setup run
-	@$(BIN)/barnabas up --data-dir "$(DATA)" $(if $(PORT),--port $(PORT)) $(if $(LOGSTORES),--logstores $(LOGSTORES))
+	@$(BIN)/barnabas up --data-dir "$(DATA)" $(if $(PORT),--port $(PORT)) $(if $(LOGSTORES),--logstores $(LOGSTORES)) $(if $(SECURE),--secure)
 
 down: ## Stop the local cluster; its data is kept
 	@scripts/setup run
@@ -109,9 +118,11 @@ format: setup ## Format the code
 
 proto: setup ## Generate the code of protos/**/*.proto
 	@scripts/proto
+	@scripts/packing
 
 proto-check: setup ## Check that generated code matches its .proto, and that released versions can read all messages
 	@scripts/proto check
+	@scripts/packing check
 	@scripts/proto-compat
 
 unit: setup ## Unit and property tests, regressions, scenarios, some seeds; PROFILE=deep for all seeds and many examples
@@ -147,9 +158,9 @@ fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests for on
 	@scripts/setup fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS) $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
 
-faults: setup etcd ## Inject real faults into real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each
+faults: setup etcd ## Inject real faults into real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each; LANE=on or off
 	@echo "== faults"
-	@$(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
+	@$(WITH_LANE) $(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under continuous producers
 	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES) --save tests/faults/results/rolling-kills.md
@@ -185,13 +196,13 @@ jars:
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then scripts/peer; \
 	else echo "no JDK and Maven here: tests that need Apache Kafka's jars are skipped"; fi
 
-integration: setup etcd jars ## Integration tests with real etcd, processes and clients, without those that take minutes; TIER=deep for those that make test leaves out
+integration: setup etcd jars ## Integration tests with real etcd, processes and clients, without those that take minutes; TIER=deep for those that make test leaves out, LANE=off by gRPC alone
 	@echo "== integration and compatibility tests"
-	@$(PYTEST_BY_MODULE) -m "$(if $(TIER),$(TIER) and )not minutes" tests/integration
+	@$(WITH_LANE) $(PYTEST_BY_MODULE) -m "$(if $(TIER),$(TIER) and )not minutes" tests/integration
 
-test-minutes: setup etcd jars ## The integration tests that take minutes: faults and restarts in turn; a part of test-deep
+test-minutes: setup etcd jars ## The integration tests that take minutes: faults and restarts in turn; a part of test-deep; LANE=off by gRPC alone
 	@echo "== integration tests that take minutes"
-	@$(PYTEST_BY_MODULE) -m minutes tests/integration
+	@$(WITH_LANE) $(PYTEST_BY_MODULE) -m minutes tests/integration
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
@@ -205,11 +216,15 @@ package-test: setup etcd ## Build both distributions, install them into empty en
 	@echo "== packages"
 	@$(PYTEST) tests/packaging
 
-bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/verify/performance.md
-	@$(BIN)/python -m bench --pairs $(PAIRS)
+authorization: setup etcd peer ## Authorize as Kafka's StandardAuthorizer and its broker do: AUTHORIZATION_CASES=200000, AUTHORIZATION_ROUNDS=100
+	@$(BIN)/python -m tests.authorization --cases $(AUTHORIZATION_CASES) --save
+	@$(BIN)/python -m tests.authorization.requests --rounds $(AUTHORIZATION_ROUNDS) --save
 
-bench-replicated: setup etcd peer ## Compare three logstores with three Apache Kafka brokers: RF 3, acks=all
-	@$(BIN)/python -m bench.replicated --pairs $(PAIRS)
+bench: setup etcd peer ## Barnabas, Apache Kafka and kfake side by side, into docs/verify/performance.md: QUICK=1 in three to four minutes, STAGE="one broker"
+	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(filter-out file,$(origin PAIRS)),--pairs $(PAIRS)) $(if $(STAGE),--stage "$(STAGE)")
+
+bench-latency: setup etcd peer ## Latency against offered load, Barnabas and Apache Kafka: a table and a plot, into docs/verify/performance.md
+	@$(BIN)/python -m bench.offered_load $(if $(filter-out file,$(origin PAIRS)),--turns $(PAIRS))
 
 bench-failover: setup etcd ## Measure failover: leaders killed, paused and stopped; 10,000 partitions
 	@$(BIN)/python -m bench.failover
