@@ -10,13 +10,14 @@ or a URL to load anything from, and none ever may while it is dynamic (CVE-2025-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from barnabas.cluster.config_values import ConfigKey, ConfigType, Range, Validator
+from barnabas.cluster.broker_key import BrokerKey, UpdateMode
+from barnabas.cluster.broker_key import broker_key as _key
+from barnabas.cluster.config_values import ConfigType, Range
 from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.cluster.keys import Role
+from barnabas.cluster.own_config_keys import OWN_KEYS
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS, default_of
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -30,36 +31,6 @@ _GATEWAY_FIRST: Final = (_GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER)
 ReplicaSelectorClass: TypeAlias = Literal[
     "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 ]
-
-
-class UpdateMode(Enum):
-    """Kafka's modes (KIP-226), except for the last."""
-
-    READ_ONLY = "read-only"
-    # For one broker or for all of them.
-    CLUSTER_WIDE = "cluster-wide"
-    # Only for all at once: gateways have no broker id, each serves every broker.
-    GATEWAYS = "all gateways"
-
-
-@dataclass(slots=True, frozen=True)
-class BrokerKey(ConfigKey):
-    """`services`: those that read it; if there are several, a broker's description shows the value of the first."""
-
-    services: tuple[Role, ...] = ()
-    update_mode: UpdateMode = UpdateMode.READ_ONLY
-
-
-def _key(
-    name: str,
-    config_type: ConfigType,
-    documentation: str,
-    *services: Role,
-    validator: Validator | None = None,
-    choices: tuple[str, ...] = (),
-    update_mode: UpdateMode = UpdateMode.READ_ONLY,
-) -> BrokerKey:
-    return BrokerKey(name, config_type, None, documentation, validator, choices, services, update_mode)
 
 
 _READERS_OF_TOPIC_DEFAULTS: Final = {
@@ -382,73 +353,10 @@ _KAFKAS: Final = (
     ),
 )
 
-_BARNABAS: Final = (
-    _key("etcd.endpoints", _LIST, "Addresses of etcd: host:port, separated by commas.", *_ALL),
-    _key("etcd.prefix", _STRING, "Prefix of this cluster's keys in etcd.", *_ALL),
-    _key("etcd.tls.authority", _STRING, "PEM file with the CA certificate for etcd; enables TLS.", *_ALL),
-    _key("etcd.tls.certificate", _STRING, "PEM file with the client certificate for etcd.", *_ALL),
-    _key("etcd.tls.key", _STRING, "PEM file with the private key for etcd.", *_ALL),
-    _key("lease.ttl.ms", _INT, "Time to live of a service's registration without a renewal.", *_ALL),
-    _key("metrics.listeners", _STRING, "Listen address of the Prometheus endpoint; empty: none.", *_ALL),
-    _key(
-        "metrics.topics.max",
-        _INT,
-        "Maximum topics with their own metrics on a logstore, in order of appearance; all others share one label.",
-        _LOGSTORE,
-    ),
-    _key(
-        "metrics.enable",
-        _BOOLEAN,
-        "Whether a gateway counts and times requests. This costs one or two percent; off is for measuring that.",
-        _GATEWAY,
-    ),
-    _key(
-        "request.log.slow.ms",
-        _INT,
-        "Timed requests that take this long are logged with the time per hop; -1: none.",
-        _GATEWAY,
-    ),
-    _key("traces.otlp.endpoint", _STRING, "OTLP collector of traces, gRPC host:port; empty: no traces.", *_ALL),
-    _key("traces.sample.ratio", _DOUBLE, "Fraction of requests that is traced, from 0 to 1.", _GATEWAY),
-    _key("log.level", _STRING, "Minimum level of log lines.", *_ALL),
-    _key("log.format", _STRING, "Format of log lines: json or console.", *_ALL),
-    _key(
-        "control.listeners",
-        _STRING,
-        "Listen address for the controller's connection to a logstore; empty: the next port.",
-        _LOGSTORE,
-    ),
-    _key("gateway.id", _STRING, "The name of a gateway in the cluster.", _GATEWAY),
-    _key("advertised.address.policy", _STRING, "How clients reach brokers: see docs/architecture.md.", _GATEWAY),
-    _key("ops.listeners", _STRING, "Listen address of a gateway's health service.", _GATEWAY),
-    _key("queued.max.response.bytes", _LONG, "Maximum bytes of Fetch responses held by one processor.", _GATEWAY),
-    _key(
-        "controller.silence.max.ms",
-        _LONG,
-        "A gateway that has not heard from a controller for this long is not ready.",
-        _GATEWAY,
-    ),
-    _key(
-        "min.incremental.fetch.session.eviction.ms",
-        _LONG,
-        "Minimum idle time before a fetch session is evicted for another one.",
-        _GATEWAY,
-    ),
-    _key(
-        "produce.message.upconversion.enable",
-        _BOOLEAN,
-        "Whether Produce v0 to v2 are accepted, and their records converted.",
-        _GATEWAY,
-    ),
-    _key("pod.id", _STRING, "The name of a purgatory pod in the cluster.", _PURGATORY),
-    _key("purgatory.entries.max", _INT, "Maximum conditions in a purgatory pod.", _PURGATORY),
-    _key("controller.id", _STRING, "The name of a controller in the cluster.", _CONTROLLER),
-)
-
-BROKER_KEYS: Final[dict[str, BrokerKey]] = {key.name: key for key in (*_KAFKAS, *_topic_defaults(), *_BARNABAS)}
+BROKER_KEYS: Final[dict[str, BrokerKey]] = {key.name: key for key in (*_KAFKAS, *_topic_defaults(), *OWN_KEYS)}
 """All keys by name."""
 
-BARNABAS_ONLY: Final = frozenset(key.name for key in _BARNABAS)
+BARNABAS_ONLY: Final = frozenset(key.name for key in OWN_KEYS)
 """Keys that Kafka does not have."""
 
 

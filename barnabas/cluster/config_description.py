@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from barnabas.cluster.administration import ConfigSynonym, DescribedConfig
-from barnabas.cluster.broker_config_keys import BROKER_KEYS, BrokerKey, UpdateMode, synonyms
+from barnabas.cluster.broker_config_keys import BROKER_KEYS, synonyms
+from barnabas.cluster.broker_key import BrokerKey, UpdateMode
 from barnabas.cluster.config_values import ConfigKey
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS, TopicKey
 

@@ -57,6 +57,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Snapshot
 from barnabas.runtime.etcd import EtcdClient
+from barnabas.runtime.inter_service import identity
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
@@ -92,11 +93,13 @@ class _Controller:
     (Closing a channel cancels its calls, and a task that awaits one would take that for its own cancellation.)
     """
 
-    __slots__ = ("_retired", "_users", "channel", "create_revision", "stub")
+    __slots__ = ("_retired", "_users", "address", "channel", "create_revision", "generation", "stub")
 
     def __init__(self, address: str, create_revision: int) -> None:
+        self.address = address
         self.create_revision = create_revision
-        self.channel = create_channel(address, interceptors=(TraceParent(),))
+        self.generation = identity.generation()
+        self.channel = create_channel(address, Role.CONTROLLER, interceptors=(TraceParent(),))
         self.stub: MembershipAsyncStub = rpc.MembershipStub(self.channel)
         self._users = 0
         self._retired = False
@@ -393,6 +396,10 @@ class MembershipClient:
                 if controller is None:
                     async with asyncio.timeout(remaining_s):
                         await moved.wait()
+                    continue
+                if controller.generation != identity.generation():
+                    # It connects again with the certificate that has been replaced since.
+                    await self._move_to(_Controller(controller.address, controller.create_revision))
                     continue
                 async with controller:
                     async with asyncio.timeout(min(remaining_s, _CONNECT_S)):

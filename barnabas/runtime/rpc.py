@@ -14,6 +14,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined] # untyped, re-exported
 from grpc_reflection.v1alpha import reflection
 
+from barnabas.cluster.keys import Role
+from barnabas.runtime.inter_service import identity
+from barnabas.runtime.inter_service.call_guard import CallGuard, RoleCheck
+
 Options = Sequence[tuple[str, int | str]]
 
 # Above Kafka's default socket.request.max.bytes (100 MiB) plus what else is in the message.
@@ -45,27 +49,69 @@ _CHANNEL_OPTIONS: Final[Options] = (
 )
 
 
-def create_server(*addresses: str, options: Options = ()) -> tuple[grpc.aio.Server, int]:
+def create_server(*addresses: str, options: Options = (), health_address: str = "") -> tuple[grpc.aio.Server, int]:
     """Return a server bound to the addresses ("host:port", port 0 for any; "unix:path"), not yet started,
 
-    with the port of the first address. Raises OSError that names the address if one cannot be bound.
+    with the port of the first address. With an identity (`barnabas.runtime.inter_service`) it serves services that have
+    a certificate and the role for what they call; `health_address` then answers probes without one.
+
+    Raises OSError that names the address if one cannot be bound.
     """
     assert addresses, "a server needs an address"
-    server = grpc.aio.server(options=[*DATA_OPTIONS, *_SERVER_OPTIONS, *options])
+    own = identity.current()
+    if own is None:
+        return bind_server(grpc.aio.server(options=server_options(options)), addresses)
+    server = grpc.aio.server(options=server_options(options), interceptors=[CallGuard(RoleCheck(own))])
+    bound = bind_server(server, addresses, own.server_credentials())
+    if health_address:
+        bind_server(server, [health_address])
+    return bound
+
+
+def create_health_server(address: str) -> tuple[grpc.aio.Server, int]:
+    """Return a server like `create_server`'s for health alone, to which probes need no certificate."""
+    return bind_server(grpc.aio.server(options=server_options()), [address])
+
+
+def server_options(options: Options = ()) -> Options:
+    return [*DATA_OPTIONS, *_SERVER_OPTIONS, *options]
+
+
+def bind_server(
+    server: grpc.aio.Server, addresses: Sequence[str], credentials: grpc.ServerCredentials | None = None
+) -> tuple[grpc.aio.Server, int]:
+    """Bind a server that has not started to more addresses; return it with the port of the first of them.
+
+    Raises OSError that names the address.
+    """
     ports: list[int] = []
     for address in addresses:
         try:
-            port = server.add_insecure_port(address)
+            if credentials is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise OSError(f"cannot listen on {address}: in use or not an address of this host") from error
         ports.append(port)
     return server, ports[0]
 
 
-def create_channel(address: str, *, options: Options = (), interceptors: Sequence[Any] = ()) -> grpc.aio.Channel:
-    """Return a channel to "host:port" with its own connection; nothing is connected before the first call."""
+def create_channel(
+    address: str, server: Role | None, *, options: Options = (), interceptors: Sequence[Any] = ()
+) -> grpc.aio.Channel:
+    """Return a channel to "host:port" with its own connection; nothing is connected before the first call.
+
+    `server` is the role of the service there: with an identity no other is accepted. None, for what is no service, is
+    possible only without one.
+    """
     every = [*DATA_OPTIONS, *_CHANNEL_OPTIONS, *options]
-    return grpc.aio.insecure_channel(address, options=every, interceptors=list(interceptors))
+    own = identity.current()
+    if own is None:
+        return grpc.aio.insecure_channel(address, options=every, interceptors=list(interceptors))
+    assert server is not None, f"{address} is not a service's, and services talk to no other"
+    every += own.channel_options(server)
+    return grpc.aio.secure_channel(address, own.channel_credentials(), options=every, interceptors=list(interceptors))
 
 
 async def stop_server(server: grpc.aio.Server, grace_ms: int) -> None:

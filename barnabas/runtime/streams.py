@@ -21,6 +21,7 @@ from typing import Final, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
+from barnabas.cluster.service_permissions import role_that_serves
 from barnabas.runtime import lane, lane_offers
 from barnabas.runtime.conversation import Conversation, OnMessage
 from barnabas.runtime.lane import Descriptor, OnDescriptors
@@ -155,7 +156,7 @@ class StreamLink:
             backoff_ms = min(2 * backoff_ms, BACKOFF_MS_MAX)
 
     async def _converse(self) -> str:
-        channel = create_channel(self.address, options=self._options)
+        channel = create_channel(self.address, role_that_serves(self.method), options=self._options)
         call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(self.method, None, None)(None)
         conversation = Conversation(
             call.read, call.write, self._take, self._pack_heartbeat, PENDING_BYTES_MAX, self.on_descriptors

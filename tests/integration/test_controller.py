@@ -309,7 +309,7 @@ async def test_a_paused_controller_does_nothing_when_it_wakes_deposed(
     assert await gateway.create("after") is ErrorCode.NONE
     told = len(logstore.requests)
     stale.send(signal.SIGCONT)
-    async with create_channel(stale.address) as channel:
+    async with create_channel(stale.address, Role.CONTROLLER) as channel:
         stub = OperationsStub(channel)
 
         async def refusal() -> grpc.aio.AioRpcError:
@@ -343,7 +343,7 @@ async def test_a_crashed_logstore_loses_its_leaders_at_once_and_gets_them_back_u
         return partition.leader, partition.leader_epoch
 
     await until(lambda: leader() == (NO_LEADER, 1))
-    async with create_channel(controller.address) as channel:
+    async with create_channel(controller.address, Role.CONTROLLER) as channel:
         described = await OperationsStub(channel).DescribeCluster(operations_pb2.DescribeClusterRequest())
     assert [node.alive for node in described.nodes if node.role == "logstore"] == [False]
     assert any(problem.startswith("logstore 1 is down since") for problem in described.problems)

@@ -51,10 +51,14 @@ async def serve(host: str, port: int = 0) -> tuple[grpc.aio.Server, int]:
 
 
 def etcd_channel(address: str) -> grpc.aio.Channel:
-    return Connection(address, None).channel
+    return Connection(address, None, None).channel
 
 
-@pytest.mark.parametrize("make_channel", [create_channel, etcd_channel])
+def service_channel(address: str) -> grpc.aio.Channel:
+    return create_channel(address, None)
+
+
+@pytest.mark.parametrize("make_channel", [service_channel, etcd_channel])
 async def test_a_name_that_moves_to_another_address_is_found_there(
     make_channel: Callable[[str], grpc.aio.Channel],
 ) -> None:

@@ -33,7 +33,7 @@ from barnabas.ports.etcd import (
 )
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
-from barnabas.runtime.etcd.connection import TlsFiles
+from barnabas.runtime.pem_files import TlsFiles
 from barnabas_controller.core.state.writes import Write, pack
 
 Result = TypeVar("Result")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.runtime.etcd.client import EtcdClient
 from barnabas.runtime.etcd.config import EtcdConfig
-from barnabas.runtime.etcd.connection import EtcdUnavailable, TlsFiles
+from barnabas.runtime.etcd.connection import EtcdUnavailable
 from barnabas.runtime.etcd.lease import Lease
 
-__all__ = ["EtcdClient", "EtcdConfig", "EtcdUnavailable", "Lease", "TlsFiles"]
+__all__ = ["EtcdClient", "EtcdConfig", "EtcdUnavailable", "Lease"]

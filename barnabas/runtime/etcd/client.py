@@ -11,10 +11,12 @@ import grpc.aio
 
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, KeyValue, Snapshot, Txn, TxnResult, WatchBatch, prefix_end
 from barnabas.runtime.etcd import values
-from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints, EtcdUnavailable, TlsFiles
+from barnabas.runtime.etcd.authentication import EtcdUser
+from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints, EtcdUnavailable
 from barnabas.runtime.etcd.lease import Lease, renewals
 from barnabas.runtime.etcd.meter import EtcdMeter
 from barnabas.runtime.etcd.watch import follow
+from barnabas.runtime.pem_files import TlsFiles
 from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 Answer = TypeVar("Answer")
@@ -41,9 +43,10 @@ class EtcdClient:
         now_ms: Callable[[], int],
         tls: TlsFiles | None = None,
         request_timeout_ms: int = 3000,
+        user: EtcdUser | None = None,
     ) -> None:
         """`now_ms` is the monotonic clock of leases; one attempt of a request lasts at most `request_timeout_ms`."""
-        self._endpoints = Endpoints(endpoints, tls)
+        self._endpoints = Endpoints(endpoints, tls, user)
         self._now_ms = now_ms
         self._timeout_s = request_timeout_ms / 1000
         self.meter = EtcdMeter()

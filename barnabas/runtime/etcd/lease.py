@@ -62,7 +62,8 @@ async def renewals(endpoints: Endpoints, lease: Lease, now_ms: Callable[[], int]
 async def _renew_on(
     connection: Connection, lease: Lease, now_ms: Callable[[], int], interval_ms: float
 ) -> AsyncGenerator[int, None]:
-    call = connection.lease.LeaseKeepAlive()  # type: ignore[call-arg]  # requests are written one by one
+    metadata = await connection.stream_metadata()
+    call = connection.lease.LeaseKeepAlive(metadata=metadata)  # type: ignore[call-arg]  # requests are written one by one
     question = pb.LeaseTimeToLiveRequest(ID=lease.lease_id)
     try:
         while True:

@@ -55,6 +55,7 @@ async def follow(
                             is_lagging = True
                         backoff.reset()
                         if response.canceled:
+                            connection.forget_token()
                             break
                         if response.events:
                             events = tuple(values.watch_event(event) for event in response.events)
@@ -69,7 +70,8 @@ async def follow(
 
 
 async def _watch_on(connection: Connection, prefix: str, start_revision: int) -> AsyncGenerator[pb.WatchResponse, None]:
-    call = connection.watch.Watch(metadata=_REQUIRE_LEADER)  # type: ignore[call-arg]  # requests are written below
+    metadata = (*_REQUIRE_LEADER, *await connection.stream_metadata())
+    call = connection.watch.Watch(metadata=metadata)  # type: ignore[call-arg]  # requests are written below
     try:
         create = pb.WatchCreateRequest(
             key=prefix.encode(), range_end=prefix_end(prefix).encode(), start_revision=start_revision

@@ -48,6 +48,7 @@ async def run(config: ControllerConfig) -> None:
     stopped = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
+    config.take_identity()
     keys = Keys(config.etcd_prefix)
     etcd = config.etcd_client()
     metrics_socket = bind_metrics(config.metrics_listeners)
@@ -62,7 +63,7 @@ async def run(config: ControllerConfig) -> None:
         wall_ms=wall_ms,
         settings=config.election_settings(),
     )
-    server, _ = create_server(config.listeners)
+    server, _ = create_server(config.listeners, health_address=config.health_listeners)
     health = await add_health(server, membership.SERVICE, operations.SERVICE, serving=False)
     background: set[asyncio.Task[None]] = set()
 

@@ -37,6 +37,7 @@ async def serve() -> None:
         assert kind == processor_ipc.SETTINGS, "the settings come first"
         settings = msgspec.json.decode(payload, type=processor_ipc.ProcessorSettings)
         configure_logging(f"gateway/{settings.index}", settings.properties.log_level, settings.properties.log_format)
+        settings.properties.take_identity()
         driver = GatewayDriver(settings, acceptor)
         settled.set()
 

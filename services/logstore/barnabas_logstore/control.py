@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError
 
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.runtime.configuration.service_config import take_identity_of
 from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import configure_logging, get_logger
@@ -181,9 +182,10 @@ class ControlSession:
 
 
 def main() -> None:
-    address, level, log_format = sys.argv[1:]
+    address, level, log_format, *own = sys.argv[1:]
     configure_logging("logstore-control", level, log_format)  # type: ignore[arg-type]  # checked by the parent's config
     try:
+        take_identity_of(own)
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(ControlListener().run(address))
     except OSError as error:

@@ -42,10 +42,11 @@ async def serve(config: PurgatoryConfig) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    config.take_identity()
     traces = trace_exporter(config.traces_otlp_endpoint, "purgatory", config.pod_id)
     metrics_socket = bind_metrics(config.metrics_listeners)
     driver = PurgatoryDriver(config.pod_id, config.purgatory_entries_max, traces)
-    server, port = create_server(config.listeners)
+    server, port = create_server(config.listeners, health_address=config.health_listeners)
     register_stream(server, SERVICE, "Park", driver.open_stream, pending_bytes_max=PENDING_BYTES_MAX)
     health = await add_health(server, SERVICE, serving=False)
     add_reflection(server, SERVICE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.administration import ConfigSynonym, DescribedConfig
-from barnabas.cluster.broker_config_keys import BROKER_KEYS, BrokerKey
+from barnabas.cluster.broker_config_keys import BROKER_KEYS
+from barnabas.cluster.broker_key import BrokerKey
 from barnabas.cluster.config_description import (
     BrokerValues,
     ConfigSource,

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from barnabas.cluster.broker_config_keys import BARNABAS_ONLY, BROKER_KEYS, BrokerKey
+from barnabas.cluster.broker_config_keys import BARNABAS_ONLY, BROKER_KEYS
+from barnabas.cluster.broker_key import BrokerKey
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.config_values import ConfigKey
 from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED

@@ -45,7 +45,7 @@ def echo_server(**environment: str) -> Iterator[tuple[int, int]]:
 
 
 async def switches_per_message(port: int, pid: int) -> float:
-    async with create_channel(f"127.0.0.1:{port}") as channel:
+    async with create_channel(f"127.0.0.1:{port}", None) as channel:
         call = channel.stream_stream(f"/{SERVICE}/{METHOD}", None, None)(None)
 
         async def converse() -> None:

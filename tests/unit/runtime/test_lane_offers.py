@@ -339,7 +339,7 @@ async def test_what_was_sent_by_grpc_is_delivered_before_what_comes_by_the_lane(
 
 
 async def test_a_client_that_knows_nothing_of_lanes_is_served(served: Served) -> None:
-    channel = create_channel(served.address)
+    channel = create_channel(served.address, None)
     call = channel.stream_stream(PATH, None, None)(None)
     await call.write(b"hello")
     assert await call.read() == b"welcome"

@@ -42,7 +42,7 @@ async def test_a_server_answers_on_the_port_that_it_names() -> None:
     operations = Operations()
     operations.answer.set()
     server, address = await serving(operations)
-    async with create_channel(address) as channel:
+    async with create_channel(address, None) as channel:
         stub = operations_pb2_grpc.OperationsStub(channel)
         response = await stub.DescribeCluster(operations_pb2.DescribeClusterRequest())
     assert response.cluster_id == "here"
@@ -53,7 +53,7 @@ async def test_a_server_listens_on_all_its_addresses(tmp_path: object) -> None:
     server, _ = create_server("127.0.0.1:0", f"unix:{tmp_path}/socket")
     await add_health(server)
     await server.start()
-    async with create_channel(f"unix:{tmp_path}/socket") as channel:
+    async with create_channel(f"unix:{tmp_path}/socket", None) as channel:
         answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
     await stop_server(server, 0)
@@ -71,7 +71,7 @@ async def test_health_follows_what_is_set() -> None:
     server, port = create_server("127.0.0.1:0")
     health = await add_health(server, OPERATIONS, serving=False)
     await server.start()
-    async with create_channel(f"127.0.0.1:{port}") as channel:
+    async with create_channel(f"127.0.0.1:{port}", None) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         statuses = []
         for serving_now in (False, True, False):
@@ -89,7 +89,7 @@ async def test_a_process_that_is_not_ready_is_alive_and_matters_of_their_own_sta
     health = await add_health(server, OPERATIONS, serving=False)
     await health.set_service("in-sync", False)
     await server.start()
-    async with create_channel(f"127.0.0.1:{port}") as channel:
+    async with create_channel(f"127.0.0.1:{port}", None) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         await health.set_serving(True)
         of_its_own = await stub.Check(health_pb2.HealthCheckRequest(service="in-sync"))
@@ -104,7 +104,7 @@ async def test_reflection_names_the_services_and_gives_their_files() -> None:
     server, port = create_server("127.0.0.1:0")
     add_reflection(server, OPERATIONS)
     await server.start()
-    async with create_channel(f"127.0.0.1:{port}") as channel:
+    async with create_channel(f"127.0.0.1:{port}", None) as channel:
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         request = reflection_pb2.ServerReflectionRequest
         call = stub.ServerReflectionInfo(iter([request(list_services=""), request(file_containing_symbol=OPERATIONS)]))
@@ -119,7 +119,7 @@ async def test_reflection_names_the_services_and_gives_their_files() -> None:
 async def test_a_stop_lets_calls_in_progress_finish_in_their_time() -> None:
     operations = Operations()
     server, address = await serving(operations)
-    async with create_channel(address) as channel:
+    async with create_channel(address, None) as channel:
         stub = operations_pb2_grpc.OperationsStub(channel)
         call = asyncio.ensure_future(stub.DescribeCluster(operations_pb2.DescribeClusterRequest()))
         await operations.asked.wait()
@@ -133,7 +133,7 @@ async def test_a_stop_lets_calls_in_progress_finish_in_their_time() -> None:
 async def test_a_stop_cancels_what_takes_longer() -> None:
     operations = Operations()
     server, address = await serving(operations)
-    async with create_channel(address) as channel:
+    async with create_channel(address, None) as channel:
         stub = operations_pb2_grpc.OperationsStub(channel)
         call = asyncio.ensure_future(stub.DescribeCluster(operations_pb2.DescribeClusterRequest()))
         await operations.asked.wait()

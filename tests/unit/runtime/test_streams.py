@@ -16,6 +16,7 @@ import grpc.aio
 import pytest
 
 from barnabas.channel.packing import MalformedMessage
+from barnabas.cluster.keys import Role
 from barnabas.runtime import conversation, streams
 from barnabas.runtime.rpc import Options, create_channel, create_server
 from barnabas.runtime.streams import PENDING_BYTES_MAX, ServerStream, StreamLink, register_stream
@@ -187,9 +188,9 @@ async def test_a_link_that_never_was_up_is_closed_without_down() -> None:
 async def test_a_refused_connection_is_tried_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[str] = []
 
-    def counted(address: str, *, options: Options) -> grpc.aio.Channel:
+    def counted(address: str, server: Role | None, *, options: Options) -> grpc.aio.Channel:
         attempts.append(address)
-        return create_channel(address, options=options)
+        return create_channel(address, server, options=options)
 
     monkeypatch.setattr(streams, "create_channel", counted)
     served = Served()
@@ -300,7 +301,7 @@ async def test_a_silent_server_is_dead_and_asked_again() -> None:
 
 @pytest.mark.usefixtures("quick")
 async def test_a_silent_client_is_dead(served: Served) -> None:
-    channel = create_channel(served.address)
+    channel = create_channel(served.address, None)
     call = channel.stream_stream(PATH, None, None)(None)
     await call.write(b"hello")
     await until(lambda: served.handlers and served.handlers[0].closed)
@@ -321,7 +322,7 @@ async def test_time_in_which_this_process_did_not_run_is_not_the_peers_silence(s
 async def test_a_client_that_never_reads_is_closed_when_too_much_waits_for_it() -> None:
     served = Served()
     await served.start(pending_bytes_max=64 << 20)
-    channel = create_channel(served.address)
+    channel = create_channel(served.address, None)
     call = channel.stream_stream(PATH, None, None)(None)
     await call.write(b"hello")
     await until(lambda: served.handlers)

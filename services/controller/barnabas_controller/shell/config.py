@@ -8,7 +8,7 @@ import msgspec
 
 from barnabas.cluster.broker_config_keys import default_for_topics
 from barnabas.runtime.configuration.config import bounds
-from barnabas.runtime.etcd import EtcdConfig
+from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_controller.core.state.settings import ElectionSettings
@@ -19,7 +19,7 @@ _OFFSETS = OffsetsTopic()
 _ELECTIONS = ElectionSettings()
 
 
-class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
+class ControllerConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
     """Named after Kafka's keys: `controller_id` is `controller.id`.
 
     The default of a key that topics inherit is declared in `TOPIC_KEYS`, of one that the core uses in the core.
@@ -28,6 +28,8 @@ class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     controller_id: str = "controller-0"
     # Membership, Operations and health are all served at this address: "host:port".
     listeners: str = "0.0.0.0:9090"
+    # With mutual TLS: health alone, for probes without a certificate, "host:port".
+    health_listeners: str = ""
     # The address advertised to members and operators; empty: the listener.
     advertised_listeners: str = ""
     # etcd's leases have a granularity of seconds.

@@ -10,7 +10,7 @@ import msgspec
 
 from barnabas.cluster.config_description import Setting
 from barnabas.runtime.configuration.config import bounds
-from barnabas.runtime.etcd import EtcdConfig
+from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
@@ -29,7 +29,7 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 _CORE = GatewayConfig(gateway_id="", listeners=())
 
 
-class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
+class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are bytes, times are ms.
 
     The default of a key that the core uses is declared in `GatewayConfig`.

@@ -37,7 +37,7 @@ from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_m
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.registration import Registration
-from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
+from barnabas.runtime.rpc import Health, add_health, add_reflection, create_health_server, stop_server
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.shell.acceptor import Acceptor
 from barnabas_gateway.shell.config import GatewayProperties
@@ -53,6 +53,7 @@ class Gateway:
     def __init__(self, loaded: Loaded[GatewayProperties]) -> None:
         """Binds the bootstrap ports. Raises OSError that names the address, and ValueError that names a key store."""
         properties = loaded.config
+        properties.take_identity()
         for security in properties.security().values():
             if security.tls is not None:
                 create_context(security.tls)
@@ -81,7 +82,7 @@ class Gateway:
     async def run(self, stopping: asyncio.Event) -> None:
         """Run until `stopping`; then drain. Raises IdentityTaken, OSError (the ops listener)."""
         properties = self._properties
-        server, ops_port = create_server(properties.ops_listeners)
+        server, ops_port = create_health_server(properties.ops_listeners)
         health = await add_health(server, serving=False)
         add_reflection(server)
         await server.start()

@@ -12,6 +12,8 @@ from google.protobuf.message import Message
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
+from barnabas.cluster.keys import Role
+from barnabas.runtime.inter_service import identity
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.rpc import create_channel
@@ -33,7 +35,9 @@ class LogstoreCalls:
         self._node_id = node_id
         self._address = address
         self._answered = answered
-        self._channel: grpc.aio.Channel | None = None
+        self._channels: list[grpc.aio.Channel] = []
+        """The last one is in use; those before show a certificate that was replaced since."""
+        self._generation = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def send(self, call: LogstoreCall) -> None:
@@ -53,8 +57,8 @@ class LogstoreCalls:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._channel is not None:
-            await self._channel.close(None)
+        for channel in self._channels:
+            await channel.close(None)
 
     async def _call(self, call: LogstoreCall) -> None:
         answer: AdministrationResponse | None = None
@@ -68,13 +72,15 @@ class LogstoreCalls:
 
     async def _ask(self, request: AdministrationRequest, timeout_ms: int) -> AdministrationResponse:
         """Messages and dataclasses have the same names (a test checks it), and requests that of their method."""
-        if self._channel is None:
-            self._channel = create_channel(self._address)
+        generation = identity.generation()
+        if not self._channels or generation != self._generation:
+            self._channels.append(create_channel(self._address, Role.LOGSTORE))
+            self._generation = generation
         request_name = type(request).__name__
         method = _SERVICE.methods_by_name[request_name.removesuffix("Request")]
         response_message: type[Message] = getattr(pb, method.output_type.name)
         response_type: type[AdministrationResponse] = getattr(contract, method.output_type.name)
-        ask: grpc.aio.UnaryUnaryMultiCallable[Message, Message] = self._channel.unary_unary(
+        ask: grpc.aio.UnaryUnaryMultiCallable[Message, Message] = self._channels[-1].unary_unary(
             f"/{_SERVICE.full_name}/{method.name}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=response_message.FromString,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -37,20 +37,21 @@ class ControlProcess:
     def __init__(
         self,
         address: str,
-        log_level: str,
-        log_format: str,
+        arguments: Sequence[str],
         on_command: Callable[[int, ControlRequest], None],
         node_id: int,
         metrics_socket: socket.socket | None,
         on_scraped: Callable[[], None],
     ) -> None:
-        """`on_scraped`: the pod's metrics were requested there (so that the data process does not serve them);
+        """`arguments` of the process follow its address.
+
+        `on_scraped`: the pod's metrics were requested there (so that the data process does not serve them);
         `tell_metrics` answers.
 
         `metrics_socket` is bound here, so that it outlives a process that dies.
         """
         self._address = address
-        self._log_arguments = (log_level, log_format)
+        self._arguments = arguments
         self._on_command = on_command
         self._node_id = node_id
         self._metrics_socket = metrics_socket
@@ -108,7 +109,7 @@ class ControlProcess:
         if self._is_stopping:
             return
         self._generation += 1
-        arguments = (self._address, *self._log_arguments)
+        arguments = (self._address, *self._arguments)
         self._child = spawn(MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
         if self._metrics_socket is not None:
             self._child.messages.send(SCRAPED, str(self._node_id).encode(), [self._metrics_socket.fileno()])

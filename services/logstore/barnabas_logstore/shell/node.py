@@ -72,21 +72,21 @@ class LogstoreNode:
         self._settings = settings
         self._described_settings = loaded.settings
         self._boot_id = BOOT_ID_FILE.read_text().strip()
+        settings.take_identity()
         allow_open_files()
         self._locks = DirectoryLocks(settings.log_dirs)
         self._disk = PosixDisk()
         self._keys = Keys(settings.etcd_prefix)
         self._etcd = settings.etcd_client()
         self._metrics_socket = bind_metrics(settings.metrics_listeners)
-        self._server, self._data_port = create_server(settings.listeners)
+        self._server, self._data_port = create_server(settings.listeners, health_address=settings.health_listeners)
         self._listener = DataListener(self._server)
         self._administration = AdministrationListener(self._server)
         self._traces = trace_exporter(settings.traces_otlp_endpoint, "logstore", str(settings.node_id))
         self._metrics = DataMetrics(settings.log_dirs, lambda snapshot: self._control.tell_metrics(snapshot))
         self._control = ControlProcess(
             settings.control_listeners,
-            settings.log_level,
-            settings.log_format,
+            (settings.log_level, settings.log_format, *settings.identity_arguments()),
             self._on_command,
             settings.node_id,
             self._metrics_socket,

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from barnabas.cluster.broker_config_keys import BROKER_KEYS, BrokerKey, default_for_topics
+from barnabas.cluster.broker_config_keys import BROKER_KEYS, default_for_topics
+from barnabas.cluster.broker_key import BrokerKey
 from barnabas.cluster.config_values import ConfigType
 from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.runtime.configuration.config import bounds
-from barnabas.runtime.etcd import EtcdConfig
+from barnabas.runtime.configuration.service_config import ServiceConfig
 
 _TYPES: Final[dict[ConfigType, Any]] = {
     ConfigType.BOOLEAN: bool,
@@ -46,6 +47,6 @@ def _type(key: BrokerKey) -> Any:
 
 
 if TYPE_CHECKING:
-    TopicDefaultsConfig = EtcdConfig
+    TopicDefaultsConfig = ServiceConfig
 else:
-    TopicDefaultsConfig = msgspec.defstruct("TopicDefaultsConfig", _fields(), bases=(EtcdConfig,), kw_only=True)
+    TopicDefaultsConfig = msgspec.defstruct("TopicDefaultsConfig", _fields(), bases=(ServiceConfig,), kw_only=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from barnabas.runtime.etcd import EtcdConfig
+from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
@@ -14,12 +14,14 @@ from barnabas.runtime.tracing.traces import check_trace_endpoint
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class PurgatoryConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
+class PurgatoryConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are counts, times are ms."""
 
     pod_id: str = "purgatory-0"
     # The address on which gateways open their streams, "host:port"; port 0 takes any.
     listeners: str = "127.0.0.1:9600"
+    # With mutual TLS: health alone, for probes without a certificate, "host:port".
+    health_listeners: str = ""
     # The address advertised to gateways; the listener itself if empty.
     advertised_listeners: str = ""
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from barnabas.cluster.broker_config_keys import BROKER_KEYS, UpdateMode, topic_defaults
+from barnabas.cluster.broker_config_keys import BROKER_KEYS, topic_defaults
+from barnabas.cluster.broker_key import UpdateMode
 from barnabas.cluster.config_values import ConfigKey, ConfigType
 from barnabas.cluster.kafka_config_keys import why_without_effect
 from barnabas.cluster.keys import BrokerConfigsRecord

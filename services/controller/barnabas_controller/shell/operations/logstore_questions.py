@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import Credit
+from barnabas.cluster.keys import Role
 from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import StreamLink
 from barnabas.wire.codec import decode_response_body, encode_body
@@ -71,7 +72,7 @@ class LogstoreQuestions:
     ) -> AnswerT:
         """Call a method of the Administration service. Raises NoAnswer."""
         assert method in _ADMINISTRATION.methods_by_name
-        async with create_channel(self._address(node_id)) as channel:
+        async with create_channel(self._address(node_id), Role.LOGSTORE) as channel:
             call: grpc.aio.UnaryUnaryMultiCallable[Message, AnswerT] = channel.unary_unary(
                 f"/{_ADMINISTRATION.full_name}/{method}",
                 request_serializer=lambda message: message.SerializeToString(),

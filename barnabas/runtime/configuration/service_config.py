@@ -1,0 +1,54 @@
+"""What the configuration of every service has: etcd, and who the service is to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barnabas.runtime.etcd import EtcdConfig
+from barnabas.runtime.inter_service import identity
+from barnabas.runtime.inter_service.identity import ServiceIdentity
+from barnabas.runtime.pem_files import TlsFiles
+
+DEFAULT_DOMAIN = "barnabas.internal"
+
+
+class ServiceConfig(EtcdConfig, kw_only=True):
+    """The base of a service's own configuration; a `__post_init__` of a subclass calls this one's."""
+
+    # PEM files; all three, or none: then services neither encrypt nor authenticate.
+    inter_service_tls_authority: str = ""
+    inter_service_tls_certificate: str = ""
+    inter_service_tls_key: str = ""
+    inter_service_tls_domain: str = DEFAULT_DOMAIN
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.inter_service_tls
+        if any(given.paths()) and len(given.paths()) != 3:
+            raise ValueError("inter.service.tls.authority, .certificate and .key are needed together")
+        if not self.inter_service_tls_domain:
+            raise ValueError("inter.service.tls.domain is empty")
+
+    @property
+    def inter_service_tls(self) -> TlsFiles:
+        return TlsFiles(
+            self.inter_service_tls_authority, self.inter_service_tls_certificate, self.inter_service_tls_key
+        )
+
+    def take_identity(self) -> None:
+        """Give this process its identity, before its first server or channel. Raises PemError, which is an OSError."""
+        take_identity_of(self.identity_arguments())
+
+    def identity_arguments(self) -> Sequence[str]:
+        """Return what a child process needs for `take_identity_of`; nothing without mutual TLS."""
+        files = self.inter_service_tls
+        if not files.authority:
+            return ()
+        return (files.authority, files.certificate, files.key, self.inter_service_tls_domain)
+
+
+def take_identity_of(arguments: Sequence[str]) -> None:
+    """Give this process the identity of its parent (`identity_arguments`). Raises PemError."""
+    if arguments:
+        authority, certificate, key, domain = arguments
+        identity.use(ServiceIdentity(TlsFiles(authority, certificate, key), domain))
