@@ -18,6 +18,7 @@ from barnabas.cluster.messages import (
     TopicMetadata,
     UpdateMetadata,
 )
+from barnabas.cluster.quotas import Entity
 from barnabas.cluster.scram import UserScramCredential
 
 
@@ -34,8 +35,10 @@ class ClusterImage:
         "acls",
         "broker_configs",
         "brokers",
+        "client_quotas",
         "cluster_id",
         "controller_epoch",
+        "gateways",
         "knows_acls",
         "partitions_by_topic_id",
         "purgatories",
@@ -57,6 +60,9 @@ class ClusterImage:
         self.purgatories: list[Purgatory] = []
         # By user and number of the mechanism.
         self.scram_credentials: dict[tuple[str, int], UserScramCredential] = {}
+        self.client_quotas: dict[Entity, dict[str, float]] = {}
+        # How many gateways are registered.
+        self.gateways = 0
         self.acls: dict[Acl, None] = {}
         self.knows_acls = False
         self.topics_by_name: dict[str, TopicMetadata] = {}
@@ -100,6 +106,13 @@ class ClusterImage:
             self.scram_credentials.pop((removed.user, removed.mechanism), None)
         for credential in update.scram_credentials:
             self.scram_credentials[credential.user, credential.mechanism] = credential
+        if update.full:
+            self.client_quotas.clear()
+        for quota in update.client_quotas:
+            self.client_quotas[quota.of()] = quota.values()
+            if not quota.quotas:
+                del self.client_quotas[quota.of()]
+        self.gateways = update.gateways
         self.revision = update.revision
         self.cluster_id = update.cluster_id
         self.controller_epoch = update.controller_epoch

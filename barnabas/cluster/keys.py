@@ -21,6 +21,7 @@ replica is gone.
     /barnabas/broker_configs/<id>           BrokerConfigsRecord, "default" for those of all brokers
     /barnabas/acls/<digest>                 Acl; the digest is of its content
     /barnabas/scram_credentials/<n>/<user>  UserScramCredential, by the number of the mechanism
+    /barnabas/client_quotas/<digest>        ClientQuota; the digest is of its entity
     /barnabas/producer_ids                  ProducerIdsRecord
     /barnabas/operations/…                  see barnabas/cluster/operation_records.py
 """
@@ -28,18 +29,19 @@ replica is gone.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from barnabas.cluster.acls import Acl, acl_problem
 from barnabas.cluster.cluster_version import VersionRecord
+from barnabas.cluster.json_values import UnreadableValue, dump_object, held_by, load_object, typed
 from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
 from barnabas.cluster.operation_records import OperationKeys, OperationRecord
+from barnabas.cluster.quotas import ClientQuota, Entity, client_quota_from_json, digest_of
 from barnabas.cluster.scram import UserScramCredential
 
 PARTITIONS_PER_CHUNK = 500
@@ -66,6 +68,7 @@ class Keys:
     __slots__ = (
         "acls",
         "broker_configs_directory",
+        "client_quotas",
         "cluster",
         "controller_epoch",
         "deletions",
@@ -92,6 +95,7 @@ class Keys:
         self.broker_configs_directory = prefix + "broker_configs/"
         self.acls = prefix + "acls/"
         self.scram_credentials = prefix + "scram_credentials/"
+        self.client_quotas = prefix + "client_quotas/"
         self.producer_ids = prefix + "producer_ids"
         self.operations = OperationKeys(prefix + "operations/")
 
@@ -120,6 +124,9 @@ class Keys:
 
     def scram_credential(self, mechanism: int, user: str) -> str:
         return f"{self.scram_credentials}{mechanism}/{user}"
+
+    def client_quota(self, entity: Entity) -> str:
+        return self.client_quotas + digest_of(entity)
 
     def broker_configs(self, broker_id: int) -> str:
         return self.broker_configs_directory + ("default" if broker_id == ALL_BROKERS else str(broker_id))
@@ -284,23 +291,20 @@ Record = (
     | BrokerConfigsRecord
     | Acl
     | UserScramCredential
+    | ClientQuota
     | ProducerIdsRecord
     | VersionRecord
     | OperationRecord
 )
 
 
-class UnreadableValue(ValueError):  # noqa: N818 - it names what was found
-    """The value of a key in etcd is not what the key stands for."""
-
-
 def encode_registration(registration: Registration) -> bytes:
-    return _dump(asdict(registration))
+    return dump_object(asdict(registration))
 
 
 def decode_registration(role: Role, value: bytes) -> Registration:
     """Raises ValueError. Unknown fields are skipped: a rolling upgrade can add some."""
-    return _typed(_REGISTRATION_BY_ROLE[role], _load(value))
+    return typed(_REGISTRATION_BY_ROLE[role], load_object(value))
 
 
 def member_id_of(registration: Registration) -> str:
@@ -334,11 +338,11 @@ def registration_addresses(registration: Registration) -> dict[str, str]:
 def encode_record(record: Record) -> bytes:
     match record:
         case ClusterRecord():
-            return _dump({"cluster_id": record.cluster_id})
+            return dump_object({"cluster_id": record.cluster_id})
         case ControllerEpochRecord():
-            return _dump({"controller_epoch": record.controller_epoch})
+            return dump_object({"controller_epoch": record.controller_epoch})
         case MemberRecord():
-            return _dump(
+            return dump_object(
                 {
                     "role": record.role.value,
                     "member_id": record.member_id,
@@ -348,7 +352,7 @@ def encode_record(record: Record) -> bytes:
                 }
             )
         case TopicRecord():
-            return _dump(
+            return dump_object(
                 {
                     "topic": record.topic,
                     "topic_id": record.topic_id.hex(),
@@ -358,7 +362,7 @@ def encode_record(record: Record) -> bytes:
                 }
             )
         case PartitionChunk():
-            return _dump(
+            return dump_object(
                 {
                     "topic_id": record.topic_id.hex(),
                     "chunk": record.chunk,
@@ -366,17 +370,19 @@ def encode_record(record: Record) -> bytes:
                 }
             )
         case DeletionRecord():
-            return _dump({"topic": record.topic, "topic_id": record.topic_id.hex(), "partitions": record.partitions})
+            return dump_object(
+                {"topic": record.topic, "topic_id": record.topic_id.hex(), "partitions": record.partitions}
+            )
         case BrokerConfigsRecord():
-            return _dump({"broker_id": record.broker_id, "configs": record.configs})
+            return dump_object({"broker_id": record.broker_id, "configs": record.configs})
         case Acl():
-            return _dump(structs.asdict(record))
-        case UserScramCredential():
-            return _dump(record.to_json())
+            return dump_object(structs.asdict(record))
+        case UserScramCredential() | ClientQuota():
+            return dump_object(record.to_json())
         case ProducerIdsRecord():
-            return _dump({"next_producer_id": record.next_producer_id})
+            return dump_object({"next_producer_id": record.next_producer_id})
         case _:
-            return _dump(asdict(record))
+            return dump_object(asdict(record))
 
 
 def _partition_values(partition: PartitionRecord) -> dict[str, Any]:
@@ -405,74 +411,50 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
         return None
     match key[len(keys.prefix) :].split("/", 1):
         case ["version"]:
-            return _typed(VersionRecord, _load(value))
+            return typed(VersionRecord, load_object(value))
         case ["cluster"]:
-            return _typed(ClusterRecord, _load(value))
+            return typed(ClusterRecord, load_object(value))
         case ["controller", "epoch"]:
-            return _typed(ControllerEpochRecord, _load(value))
+            return typed(ControllerEpochRecord, load_object(value))
         case ["producer_ids"]:
-            return _typed(ProducerIdsRecord, _load(value))
+            return typed(ProducerIdsRecord, load_object(value))
         case ["members", _]:
-            member = _typed(MemberRecord, _load(value))
-            return _held_by(key, keys.member(member.role, member.member_id), member)
+            member = typed(MemberRecord, load_object(value))
+            return held_by(key, keys.member(member.role, member.member_id), member)
         case ["topics", _]:
-            topic = _typed(TopicRecord, _with_topic_id(_load(value)))
-            return _held_by(key, keys.topic(topic.topic), topic)
+            topic = typed(TopicRecord, _with_topic_id(load_object(value)))
+            return held_by(key, keys.topic(topic.topic), topic)
         case ["partitions", _]:
-            chunk = _typed(PartitionChunk, _with_partitions(_with_topic_id(_load(value))))
-            return _held_by(key, keys.chunk(chunk.topic_id, chunk.chunk), chunk)
+            chunk = typed(PartitionChunk, _with_partitions(_with_topic_id(load_object(value))))
+            return held_by(key, keys.chunk(chunk.topic_id, chunk.chunk), chunk)
         case ["deletions", _]:
-            deletion = _typed(DeletionRecord, _with_topic_id(_load(value)))
-            return _held_by(key, keys.deletion(deletion.topic_id), deletion)
+            deletion = typed(DeletionRecord, _with_topic_id(load_object(value)))
+            return held_by(key, keys.deletion(deletion.topic_id), deletion)
         case ["broker_configs", _]:
-            broker_configs = _typed(BrokerConfigsRecord, _load(value))
-            return _held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
+            broker_configs = typed(BrokerConfigsRecord, load_object(value))
+            return held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
         case ["acls", _]:
-            acl = _typed(Acl, _load(value))
+            acl = typed(Acl, load_object(value))
             problem = acl_problem(acl)
             if problem:
                 raise UnreadableValue(problem)
-            return _held_by(key, keys.acl(acl), acl)
+            return held_by(key, keys.acl(acl), acl)
         case ["scram_credentials", _]:
-            values = _load(value)
+            values = load_object(value)
             keys_of_user = {name: bytes.fromhex(values[name]) for name in ("salt", "stored_key", "server_key")}
-            credential = _typed(UserScramCredential, values | keys_of_user)
-            return _held_by(key, keys.scram_credential(credential.mechanism, credential.user), credential)
+            credential = typed(UserScramCredential, values | keys_of_user)
+            return held_by(key, keys.scram_credential(credential.mechanism, credential.user), credential)
+        case ["client_quotas", _]:
+            quota = client_quota_from_json(load_object(value))
+            return held_by(key, keys.client_quota(quota.of()), quota)
         case ["operations", _]:
             kind = keys.operations.kind_of(key)
             if kind is None:
                 return None
-            operation = _typed(kind, _load(value))
-            return _held_by(key, keys.operations.key_of(operation), operation)
+            operation = typed(kind, load_object(value))
+            return held_by(key, keys.operations.key_of(operation), operation)
         case _:
             return None
-
-
-T = TypeVar("T")
-
-
-def _load(value: bytes) -> dict[str, Any]:
-    try:
-        values = _loads(value)
-    except RecursionError:
-        raise UnreadableValue("nested too deep") from None
-    if not isinstance(values, dict):
-        raise UnreadableValue("not an object")
-    return values
-
-
-def _loads(value: bytes) -> Any:
-    try:
-        return msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return json.loads(value)  # it accepts more, such as NaN, and its errors describe the rest
-
-
-def _typed(kind: type[T], values: dict[str, Any]) -> T:
-    try:
-        return msgspec.convert(values, kind, builtin_types=(bytes,))
-    except msgspec.ValidationError as error:
-        raise UnreadableValue(str(error)) from None
 
 
 def _with_topic_id(values: dict[str, Any]) -> dict[str, Any]:
@@ -483,14 +465,3 @@ def _with_partitions(values: dict[str, Any]) -> dict[str, Any]:
     for partition in values["partitions"]:
         partition["broker_epoch"]
     return values
-
-
-def _held_by(key: str, key_of_record: str, record: T) -> T:
-    """A record under another's key would be removed when that key is deleted, or never."""
-    if key != key_of_record:
-        raise UnreadableValue(f"it belongs to {key_of_record}")
-    return record
-
-
-def _dump(values: dict[str, Any]) -> bytes:
-    return json.dumps(values, separators=(",", ":")).encode()

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from barnabas.cluster.acls import Acl, AclFilter
+from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, ClientQuota
 from barnabas.cluster.scram import ScramUser, UserScramCredential
 
 NO_LEADER = -1
@@ -20,8 +21,7 @@ NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
 # The broker id of the configs of all brokers.
 ALL_BROKERS = -1
-# Maximum of new partitions in one CreateTopics or CreatePartitions (Kafka's MAX_PARTITIONS_PER_BATCH).
-PARTITIONS_PER_REQUEST_MAX = 10_000
+PARTITIONS_PER_REQUEST_MAX = 10_000  # new ones in a CreateTopics or CreatePartitions (MAX_PARTITIONS_PER_BATCH)
 EXCESSIVE_PARTITIONS = "Excessively large number of partitions per request."
 
 
@@ -87,6 +87,8 @@ class UpdateMetadata:
     knows_acls: bool = False
     scram_credentials: list[UserScramCredential] = field(default_factory=list)
     removed_scram_credentials: list[ScramUser] = field(default_factory=list)
+    client_quotas: list[ClientQuota] = field(default_factory=list)
+    gateways: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -153,8 +155,7 @@ class ControlResponse:
     error_code: int
     partition_errors: list[PartitionError] = field(default_factory=list)
     heartbeat: int = 0
-    # Of the partitions that a LeaderAndIsr names, those whose log directory is full. They are readable but not
-    # writable.
+    # Of the partitions that a LeaderAndIsr names: those with a full log directory, which can be read, not written.
     without_room: list[PartitionReference] = field(default_factory=list)
 
 
@@ -472,6 +473,7 @@ ClusterRequest: TypeAlias = (
     | CreateAclsRequest
     | DeleteAclsRequest
     | AlterScramCredentialsRequest
+    | AlterClientQuotasRequest
     | AllocateProducerIdsRequest
 )
 """Requests of gateways to the active controller for their clients; the classes below answer them, in the same order."""
@@ -486,6 +488,7 @@ ClusterResponse: TypeAlias = (
     | CreateAclsResponse
     | DeleteAclsResponse
     | AlterScramCredentialsResponse
+    | AlterClientQuotasResponse
     | AllocateProducerIdsResponse
 )
 

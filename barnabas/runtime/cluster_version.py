@@ -7,7 +7,8 @@ from typing import Final
 
 from barnabas import __version__
 from barnabas.cluster.cluster_version import VersionRecord, refusal
-from barnabas.cluster.keys import Keys, UnreadableValue, decode_record
+from barnabas.cluster.json_values import UnreadableValue
+from barnabas.cluster.keys import Keys, decode_record
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
 
 _POLL_S: Final = 0.2

@@ -55,6 +55,7 @@ from barnabas.cluster.messages import (
     ScramUserResult,
     UpdateMetadata,
 )
+from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
 from barnabas.ports.etcd import Snapshot
 from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.inter_service import identity
@@ -280,6 +281,20 @@ class MembershipClient:
         code = ErrorCode.REQUEST_TIMED_OUT
         users = request.users()
         return AlterScramCredentialsResponse([ScramUserResult(user, code, code.message) for user in users], -1)
+
+    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+        """Answered when all gateways know the quotas, or with REQUEST_TIMED_OUT: they may still be changed."""
+        message = to_proto(request, pb.AlterClientQuotasRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.AlterClientQuotas(message, timeout=timeout_s),
+            request.timeout_ms,
+            repeatable=False,
+        )
+        if answer is not None:
+            return from_proto(AlterClientQuotasResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        results = [QuotaAlterationResult(code, code.message) for _ in request.alterations]
+        return AlterClientQuotasResponse(results, revision=-1)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may still be."""

@@ -31,7 +31,6 @@ class State(Enum):
     SERVED = "served"
     CONSUMER_GROUPS = "not served yet; it needs the new consumer group protocol (KIP-848)"
     TRANSACTIONS = "not served yet; it needs the transaction coordinator"
-    QUOTAS = "not served yet; it needs quotas"
     REMOVAL = "not served yet; `barnabas nodes remove` removes a logstore"
     TELEMETRY = "not served yet; it needs a store for the metrics of clients"
     SHARE_GROUPS = "not served yet; it needs share groups and their coordinator (KIP-932)"
@@ -121,7 +120,7 @@ class ApiKey(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46, 0, "0", State.SERVED
     OFFSET_DELETE = 47, NEVER, "0", State.SERVED
     DESCRIBE_CLIENT_QUOTAS = 48, 1, "0-1", State.SERVED
-    ALTER_CLIENT_QUOTAS = 49, 1, "0-1", State.QUOTAS
+    ALTER_CLIENT_QUOTAS = 49, 1, "0-1", State.SERVED
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, "0", State.SERVED
     ALTER_USER_SCRAM_CREDENTIALS = 51, 0, "0", State.SERVED
     VOTE = 52, 0

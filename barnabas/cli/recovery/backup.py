@@ -15,7 +15,8 @@ from barnabas.cli.recovery.etcd_options import EtcdOptions
 from barnabas.cli.recovery.etcd_state import StateError, ask_etcd
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, encode_backup
 from barnabas.cluster.cluster_version import VersionRecord, refusal
-from barnabas.cluster.keys import ClusterRecord, Keys, UnreadableValue, decode_record
+from barnabas.cluster.json_values import UnreadableValue
+from barnabas.cluster.keys import ClusterRecord, Keys, decode_record
 from barnabas.ports.etcd import NO_LEASE, Snapshot
 from barnabas.runtime.clock import wall_ms
 

@@ -17,7 +17,8 @@ from barnabas.cli.local.layout import HOST, ClusterDirectory
 from barnabas.cli.local.services import Role
 from barnabas.cli.recovery.etcd_options import EtcdOptions
 from barnabas.cluster.cluster_version import FORMAT, READERS_MIN, VersionRecord, refusal
-from barnabas.cluster.keys import Keys, UnreadableValue, decode_record, encode_record
+from barnabas.cluster.json_values import UnreadableValue
+from barnabas.cluster.keys import Keys, decode_record, encode_record
 from barnabas.ports.etcd import (
     NO_LEASE,
     AmbiguousResult,

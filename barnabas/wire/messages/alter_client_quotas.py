@@ -5,7 +5,7 @@ Sets and removes client quotas (KIP-546, KIP-612).
 - v0 and v1 differ only in being flexible.
 - A null entity name is the default entity of its type; each entry has a result of its own.
 
-State: not served yet; it needs quotas.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_49_alter_client_quotas.py`.
 
 Source: Kafka's AlterClientQuotasRequest.json and AlterClientQuotasResponse.json.
 """

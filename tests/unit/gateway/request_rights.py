@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from barnabas.cluster.acls import ANY, Operation, Resource, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from barnabas.wire.messages.alter_client_quotas import EntityData as QuotaEntityData
+from barnabas.wire.messages.alter_client_quotas import EntryData as QuotaEntryData
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -253,6 +256,12 @@ ROWS = [
         1,
         ListConfigResourcesRequest([2]),
         ((Operation.DESCRIBE_CONFIGS, CLUSTER),),
+    ),
+    Row(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        1,
+        AlterClientQuotasRequest([QuotaEntryData([QuotaEntityData("user", "absent")], [])], True),
+        ((Operation.ALTER_CONFIGS, CLUSTER),),
     ),
     Row(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,

@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls and DeleteAcls with an authorizer; without one: test_security_and_quotas.py."""
+"""DescribeAcls, CreateAcls and DeleteAcls with an authorizer; without one: test_without_security.py."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from barnabas.cluster import administration, messages
+from barnabas.cluster import administration, messages, quotas
 from barnabas.cluster.messages import (
     Broker,
     ControlRequest,
@@ -39,7 +39,7 @@ def _is_message(each: Any) -> bool:
 
 DATACLASSES = {
     name: each
-    for module in (administration, messages)
+    for module in (administration, messages, quotas)
     for name, each in inspect.getmembers(module, inspect.isclass)
     if _is_message(each)
 }
@@ -49,6 +49,7 @@ PYTHON_TYPES: dict[int, type] = {
     FieldDescriptor.CPPTYPE_UINT32: int,
     FieldDescriptor.CPPTYPE_UINT64: int,
     FieldDescriptor.CPPTYPE_BOOL: bool,
+    FieldDescriptor.CPPTYPE_DOUBLE: float,
 }
 
 
@@ -103,7 +104,7 @@ def sample(dataclass_type: type, number: int = 1) -> Any:
             return of(arguments[0])
         if _is_message(hint):
             return sample(typing.cast("type", hint), number + 1)
-        return {int: number, bool: True, str: f"s{number}", bytes: b"b%d" % number}[hint]
+        return {int: number, float: number / 2, bool: True, str: f"s{number}", bytes: b"b%d" % number}[hint]
 
     return dataclass_type(**{name: of(hint) for name, hint in typing.get_type_hints(dataclass_type).items()})
 

@@ -288,6 +288,83 @@ class ScramUser(_message.Message):
 Global___ScramUser: _TypeAlias = ScramUser  # noqa: Y015
 
 @_typing.final
+class ClientQuota(_message.Message):
+    """Quotas of one entity: a user, a client id, both, or an address (Kafka's ClientQuotaEntity)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTITY_FIELD_NUMBER: _builtins.int
+    QUOTAS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entity(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaEntityPart]: ...
+    @_builtins.property
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaValue]:
+        """None: the entity has no quotas any more."""
+
+    def __init__(
+        self,
+        *,
+        entity: _abc.Iterable[Global___QuotaEntityPart] | None = ...,
+        quotas: _abc.Iterable[Global___QuotaValue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entity", b"entity", "quotas", b"quotas"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientQuota: _TypeAlias = ClientQuota  # noqa: Y015
+
+@_typing.final
+class QuotaEntityPart(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTITY_TYPE_FIELD_NUMBER: _builtins.int
+    ENTITY_NAME_FIELD_NUMBER: _builtins.int
+    entity_type: _builtins.str
+    """"user", "client-id" or "ip"."""
+    entity_name: _builtins.str
+    """Absent: the default of its type."""
+    def __init__(
+        self,
+        *,
+        entity_type: _builtins.str = ...,
+        entity_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_entity_name", b"_entity_name", "entity_name", b"entity_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_entity_name", b"_entity_name", "entity_name", b"entity_name", "entity_type", b"entity_type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__entity_name: _TypeAlias = _typing.Literal["entity_name"]  # noqa: Y015
+    _WhichOneofArgType__entity_name: _TypeAlias = _typing.Literal["_entity_name", b"_entity_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__entity_name) -> _WhichOneofReturnType__entity_name | None: ...
+
+Global___QuotaEntityPart: _TypeAlias = QuotaEntityPart  # noqa: Y015
+
+@_typing.final
+class QuotaValue(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Kafka's key, such as producer_byte_rate."""
+    value: _builtins.float
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaValue: _TypeAlias = QuotaValue  # noqa: Y015
+
+@_typing.final
 class UpdateMetadata(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -307,6 +384,8 @@ class UpdateMetadata(_message.Message):
     KNOWS_ACLS_FIELD_NUMBER: _builtins.int
     SCRAM_CREDENTIALS_FIELD_NUMBER: _builtins.int
     REMOVED_SCRAM_CREDENTIALS_FIELD_NUMBER: _builtins.int
+    CLIENT_QUOTAS_FIELD_NUMBER: _builtins.int
+    GATEWAYS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Monotonic over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full update
     of a newer controller epoch.
@@ -321,6 +400,8 @@ class UpdateMetadata(_message.Message):
     """Whether the controller knows all ACLs: it can read them, and is of a version that has ACLs. If not, a gateway whose
     authorizer is on allows nothing but to super users.
     """
+    gateways: _builtins.int
+    """For gateways: how many of them are registered. A quota that is not agreed between them is shared out evenly."""
     @_builtins.property
     def brokers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Broker]: ...
     @_builtins.property
@@ -356,6 +437,10 @@ class UpdateMetadata(_message.Message):
 
     @_builtins.property
     def removed_scram_credentials(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScramUser]: ...
+    @_builtins.property
+    def client_quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientQuota]:
+        """For gateways. Full: the quotas of all entities; otherwise of those whose quotas have changed."""
+
     def __init__(
         self,
         *,
@@ -375,10 +460,12 @@ class UpdateMetadata(_message.Message):
         knows_acls: _builtins.bool = ...,
         scram_credentials: _abc.Iterable[Global___UserScramCredential] | None = ...,
         removed_scram_credentials: _abc.Iterable[Global___ScramUser] | None = ...,
+        client_quotas: _abc.Iterable[Global___ClientQuota] | None = ...,
+        gateways: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls", b"acls", "broker_configs", b"broker_configs", "brokers", b"brokers", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "knows_acls", b"knows_acls", "purgatories", b"purgatories", "removed_acls", b"removed_acls", "removed_scram_credentials", b"removed_scram_credentials", "revision", b"revision", "scram_credentials", b"scram_credentials", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls", b"acls", "broker_configs", b"broker_configs", "brokers", b"brokers", "client_quotas", b"client_quotas", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "gateways", b"gateways", "knows_acls", b"knows_acls", "purgatories", b"purgatories", "removed_acls", b"removed_acls", "removed_scram_credentials", b"removed_scram_credentials", "revision", b"revision", "scram_credentials", b"scram_credentials", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

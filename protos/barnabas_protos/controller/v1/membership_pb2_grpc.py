@@ -94,6 +94,11 @@ class MembershipStub:
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsResponse.FromString,
                 _registered_method=True)
+        self.AlterClientQuotas = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/AlterClientQuotas',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasResponse.FromString,
+                _registered_method=True)
         self.AllocateProducerIds = channel.unary_unary(
                 '/barnabas.controller.v1.Membership/AllocateProducerIds',
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
@@ -182,6 +187,13 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterClientQuotas(self, request, context):
+        """KIP-546.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateProducerIds(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -250,6 +262,11 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.AlterScramCredentials,
                     request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsRequest.FromString,
                     response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsResponse.SerializeToString,
+            ),
+            'AlterClientQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterClientQuotas,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasResponse.SerializeToString,
             ),
             'AllocateProducerIds': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateProducerIds,
@@ -581,6 +598,33 @@ class Membership:
             '/barnabas.controller.v1.Membership/AlterScramCredentials',
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsRequest.SerializeToString,
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterScramCredentialsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterClientQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/AlterClientQuotas',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

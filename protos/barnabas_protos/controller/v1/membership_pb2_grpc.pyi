@@ -51,6 +51,8 @@ class MembershipStub:
     CreateAcls: _grpc.UnaryUnaryMultiCallable[_membership_pb2.CreateAclsRequest, _membership_pb2.CreateAclsResponse]
     DeleteAcls: _grpc.UnaryUnaryMultiCallable[_membership_pb2.DeleteAclsRequest, _membership_pb2.DeleteAclsResponse]
     AlterScramCredentials: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterScramCredentialsRequest, _membership_pb2.AlterScramCredentialsResponse]
+    AlterClientQuotas: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterClientQuotasRequest, _membership_pb2.AlterClientQuotasResponse]
+    """KIP-546."""
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
 
 @_typing.type_check_only
@@ -74,6 +76,8 @@ class MembershipAsyncStub(MembershipStub):
     CreateAcls: _aio.UnaryUnaryMultiCallable[_membership_pb2.CreateAclsRequest, _membership_pb2.CreateAclsResponse]  # type: ignore[assignment]
     DeleteAcls: _aio.UnaryUnaryMultiCallable[_membership_pb2.DeleteAclsRequest, _membership_pb2.DeleteAclsResponse]  # type: ignore[assignment]
     AlterScramCredentials: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterScramCredentialsRequest, _membership_pb2.AlterScramCredentialsResponse]  # type: ignore[assignment]
+    AlterClientQuotas: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterClientQuotasRequest, _membership_pb2.AlterClientQuotasResponse]  # type: ignore[assignment]
+    """KIP-546."""
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
 
 class MembershipServicer(metaclass=_abc_1.ABCMeta):
@@ -166,6 +170,14 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         request: _membership_pb2.AlterScramCredentialsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.AlterScramCredentialsResponse, _abc.Awaitable[_membership_pb2.AlterScramCredentialsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterClientQuotas(
+        self,
+        request: _membership_pb2.AlterClientQuotasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.AlterClientQuotasResponse, _abc.Awaitable[_membership_pb2.AlterClientQuotasResponse]]:
+        """KIP-546."""
 
     @_abc_1.abstractmethod
     def AllocateProducerIds(

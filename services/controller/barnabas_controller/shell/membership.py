@@ -25,6 +25,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     MembershipRequest,
 )
+from barnabas.cluster.quotas import AlterClientQuotasRequest
 from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
@@ -65,6 +66,9 @@ def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: Tr
             AlterScramCredentialsRequest,
             pb.AlterScramCredentialsRequest,
             pb.AlterScramCredentialsResponse,
+        ),
+        "AlterClientQuotas": _unary(
+            driver, traces, AlterClientQuotasRequest, pb.AlterClientQuotasRequest, pb.AlterClientQuotasResponse
         ),
         "ControlledShutdown": _unary(
             driver, traces, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse

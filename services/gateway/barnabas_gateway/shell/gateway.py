@@ -24,6 +24,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     UpdateMetadata,
 )
+from barnabas.cluster.quotas import AlterClientQuotasRequest
 from barnabas.metrics.connection_families import CONTROLLER_SILENCE
 from barnabas.metrics.family import Sample
 from barnabas.metrics.security_families import ACLS
@@ -205,6 +206,8 @@ class Gateway:
                 return await self._membership.delete_acls(request)
             case AlterScramCredentialsRequest():
                 return await self._membership.alter_scram_credentials(request)
+            case AlterClientQuotasRequest():
+                return await self._membership.alter_client_quotas(request)
             case AllocateProducerIdsRequest():
                 return await self._membership.allocate_producer_ids(request)
             case unknown:

@@ -44,6 +44,7 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
     UpdateMetadata,
 )
+from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
@@ -93,6 +94,7 @@ _REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
     (CreateAclsRequest, membership_pb2.CreateAclsRequest),
     (DeleteAclsRequest, membership_pb2.DeleteAclsRequest),
     (AlterScramCredentialsRequest, membership_pb2.AlterScramCredentialsRequest),
+    (AlterClientQuotasRequest, membership_pb2.AlterClientQuotasRequest),
 )
 _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
@@ -105,6 +107,7 @@ _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreateAclsResponse, membership_pb2.CreateAclsResponse),
     (DeleteAclsResponse, membership_pb2.DeleteAclsResponse),
     (AlterScramCredentialsResponse, membership_pb2.AlterScramCredentialsResponse),
+    (AlterClientQuotasResponse, membership_pb2.AlterClientQuotasResponse),
 )
 _NO_ANSWER: Final = 0xFF
 

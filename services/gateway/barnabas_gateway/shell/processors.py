@@ -12,6 +12,7 @@ import msgspec
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
+from barnabas.cluster.quotas import client_quota
 from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
 from barnabas.metrics.family import Sample
 from barnabas.runtime.logs import get_logger
@@ -265,4 +266,6 @@ def full_update(image: ClusterImage) -> UpdateMetadata:
         acls=list(image.acls),
         knows_acls=image.knows_acls,
         scram_credentials=list(image.scram_credentials.values()),
+        client_quotas=[client_quota(entity, quotas) for entity, quotas in image.client_quotas.items()],
+        gateways=image.gateways,
     )

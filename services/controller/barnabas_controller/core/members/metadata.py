@@ -27,6 +27,8 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
         acls=list(image.acls.values()),
         knows_acls=knows_acls(image),
         scram_credentials=list(image.scram_credentials.values()),
+        client_quotas=list(image.client_quotas.values()),
+        gateways=len(image.gateways),
     )
 
 
@@ -38,7 +40,7 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
     """
     topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
     is_for_members = topics or changes.deleted_topics or changes.members or changes.broker_configs
-    if not (is_for_members or changes.acls or changes.scram_credentials):
+    if not (is_for_members or changes.acls or changes.scram_credentials or changes.client_quotas):
         return None
     return UpdateMetadata(
         revision=image.revision,
@@ -56,14 +58,16 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         knows_acls=knows_acls(image),
         scram_credentials=[each for each in changes.scram_credentials.values() if each is not None],
         removed_scram_credentials=[ScramUser(*of) for of, each in changes.scram_credentials.items() if each is None],
+        client_quotas=list(changes.client_quotas.values()),
+        gateways=len(image.gateways),
     )
 
 
 def for_logstores(update: UpdateMetadata) -> UpdateMetadata:
-    """Return an update without what only gateways need: keys of users."""
-    if not (update.scram_credentials or update.removed_scram_credentials):
+    """Return an update without what only gateways need: keys of users, and quotas."""
+    if not (update.scram_credentials or update.removed_scram_credentials or update.client_quotas):
         return update
-    return replace(update, scram_credentials=[], removed_scram_credentials=[])
+    return replace(update, scram_credentials=[], removed_scram_credentials=[], client_quotas=[])
 
 
 def _brokers(image: ControllerImage) -> list[Broker]:

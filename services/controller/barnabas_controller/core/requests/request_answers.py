@@ -39,6 +39,7 @@ from barnabas.cluster.messages import (
     ReassignmentResult,
     ScramUserResult,
 )
+from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.state.operator_requests import (
     DrainNode,
@@ -73,6 +74,8 @@ def elements_of(request: Request) -> int:
             return len(request.acls)
         case AlterScramCredentialsRequest():
             return len(request.deletions) + len(request.upsertions)
+        case AlterClientQuotasRequest():
+            return sum(1 + len(each.changes) for each in request.alterations)
         case AlterConfigsRequest():
             return sum(1 + len(each.changes) for each in request.resources)
         case ElectLeadersRequest():
@@ -109,6 +112,10 @@ def not_done(request: Request, why: str) -> Response:
         case AlterScramCredentialsRequest():
             not_altered = [ScramUserResult(user, code, why) for user in request.users()]
             return AlterScramCredentialsResponse(not_altered, revision=-1)
+        case AlterClientQuotasRequest():
+            return AlterClientQuotasResponse(
+                [QuotaAlterationResult(code, why) for _ in request.alterations], revision=-1
+            )
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
         case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
@@ -144,6 +151,8 @@ def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Res
             return DeleteAclsResponse(_late(response.results, is_written), revision)
         case AlterScramCredentialsResponse():
             return AlterScramCredentialsResponse(_late(response.results, is_written), revision)
+        case AlterClientQuotasResponse():
+            return AlterClientQuotasResponse(_late(response.results, is_written), revision)
         case AllocateProducerIdsResponse():
             return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
         case OperatorResponse():
@@ -168,6 +177,7 @@ Result = TypeVar(
     AclResult,
     DeletedAcls,
     ScramUserResult,
+    QuotaAlterationResult,
 )
 
 

@@ -29,6 +29,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
+from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
 from barnabas_controller.core.elections.elections_on_demand import LeadersOnDemand
@@ -44,6 +45,7 @@ from barnabas_controller.core.state.writes import Step, Write, pack, put, writte
 from barnabas_controller.core.topics.acl_changes import create_acls, delete_acls
 from barnabas_controller.core.topics.config_changes import alter_configs
 from barnabas_controller.core.topics.partition_creation import create_partitions
+from barnabas_controller.core.topics.quota_changes import alter_client_quotas
 from barnabas_controller.core.topics.scram_changes import alter_scram_credentials
 from barnabas_controller.core.topics.topic_creation import TopicDefaults, create_topics
 from barnabas_controller.core.topics.topic_deletion import delete_topics
@@ -144,6 +146,10 @@ class RequestDecisions:
                 altered, writes = alter_scram_credentials(image, request)
                 answered = AlterScramCredentialsResponse(altered, known_revision)
                 return Waiting(request_id, deadline_ms, answered), _fixed(writes)
+            case AlterClientQuotasRequest():
+                limited, writes = alter_client_quotas(image, request)
+                quotas_altered = AlterClientQuotasResponse(limited, known_revision)
+                return Waiting(request_id, deadline_ms, quotas_altered), _fixed(writes)
             case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
                 # From the beginning they would be ids that others have.
                 unreadable = f"{image.keys.producer_ids} in etcd is unreadable"

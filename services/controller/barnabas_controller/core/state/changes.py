@@ -16,6 +16,7 @@ from barnabas.cluster.keys import (
     PurgatoryRegistration,
     Record,
 )
+from barnabas.cluster.quotas import ClientQuota
 from barnabas.cluster.scram import UserScramCredential
 
 RegistrationT = TypeVar(
@@ -69,6 +70,8 @@ class Changes:
     acls: dict[Acl, bool] = field(default_factory=dict)
     # SCRAM credentials, by user and mechanism, that are new or have changed, or are gone (None).
     scram_credentials: dict[tuple[str, int], UserScramCredential | None] = field(default_factory=dict)
+    # Quotas that have changed, by key; an entity without quotas has none any more.
+    client_quotas: dict[str, ClientQuota] = field(default_factory=dict)
     # Whether the set of drained logstores has changed.
     drains: bool = False
     # Whether the balance was paused or resumed.

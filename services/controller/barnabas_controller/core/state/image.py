@@ -36,6 +36,7 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.messages import ALL_BROKERS, NO_EPOCH, NO_LEADER, PartitionMetadata, TopicMetadata
 from barnabas.cluster.operation_records import BalanceRecord, ControllerHistoryRecord, DrainRecord
+from barnabas.cluster.quotas import ClientQuota
 from barnabas.cluster.scram import UserScramCredential
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
 from barnabas_controller.core.state.changes import (
@@ -85,6 +86,8 @@ class ControllerImage:
         self.acls: dict[str, Acl] = {}
         # By user and number of the mechanism.
         self.scram_credentials: dict[tuple[str, int], UserScramCredential] = {}
+        # By key.
+        self.client_quotas: dict[str, ClientQuota] = {}
         self.next_producer_id = 0
         self.drains: dict[int, DrainRecord] = {}
         # Present while the balance of leaders is paused.
@@ -189,6 +192,8 @@ class ControllerImage:
             case UserScramCredential():
                 of = record.user, record.mechanism
                 self.scram_credentials[of] = changes.scram_credentials[of] = record
+            case ClientQuota():
+                self.client_quotas[key] = changes.client_quotas[key] = record
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case VersionRecord():
@@ -294,6 +299,8 @@ class ControllerImage:
             mechanism, _, user = key[len(self.keys.scram_credentials) :].partition("/")
             del self.scram_credentials[user, int(mechanism)]
             changes.scram_credentials[user, int(mechanism)] = None
+        elif key.startswith(self.keys.client_quotas):
+            changes.client_quotas[key] = ClientQuota(self.client_quotas.pop(key).entity)
         elif key.startswith(self.keys.operations.directory):
             self._forget_operation(key, changes)
         else:

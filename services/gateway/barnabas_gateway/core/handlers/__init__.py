@@ -48,6 +48,7 @@ from barnabas_gateway.core.handlers.api_45_alter_partition_reassignments import 
 from barnabas_gateway.core.handlers.api_46_list_partition_reassignments import ListPartitionReassignmentsHandler
 from barnabas_gateway.core.handlers.api_47_offset_delete import OffsetDeleteHandler
 from barnabas_gateway.core.handlers.api_48_describe_client_quotas import DescribeClientQuotasHandler
+from barnabas_gateway.core.handlers.api_49_alter_client_quotas import AlterClientQuotasHandler
 from barnabas_gateway.core.handlers.api_50_describe_user_scram_credentials import DescribeUserScramCredentialsHandler
 from barnabas_gateway.core.handlers.api_51_alter_user_scram_credentials import AlterUserScramCredentialsHandler
 from barnabas_gateway.core.handlers.api_57_update_features import UpdateFeaturesHandler
@@ -92,6 +93,7 @@ SERVED_BY_CONTROLLER: Final[tuple[type[ControllerHandler], ...]] = (
     ElectLeadersHandler,
     IncrementalAlterConfigsHandler,
     AlterPartitionReassignmentsHandler,
+    AlterClientQuotasHandler,
     AlterUserScramCredentialsHandler,
 )
 SERVED_BY_LOGSTORES: Final[tuple[type[AdminHandler], ...]] = (

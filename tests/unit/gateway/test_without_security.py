@@ -1,4 +1,4 @@
-"""What a cluster without security, quotas, features and transactions answers to those who administrate them."""
+"""What a cluster without security, features and transactions answers to those who administrate them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from barnabas.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from barnabas.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.wire.messages.describe_acls import DescribeAclsRequest
-from barnabas.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from barnabas.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from barnabas.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
@@ -20,8 +19,6 @@ from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from barnabas.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.gateway.world import World
-
-EXACT, DEFAULT, ANY = range(3)
 
 
 def answer(request: Any, api_key: ApiKey, version: int) -> Any:
@@ -81,28 +78,6 @@ def test_who_asks_for_a_token_and_for_whom_is_returned() -> None:
     assert (own.principal_name, own.token_requester_principal_name) == ("ANONYMOUS", "ANONYMOUS")
     others = answer(CreateDelegationTokenRequest("User", "a", [], -1), ApiKey.CREATE_DELEGATION_TOKEN, 3)
     assert (others.principal_name, others.token_requester_principal_name) == ("a", "ANONYMOUS")
-
-
-@pytest.mark.parametrize(
-    ("components", "error"),
-    [
-        ([], 0),
-        ([ComponentData("user", ANY, None), ComponentData("client-id", EXACT, "a")], 0),
-        ([ComponentData("ip", DEFAULT, None)], 0),
-        ([ComponentData("", ANY, None)], ErrorCode.INVALID_REQUEST),
-        ([ComponentData("user", ANY, None), ComponentData("user", EXACT, "a")], ErrorCode.INVALID_REQUEST),
-        ([ComponentData("user", ANY, None), ComponentData("ip", ANY, None)], ErrorCode.INVALID_REQUEST),
-        ([ComponentData("user", EXACT, None)], ErrorCode.INVALID_REQUEST),
-        ([ComponentData("user", ANY, "a")], ErrorCode.INVALID_REQUEST),
-        ([ComponentData("user", DEFAULT, "a")], ErrorCode.INVALID_REQUEST),
-        ([ComponentData("user", 3, None)], ErrorCode.INVALID_REQUEST),
-        ([ComponentData("planet", EXACT, "earth")], ErrorCode.UNSUPPORTED_VERSION),
-    ],
-)
-def test_no_user_has_a_quota_and_filters_are_held_to_kafkas_rules(components: list[ComponentData], error: int) -> None:
-    for api_key, version in versions(ApiKey.DESCRIBE_CLIENT_QUOTAS):
-        described = answer(DescribeClientQuotasRequest(components, False), api_key, version)
-        assert (described.error_code, described.entries) == (error, None if error else [])
 
 
 def test_no_user_has_scram_credentials() -> None:
