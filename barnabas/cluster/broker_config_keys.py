@@ -106,6 +106,13 @@ _KAFKAS: Final = (
         _GATEWAY,
         choices=("required", "requested", "none"),
     ),
+    _key(
+        "ssl.cipher.suites",
+        _LIST,
+        "Cipher suites by Java's names, the preferred one first; those of TLS 1.3 all or none. Empty: OpenSSL's.",
+        _GATEWAY,
+    ),
+    _key("ssl.protocol", _STRING, "As in Kafka's files; ssl.enabled.protocols chooses the versions.", _GATEWAY),
     _key("ssl.enabled.protocols", _LIST, "Versions of TLS: TLSv1.2, TLSv1.3.", _GATEWAY),
     _key(
         "ssl.principal.mapping.rules",

@@ -40,12 +40,9 @@ _UNSUPPORTED: Final = {
         sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
         sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
     """,
-    "OpenSSL's own ciphers are used, in its order": """
-        ssl.cipher.suites
-    """,
     "TLS is OpenSSL's, without Java's classes; services do not use it between each other yet": """
         ssl.allow.dn.changes ssl.allow.san.changes ssl.endpoint.identification.algorithm ssl.engine.factory.class
-        ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
+        ssl.keymanager.algorithm ssl.provider ssl.secure.random.implementation
         ssl.trustmanager.algorithm
     """,
     "a logstore that stops revokes its registration": """

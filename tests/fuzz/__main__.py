@@ -2,7 +2,8 @@
 
     python -m tests.fuzz [--seconds 600] [--target NAME] [--jobs 1] [--seed 1] [--keep]
 
-`--seconds` is for the whole run; one of every target for at least ten minutes is saved in `tests/fuzz/results`.
+`--seconds` is for the whole run; one of all targets, or of `--target before-authentication`, of at least ten minutes is
+saved in `tests/fuzz/results`.
 `--keep` takes the inputs that reached something new into the kept corpus. Ends with 1 when there is a finding: its
 input and its traceback are below `.cache/fuzz/<target>`, to become a regression test.
 """
@@ -24,11 +25,13 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz.corpus import keep, kept_inputs, path_of
-from tests.fuzz.targets import NAMES, load
+from tests.fuzz.targets import BEFORE_AUTHENTICATION, NAMES, load
 
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = ROOT / ".cache/fuzz"
 RESULTS: Final = Path(__file__).parent / "results"
+_ALL: Final = "all"
+_GROUPS: Final = {_ALL: NAMES, "before-authentication": BEFORE_AUTHENTICATION}
 _SECONDS_MIN_TO_SAVE: Final = 600
 _STARTED_LATE_SECONDS: Final = 120
 """Instrumenting and reading the corpus come before the time of a target begins."""
@@ -53,7 +56,7 @@ class Outcome:
 
 def main() -> None:
     arguments = _arguments()
-    names = [arguments.target] if arguments.target else list(NAMES)
+    names = list(_GROUPS.get(arguments.target, (arguments.target,)))
     seconds = max(1, arguments.seconds * arguments.jobs // len(names))
     print(f"{len(names)} targets, {seconds} s each, {arguments.jobs} at a time", flush=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:
@@ -64,7 +67,7 @@ def main() -> None:
     if arguments.keep:
         for name in names:
             _keep(name)
-    if arguments.seconds >= _SECONDS_MIN_TO_SAVE and not arguments.target:
+    if arguments.seconds >= _SECONDS_MIN_TO_SAVE and arguments.target in _GROUPS:
         print(f"saved {_save(arguments, outcomes).relative_to(ROOT)}")
     for finding in findings:
         print(f"FOUND {finding}")
@@ -74,7 +77,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--target", choices=NAMES)
+    parser.add_argument("--target", choices=(*_GROUPS, *NAMES), default=_ALL)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true")

@@ -22,9 +22,15 @@ NAMES: Final = (
     "channel",
     "gateway",
     "authentication",
+    "sasl_tokens",
+    "first_requests",
+    "tls_records",
     "cluster_keys",
     "config",
 )
+
+BEFORE_AUTHENTICATION: Final = ("frames", "headers", "first_requests", "tls_records", "sasl_tokens", "authentication")
+"""All that reads bytes of a client which has not authenticated."""
 
 
 def load(name: str) -> Target:

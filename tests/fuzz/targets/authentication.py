@@ -1,5 +1,5 @@
-"""Everything that reads bytes of a client which has not authenticated: SASL on connections, the tokens of both
-mechanisms; and the configuration's own little languages.
+"""Connections of clients which have not authenticated: frames, requests and SASL, as a processor's core reads them.
+`sasl_tokens`, `first_requests` and `tls_records` have the parsers alone, many times faster.
 
 Whatever is sent, only a client that has sent the password, or the one proof of it, is let in; what comes from any other
 reaches neither a logstore nor the controller, and leaves nothing behind.
@@ -14,7 +14,6 @@ from random import Random
 from typing import Final
 
 from barnabas.client.sasl import ScramClient
-from barnabas.cluster.jaas import PLAIN_MODULE, login_options, quoted
 from barnabas.cluster.scram import ScramMechanism, UserScramCredential, credential_of, salted_password
 from barnabas.wire.codec import encode_request
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
@@ -22,14 +21,13 @@ from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas_gateway.core.model.config import SaslConfig
-from barnabas_gateway.core.model.principal_mapping import mapped_name, parse_mapping_rules
-from barnabas_gateway.core.sasl.sasl_server import SaslFailure, SaslServer
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 from tests.unit.gateway.world import LISTENER, Client, World
 
 _CLIENTS: Final = 2
 _STEPS_MAX: Final = 40
+_INPUTS_PER_WORLD: Final = 200
 _PLAIN: Final = b"\0alice\0secret"
 _SALT: Final = b"0123456789"
 _SALTED: Final = salted_password(ScramMechanism.SHA_256, "pencil", _SALT, 4096)
@@ -44,13 +42,10 @@ def _world() -> World:
     return made
 
 
-def _server(world: World, mechanism: str) -> SaslServer:
-    return world.processor.authentications.create_server(_SASL, mechanism)
-
-
 def _scram_tokens() -> tuple[bytes, bytes]:
     """The exchange of the one user, which is always the same: a test's random bytes are."""
-    client, server = ScramClient(ScramMechanism.SHA_256, "carol", "pencil", "nonce"), _server(_world(), "SCRAM-SHA-256")
+    client = ScramClient(ScramMechanism.SHA_256, "carol", "pencil", "nonce")
+    server = _world().processor.authentications.create_server(_SASL, "SCRAM-SHA-256")
     first = client.first_token()
     proof = client.next_token(server.respond(first))
     assert proof is not None
@@ -58,12 +53,34 @@ def _scram_tokens() -> tuple[bytes, bytes]:
 
 
 _SCRAM: Final = _scram_tokens()
-_PROOF: Final = _SCRAM[1].rpartition(b",p=")[2]
+_PROOF: Final = _SCRAM[1].rpartition(b",p=")[2][:-4]
+"""Without the end of its base64, for which there are several spellings."""
+
+
+class _LentWorld:
+    """A world for some inputs, then another: creating one takes longer than what an input does to it."""
+
+    def __init__(self) -> None:
+        self._world = _world()
+        self._left = _INPUTS_PER_WORLD
+
+    def lend(self) -> World:
+        """Return one that remembers nothing of earlier inputs but what the core itself remembers."""
+        if not self._left:
+            self._world, self._left = _world(), _INPUTS_PER_WORLD
+        self._left -= 1
+        world = self._world
+        for left in (world.logs, world.calls, world.clients, world.logstore.appends, world.logstore.reads):
+            left.clear()
+        return world
+
+
+_LENT: Final = _LentWorld()
 
 
 def check(data: bytes) -> None:
     pieces = [piece for piece in split_pieces(data)[:_STEPS_MAX] if piece]
-    world = _world()
+    world = _LENT.lend()
     clients = [world.client() for _ in range(_CLIENTS)]
     for piece in pieces:
         _step(world, clients, piece[0], piece[1:])
@@ -76,9 +93,6 @@ def check(data: bytes) -> None:
     assert knows_secret or not (world.calls or world.logstore.appends or world.logstore.reads)
     assert world.processor.request_memory.held_bytes == 0
     assert not world.processor.connections.unauthenticated
-    _check_tokens(world, pieces)
-    for piece in pieces:
-        _check_text(piece[1:].decode(errors="replace"))
 
 
 def _step(world: World, clients: list[Client], choice: int, data: bytes) -> None:
@@ -95,33 +109,6 @@ def _step(world: World, clients: list[Client], choice: int, data: bytes) -> None
             pass
 
 
-def _check_tokens(world: World, pieces: list[bytes]) -> None:
-    """Tokens of any kind, one after the other: a failure is the only way to be refused."""
-    for mechanism in _SASL.mechanisms:
-        server = _server(world, mechanism)
-        for piece in pieces:
-            try:
-                server.respond(piece[1:])
-            except SaslFailure:
-                break
-            if server.user is not None:
-                break
-        assert server.user in (None, "alice", "carol")
-
-
-def _check_text(text: str) -> None:
-    try:
-        login_options(text, PLAIN_MODULE)
-    except ValueError:
-        pass
-    try:
-        rules = parse_mapping_rules(text[:200])
-    except ValueError:
-        return
-    if not any(each.pattern is not None for each in rules):
-        mapped_name(rules, "CN=a,O=b")
-
-
 def build(random: Random) -> bytes:
     pieces = []
     for _ in range(random.randint(1, 5)):
@@ -131,11 +118,6 @@ def build(random: Random) -> bytes:
 
 
 def _sent(random: Random) -> bytes:
-    if random.random() < 0.1:
-        user = quoted(random.choice(("secret", 'a"b', "")))
-        return random.choice(
-            (f"{PLAIN_MODULE} required user_alice={user};", "RULE:^CN=(.*?),.*$/$1/L,DEFAULT")
-        ).encode()
     version = random.randrange(2)
     mechanism = random.choice(_SASL.mechanisms)
     tokens = [random.choice((_PLAIN, b"\0alice\0guess"))] if mechanism == "PLAIN" else list(_SCRAM)

@@ -64,6 +64,8 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
     ssl_truststore_password: str = ""
     ssl_truststore_certificates: str = ""
     ssl_client_auth: str = "none"
+    ssl_cipher_suites: list[str] = msgspec.field(default_factory=list)
+    ssl_protocol: str = "TLSv1.3"
     ssl_enabled_protocols: list[str] = msgspec.field(default_factory=lambda: ["TLSv1.2", "TLSv1.3"])
     ssl_principal_mapping_rules: str = "DEFAULT"
     # Health, "host:port"; port 0 takes any.

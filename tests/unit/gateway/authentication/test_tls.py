@@ -315,6 +315,57 @@ def test_the_oldest_of_too_many_handshakes_ends(files: Path, monkeypatch: pytest
     run(test)
 
 
+ECDHE_AES128 = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+OF_TLS_1_3 = "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"
+
+
+@pytest.mark.parametrize(
+    ("suites", "negotiated"),
+    [
+        (ECDHE_AES128, {("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256")}),
+        ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", {("TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305")}),
+        ("TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256", set()),
+        (OF_TLS_1_3, {("TLSv1.3", "TLS_AES_256_GCM_SHA384")}),
+        (
+            f"{ECDHE_AES128},{OF_TLS_1_3}",
+            {("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"), ("TLSv1.3", "TLS_AES_256_GCM_SHA384")},
+        ),
+    ],
+)
+def test_cipher_suites_by_javas_names(files: Path, suites: str, negotiated: set[tuple[str, str]]) -> None:
+    context = create_context(config(files, ssl_cipher_suites=suites))
+    found = set()
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        of_client = client_context(files)
+        of_client.minimum_version = of_client.maximum_version = version
+        with contextlib.suppress(ssl.SSLError):
+            found.add(shaken(context, of_client, "127.0.0.1"))
+    assert found == negotiated
+
+
+def test_a_name_that_the_certificate_lacks_is_the_clients_to_refuse(files: Path) -> None:
+    """A listener has one certificate, whatever name a client asks for (SNI), as in Kafka."""
+    of_client = client_context(files)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shaken(create_context(config(files)), of_client, "another.example")
+    of_client.check_hostname = False
+    assert shaken(create_context(config(files)), of_client, "another.example")[0] == "TLSv1.3"
+
+
+def shaken(server_context: ssl.SSLContext, of_client: ssl.SSLContext, name: str) -> tuple[str, str]:
+    """Return the version and the suite of a handshake in memory. Raises SSLError if there is none."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = of_client.wrap_bio(to_client, to_server, server_hostname=name)
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    version, cipher = server.version(), server.cipher()
+    assert version is not None
+    assert cipher is not None
+    return version, cipher[0]
+
+
 def openssl(*arguments: str) -> None:
     subprocess.run(["openssl", *arguments], check=True, capture_output=True)
 
@@ -371,6 +422,9 @@ def test_a_store_without_pem_is_no_pem(files: Path) -> None:
     ("key", "text", "message"),
     [
         ("ssl.enabled.protocols", "TLSv1.1", "expected some of TLSv1.2, TLSv1.3"),
+        ("ssl.protocol", "SSLv3", "expected one of TLS, TLSv1.2, TLSv1.3"),
+        ("ssl.cipher.suites", "TLS_RSA_WITH_NULL_SHA256", "expected names like"),
+        ("ssl.cipher.suites", "ECDHE-RSA-AES128-GCM-SHA256", "expected names like"),
         ("ssl.client.auth", "always", "expected one of none, requested, required"),
         ("ssl.client.auth", "required", "ssl.truststore.location is needed"),
         ("ssl.keystore.type", "BKS", "expected PEM or PKCS12"),
@@ -380,6 +434,19 @@ def test_a_store_without_pem_is_no_pem(files: Path) -> None:
 def test_keys_that_do_not_fit_together(key: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tls_config({"ssl.keystore.location": "x.pem", key: text})
+
+
+@pytest.mark.parametrize(
+    ("suites", "versions", "message"),
+    [
+        ("TLS_AES_128_GCM_SHA256", "TLSv1.3", "all of"),
+        (ECDHE_AES128, "TLSv1.3", "no suite of a version"),
+        (OF_TLS_1_3, "TLSv1.2", "no suite of a version"),
+    ],
+)
+def test_suites_that_do_not_fit_the_versions(files: Path, suites: str, versions: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        create_context(config(files, ssl_cipher_suites=suites, ssl_enabled_protocols=versions))
 
 
 def test_a_changed_file_is_another_context_and_a_bad_one_is_not(files: Path, authority: Authority) -> None:

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas_gateway.core.model.principal_mapping import MappingRule, parse_mapping_rules
+from barnabas_gateway.shell.tls.cipher_suites import choose_suites, openssl_name
 from barnabas_gateway.shell.tls.key_stores import Store, load_key, load_trusted
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_PROTOCOLS: Final = ("TLS", *_VERSIONS)
+"""`ssl.protocol` names the context of a Java broker; `ssl.enabled.protocols` says which versions there are."""
 _CLIENT_AUTH: Final = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
@@ -29,7 +32,9 @@ TLS_KEYS: Final = (
     "ssl.truststore.password",
     "ssl.truststore.certificates",
     "ssl.client.auth",
+    "ssl.cipher.suites",
     "ssl.enabled.protocols",
+    "ssl.protocol",
     "ssl.principal.mapping.rules",
 )
 """The keys of TLS, for all listeners or, with a prefix, for one."""
@@ -41,6 +46,8 @@ class TlsConfig:
     trust_store: Store
     client_auth: str
     versions: tuple[str, ...]
+    cipher_suites: tuple[str, ...]
+    """By Java's names, the preferred one first; empty: those that OpenSSL serves."""
     mapping_rules: tuple[MappingRule, ...]
 
     def files(self) -> tuple[str, ...]:
@@ -54,6 +61,12 @@ def tls_config(values: Mapping[str, str]) -> TlsConfig:
     for version in versions:
         if version not in _VERSIONS:
             raise ValueError(f"ssl.enabled.protocols={version}: expected some of {', '.join(_VERSIONS)}")
+    protocol = values.get("ssl.protocol", "TLSv1.3")
+    if protocol not in _PROTOCOLS:
+        raise ValueError(f"ssl.protocol={protocol}: expected one of {', '.join(_PROTOCOLS)}")
+    cipher_suites = tuple(each.strip() for each in values.get("ssl.cipher.suites", "").split(",") if each.strip())
+    for suite in cipher_suites:
+        openssl_name(suite)
     client_auth = values.get("ssl.client.auth", "none").lower()
     if client_auth not in _CLIENT_AUTH:
         raise ValueError(f"ssl.client.auth={client_auth}: expected one of {', '.join(_CLIENT_AUTH)}")
@@ -79,7 +92,7 @@ def tls_config(values: Mapping[str, str]) -> TlsConfig:
     if client_auth != "none" and not stores["ssl.truststore"].is_given:
         raise ValueError(f"ssl.truststore.location is needed for ssl.client.auth={client_auth}")
     rules = parse_mapping_rules(values.get("ssl.principal.mapping.rules", ""))
-    return TlsConfig(stores["ssl.keystore"], stores["ssl.truststore"], client_auth, versions, rules)
+    return TlsConfig(stores["ssl.keystore"], stores["ssl.truststore"], client_auth, versions, cipher_suites, rules)
 
 
 def create_context(config: TlsConfig) -> ssl.SSLContext:
@@ -88,6 +101,8 @@ def create_context(config: TlsConfig) -> ssl.SSLContext:
     enabled = [_VERSIONS[version] for version in config.versions]
     context.minimum_version, context.maximum_version = min(enabled), max(enabled)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    if config.cipher_suites:
+        choose_suites(context, config.cipher_suites)
     load_key(context, config.key_store)
     context.verify_mode = _CLIENT_AUTH[config.client_auth]
     if config.trust_store.is_given:
