@@ -78,15 +78,15 @@ def main(pairs: int, seconds: float, baseline: Path | None) -> None:
             side.stop()
     shutil.rmtree(directory)
     result = estimate(measured)
-    told = "metrics.enable=false" if baseline is None else f"commit {commit(baseline)}"
-    run = Run(command_line("bench.metrics"), commit(), utc_now(), machine, told, seconds, measured, result)
+    reported = "metrics.enable=false" if baseline is None else f"commit {commit(baseline)}"
+    run = Run(command_line("bench.metrics"), commit(), utc_now(), machine, reported, seconds, measured, result)
     if pairs >= PAIRS_MIN_TO_SAVE:
         path = RESULTS / f"metrics-{run.taken.replace(':', '')}.json"
         path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
         click.echo(f"saved {path.relative_to(ROOT)}")
     click.echo(
         f"CPU per request with metrics: {result.percent:+.2f} % "
-        f"(95 %: {result.percent_low:+.2f} to {result.percent_high:+.2f} %, {pairs} pairs, off: {told})"
+        f"(95 %: {result.percent_low:+.2f} to {result.percent_high:+.2f} %, {pairs} pairs, off: {reported})"
     )
 
 

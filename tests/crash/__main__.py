@@ -77,7 +77,7 @@ def run_one(seed: int, lines: int, *, is_to_shrink: bool) -> int:
 
 
 def run_many(first: int, last: int, processes: int | None) -> int:
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     began_cpu_s = _children_cpu_s()
     hits: Counter[str] = Counter()
     traces = {}
@@ -91,8 +91,8 @@ def run_many(first: int, last: int, processes: int | None) -> int:
                 failed += 1
                 if failed <= FAILURES_SHOWN:
                     show(outcome, LINES_SHOWN)
-            if time.monotonic() - told > PROGRESS_S:
-                told = time.monotonic()
+            if time.monotonic() - reported > PROGRESS_S:
+                reported = time.monotonic()
                 print(f"  {len(traces)} of {last - first + 1} seeds, {crashes:,} crashes, {failed} failed", flush=True)
         pool.close()
         pool.join()
@@ -104,8 +104,8 @@ def run_many(first: int, last: int, processes: int | None) -> int:
         print(f"  no {fault}: this campaign proves less than it should")
     print(f"in {time.monotonic() - began:.0f} s, {crashes / cpu_minutes:,.0f} crashes per CPU-minute")
     digest = sha256("".join(traces[seed] for seed in sorted(traces)).encode()).hexdigest()
-    told_faults = ", ".join(f"{hits[fault]:,} {fault}" for fault in FAULTS[:3] + FAULTS[6:8])
-    print(f"{len(traces)} seeds, {failed} open; {crashes:,} crashes; {told_faults}; trace {digest[:16]}")
+    reported_faults = ", ".join(f"{hits[fault]:,} {fault}" for fault in FAULTS[:3] + FAULTS[6:8])
+    print(f"{len(traces)} seeds, {failed} open; {crashes:,} crashes; {reported_faults}; trace {digest[:16]}")
     return 1 if failed or unmet else 0
 
 

@@ -67,8 +67,8 @@ def main() -> None:
         except AssertionError as error:
             failed += 1
             print(f"{name}: FAILED: {error}")
-        told = ", ".join(f"{count:,} {what}" for what, count in sorted(hits.items()))
-        print(f"{name}: {told}; {time.monotonic() - began:.0f} s", flush=True)
+        reported = ", ".join(f"{count:,} {what}" for what, count in sorted(hits.items()))
+        print(f"{name}: {reported}; {time.monotonic() - began:.0f} s", flush=True)
     sys.exit(1 if failed else 0)
 
 

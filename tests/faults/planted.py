@@ -187,13 +187,13 @@ def _tell_an_old_end(
         return False
     partition = asked.partition
     question = Operation("reader-9/1", Type.INVOKE, "list_offsets", asked.ts, partition=partition)
-    told = msgspec.structs.replace(asked, proc="reader-9/1", offset=asked.offset - 1)
-    planted = [question, told]
+    reported = msgspec.structs.replace(asked, proc="reader-9/1", offset=asked.offset - 1)
+    planted = [question, reported]
     if cut_off_epochs_before is not None:
         epoch = asked.epoch - cut_off_epochs_before
         cut = Operation("nemesis", Type.INVOKE, "cut_off", asked.ts, partition=partition, epoch=epoch)
         over = Operation("nemesis", Type.OK, "cut_off", asked.ts, partition=partition, epoch=epoch)
-        planted = [question, cut, told] if asked_before else [cut, *([over] if is_over else []), question, told]
+        planted = [question, cut, reported] if asked_before else [cut, *([over] if is_over else []), question, reported]
     at = next(index for index, each in enumerate(plot.operations) if each is asked)
     plot.operations = [*plot.operations[: at + 1], *planted, *plot.operations[at + 1 :]]
     return True

@@ -57,6 +57,8 @@ class ContainerCluster:
         self._network = Network(docker_network_kw={"labels": LABELS})
         self._containers: dict[str, DockerContainer] = {}
         self._host = host_of_ports()
+        self._down: set[str] = set()
+        """Services that were killed and not started again."""
         self._port = _free_ports(_PORTS)
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 10_000, "log_level": 0})
 
@@ -136,6 +138,7 @@ class ContainerCluster:
     def kill(self, service: str) -> None:
         """kill -9. Raises AssertionError when the container ends in another way."""
         container = self._containers[service].get_wrapped_container()
+        self._down.add(service)
         container.kill("SIGKILL")
         exit_code = container.wait()["StatusCode"]
         assert exit_code == KILLED, f"{service} ended with {exit_code}"
@@ -143,6 +146,7 @@ class ContainerCluster:
     def start_again(self, service: str) -> None:
         """Start the same container, as an engine's restart policy would."""
         self._containers[service].get_wrapped_container().start()
+        self._down.discard(service)
 
     def replace(self, service: str, version: Version) -> None:
         """Stop the container by SIGTERM and run one of another version in its place."""
@@ -212,6 +216,7 @@ class ContainerCluster:
         """Return after how many seconds the metadata held. Raises AssertionError."""
         started_s = time.monotonic()
         while time.monotonic() - started_s < WAIT_S:
+            self._assert_all_run()
             try:
                 if holds(self._admin.list_topics(timeout=10)):
                     return time.monotonic() - started_s
@@ -219,6 +224,15 @@ class ContainerCluster:
                 pass  # the gateway is not there
             time.sleep(0.2)
         raise AssertionError(f"not within {WAIT_S:.0f} s: {what}")
+
+    def _assert_all_run(self) -> None:
+        """Raise AssertionError with the last line of a container that ended by itself."""
+        for service in self._containers.keys() - self._down:
+            container = self._containers[service].get_wrapped_container()
+            container.reload()
+            if container.status == "exited":
+                lines = container.logs().decode(errors="replace").splitlines() or ["it wrote no line"]
+                raise AssertionError(f"{service} ended with {container.attrs['State']['ExitCode']}: {lines[-1]}")
 
     @contextmanager
     def load(self, topic: str) -> Generator[list[Report]]:

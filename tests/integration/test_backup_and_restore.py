@@ -173,10 +173,10 @@ def test_everything_is_there_after_a_rebuild_without_any_back_up(running: Runnin
     # As from several hosts: a file for each logstore.
     files = []
     for logstore in range(LOGSTORES):
-        told = _inspect(running.directory.logstore_path(logstore))
-        assert json.loads(told)["node_id"] == logstore
+        reported = _inspect(running.directory.logstore_path(logstore))
+        assert json.loads(reported)["node_id"] == logstore
         path = tmp_path / f"node-{logstore}.json"
-        path.write_text(told)
+        path.write_text(reported)
         files += ["--from", str(path)]
     one_is_missing = running.cli("rebuild", "--write", *files[:4])
     assert one_is_missing.returncode == 1

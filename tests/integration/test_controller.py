@@ -307,7 +307,7 @@ async def test_a_paused_controller_does_nothing_when_it_wakes_deposed(
     stale.send(signal.SIGSTOP)
     await until(lambda: gateway.image.controller_epoch == 2)
     assert await gateway.create("after") is ErrorCode.NONE
-    told = len(logstore.requests)
+    reported = len(logstore.requests)
     stale.send(signal.SIGCONT)
     async with create_channel(stale.address, Role.CONTROLLER) as channel:
         stub = OperationsStub(channel)
@@ -321,7 +321,7 @@ async def test_a_paused_controller_does_nothing_when_it_wakes_deposed(
         # Until it has read who replaced it, it can only say that it is not the one; never may it answer.
         while f"('barnabas-controller', '{successor.address}')" not in repr((await refusal()).trailing_metadata()):
             await asyncio.sleep(0.02)
-    assert all(request.controller_epoch == 2 for request in logstore.requests[told:])
+    assert all(request.controller_epoch == 2 for request in logstore.requests[reported:])
     assert gateway.image.controller_epoch == 2
 
 

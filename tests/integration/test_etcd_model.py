@@ -391,8 +391,8 @@ class DeletionsTellTheirOldValue(EtcdModel):
     def _delete_key(self, key: str) -> None:
         found = self._keys[key]
         super()._delete_key(key)
-        told = self._history[self.revision].pop()
-        self._history[self.revision].append(replace(told, key_value=replace(told.key_value, value=found.value)))
+        reported = self._history[self.revision].pop()
+        self._history[self.revision].append(replace(reported, key_value=replace(reported.key_value, value=found.value)))
 
 
 @pytest.mark.parametrize(

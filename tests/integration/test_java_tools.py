@@ -161,8 +161,8 @@ def test_offsets_are_reset_and_deleted(kafka_tools: KafkaTools, bootstrap: str, 
 
 def test_only_empty_groups_are_deleted(kafka_tools: KafkaTools, bootstrap: str, groups: None) -> None:
     member_of(bootstrap, "java-tools-gone").close()
-    told = consumer_groups(kafka_tools, bootstrap, "--delete", "--group", "java-tools-gone", "--group", READING)
-    assert any("GroupNotEmptyException" in " ".join(words) for words in told)
+    reported = consumer_groups(kafka_tools, bootstrap, "--delete", "--group", "java-tools-gone", "--group", READING)
+    assert any("GroupNotEmptyException" in " ".join(words) for words in reported)
     listed = consumer_groups(kafka_tools, bootstrap, "--list")
     assert ["java-tools-gone"] not in listed
     assert [READING] in listed

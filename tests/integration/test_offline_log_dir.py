@@ -19,7 +19,7 @@ async def test_the_registration_names_a_directory_that_is_lost(tmp_path: Path, e
     sound, lost = tmp_path / "sound", tmp_path / "lost"
     logstore = Logstore(sound, *etcd)
     await logstore.start(log_dirs=f"{lost},{sound}")
-    told: list[LogstoreRegistration] = []
+    reported: list[LogstoreRegistration] = []
 
     async def names_a_directory() -> bool:
         found = await etcd[1].get(KEYS.registration(Role.LOGSTORE, str(NODE_ID)))
@@ -27,7 +27,7 @@ async def test_the_registration_names_a_directory_that_is_lost(tmp_path: Path, e
         assert found.create_revision == logstore.broker_epoch, "it is the registration that it was"
         registration = decode_registration(Role.LOGSTORE, found.value)
         assert isinstance(registration, LogstoreRegistration)
-        told.append(registration)
+        reported.append(registration)
         return bool(registration.offline_log_dirs)
 
     assert not await names_a_directory()
@@ -37,6 +37,6 @@ async def test_the_registration_names_a_directory_that_is_lost(tmp_path: Path, e
         # New partitions go to the directory with the fewest: one of these to each.
         await controller.lead(0, partitions=2)
         await until(names_a_directory)
-    assert told[-1].offline_log_dirs == {str(lost): f"make directory {lost}/orders-0: ENOENT"}
-    assert told[-1].incarnation == told[0].incarnation
+    assert reported[-1].offline_log_dirs == {str(lost): f"make directory {lost}/orders-0: ENOENT"}
+    assert reported[-1].incarnation == reported[0].incarnation
     await logstore.close()

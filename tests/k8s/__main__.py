@@ -39,19 +39,19 @@ def main() -> None:
         step = STEPS[name]
         started_s = time.monotonic()
         try:
-            told, outcome = step(trial), "passed"
+            reported, outcome = step(trial), "passed"
         except AssertionError as error:
-            told, outcome, failed = [str(error)], "FAILED", True
+            reported, outcome, failed = [str(error)], "FAILED", True
         heading = f"{name}: {(step.__doc__ or '').strip()}"
         lines += [
             f"## {heading}",
             "",
             f"{outcome} in {time.monotonic() - started_s:.0f} s",
             "",
-            *(f"- {line}" for line in told),
+            *(f"- {line}" for line in reported),
             "",
         ]
-        print(f"{outcome}  {heading}", *told, sep="\n    ", flush=True)
+        print(f"{outcome}  {heading}", *reported, sep="\n    ", flush=True)
         if failed:
             break
     if chosen == list(STEPS):

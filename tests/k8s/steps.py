@@ -74,10 +74,10 @@ def roll(trial: Trial) -> list[str]:
             assert fewest >= len(before) - (kind == "statefulset"), f"{fewest} of {len(before)} {role} pods were ready"
             seconds = time.monotonic() - started_s
             lines.append(f"{role}: {len(before)} pods in {seconds:.0f} s, never fewer than {fewest} ready")
-    told = clean(reports)
+    reported = clean(reports)
     silence_began = reports[0].figures["longest_silence_began"]
     replaced = [role for role_began, role in begun.items() if role_began <= silence_began]
-    return [*lines, f"{told} (when the {replaced[-1]} was replaced)" if replaced else told]
+    return [*lines, f"{reported} (when the {replaced[-1]} was replaced)" if replaced else reported]
 
 
 def failed_upgrade(trial: Trial) -> list[str]:

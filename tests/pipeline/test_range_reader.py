@@ -97,18 +97,18 @@ class Script:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    told = SimpleNamespace(now=0.0, naps=0)
+    reported = SimpleNamespace(now=0.0, naps=0)
 
     def monotonic() -> float:
-        told.now += 1
-        return float(told.now)
+        reported.now += 1
+        return float(reported.now)
 
     def sleep(seconds: float) -> None:
-        told.now += seconds
-        told.naps += 1
+        reported.now += seconds
+        reported.naps += 1
 
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
-    return told
+    return reported
 
 
 def read(script: Script, losses: list[Loss]) -> list[bytes]:

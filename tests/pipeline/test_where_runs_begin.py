@@ -85,8 +85,8 @@ def test_dead_letters_of_an_earlier_topic_set_nothing_aside(table_format: str, t
     run.batch()
     cluster.produce("events", 0, *good[2:])
     run.batch()
-    anew = sorted(row["_offset"] for row in world.rows("events") if row["_key"] == b"k")
-    assert anew == list(range(10))
+    again = sorted(row["_offset"] for row in world.rows("events") if row["_key"] == b"k")
+    assert again == list(range(10))
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
@@ -114,8 +114,8 @@ def test_a_crash_between_the_dead_letters_and_the_rows_of_a_recreated_topic(
     run = world.start()
     run.batch()
     run.batch()
-    anew = sorted(row["_offset"] for row in world.rows("events") if row["_key"] == b"k")
-    assert anew == [0, 1, 3, 4, 5, 6, 7, 8, 9]
+    again = sorted(row["_offset"] for row in world.rows("events") if row["_key"] == b"k")
+    assert again == [0, 1, 3, 4, 5, 6, 7, 8, 9]
     assert [row["offset"] for row in world.rows("events__dead_letters") if row["key"] == b"k"] == [2]
 
 

@@ -47,13 +47,13 @@ def main() -> None:
             step = STEPS[name]
             started_s = time.monotonic()
             try:
-                told, outcome = step(trial), "passed"
+                reported, outcome = step(trial), "passed"
             except AssertionError as error:
-                told, outcome, failed = [str(error)], "FAILED", True
+                reported, outcome, failed = [str(error)], "FAILED", True
             heading = f"{name}: {(step.__doc__ or '').strip()}"
             seconds = time.monotonic() - started_s
-            lines += [f"## {heading}", "", f"{outcome} in {seconds:.0f} s", "", *(f"- {line}" for line in told), ""]
-            print(f"{outcome}  {heading}", *told, sep="\n    ", flush=True)
+            lines += [f"## {heading}", "", f"{outcome} in {seconds:.0f} s", "", *(f"- {line}" for line in reported), ""]
+            print(f"{outcome}  {heading}", *reported, sep="\n    ", flush=True)
             if chosen == list(STEPS):
                 RESULTS.mkdir(exist_ok=True)
                 (RESULTS / f"kubernetes-{kubernetes}.md").write_text("\n".join([*lines, NOT_SHOWN]))

@@ -172,9 +172,9 @@ class Trial:
         values = pc.cast(pc.cast(rows["value"], pa.string()), pa.int64())
         right = pc.sum(pc.cast(pc.equal(identity, values), pa.int64())).as_py() or 0
         distinct = pc.count_distinct(identity).as_py()
-        told = f"{self.produced[topic]:,} records, {rows.num_rows:,} rows, {distinct:,} distinct, {right:,} right"
-        assert {rows.num_rows, distinct, right} == {self.produced[topic]}, told
-        return f"by delta-rs: {told}: every record once"
+        reported = f"{self.produced[topic]:,} records, {rows.num_rows:,} rows, {distinct:,} distinct, {right:,} right"
+        assert {rows.num_rows, distinct, right} == {self.produced[topic]}, reported
+        return f"by delta-rs: {reported}: every record once"
 
     # --- pods ---
 

@@ -168,7 +168,7 @@ def test_single_changes_name_nothing_else(seed: int) -> None:
     changes = etcd.image.apply(WatchBatch(etcd.revision, tuple(etcd.events)))
     update = incremental_update(etcd.image, changes, CONTROLLER_EPOCH)
     assert update is not None
-    named: list[PartitionMetadata] = [each for told in update.topics for each in told.partitions]
+    named: list[PartitionMetadata] = [each for reported in update.topics for each in reported.partitions]
     assert [each.partition for each in named] == [number for number, old in enumerate(before) if after[number] != old]
 
 

@@ -145,13 +145,13 @@ class Consumer:
         self._take(asked, answer)
 
     def _take(self, asked: dict[Key, int], answer: FetchResponse) -> None:
-        told = self._partitions_of(answer, asked)
+        reported = self._partitions_of(answer, asked)
         if self._epoch == 0:
-            assert set(told) == set(asked), "a full answer has everything"
+            assert set(reported) == set(asked), "a full answer has everything"
             self.seen = {}
-        elif not told:
+        elif not reported:
             event("nothing to tell")
-        self.seen = {key: self.seen[key]._replace(records=b"") for key in asked if key in self.seen} | told
+        self.seen = {key: self.seen[key]._replace(records=b"") for key in asked if key in self.seen} | reported
         assert set(self.seen) == set(asked)
         self._in_session = asked
         is_in_session = answer.session_id != 0
@@ -211,19 +211,19 @@ class Consumer:
 
     def _partitions_of(self, answer: FetchResponse, asked: dict[Key, int]) -> dict[Key, Seen]:
         names = {topic_id: name for name, topic_id, _ in asked}
-        told = {}
+        reported = {}
         for each in answer.responses:
             is_by_id = self.version == BY_ID
             name, topic_id = (names[each.topic_id], each.topic_id) if is_by_id else (each.topic, b"")
             for one in each.partitions:
-                told[name, topic_id, one.partition_index] = Seen(
+                reported[name, topic_id, one.partition_index] = Seen(
                     one.error_code,
                     one.high_watermark,
                     one.last_stable_offset,
                     one.log_start_offset,
                     bytes(one.records or b""),
                 )
-        return told
+        return reported
 
 
 names, numbers = st.sampled_from(NAMES), st.integers(0, PARTITIONS)

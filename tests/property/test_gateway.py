@@ -302,18 +302,18 @@ class Model:
             self.world.processor.read_response(node_id, response, self.world.now_ms)
             self.world.turn()
 
-    def _lead(self, partition: int, node_id: int, is_told: object) -> None:
+    def _lead(self, partition: int, node_id: int, is_reported: object) -> None:
         """Another leader, or the same one after a restart; the gateway may not know yet."""
         self.leaders[partition] = node_id
         self.epochs[partition] += 1
         self.led_since[partition] = self.epochs[partition]
-        if is_told:
+        if is_reported:
             self.world.update(self._topic())
 
-    def _lead_on(self, partition: int, is_told: object, _: object) -> None:
+    def _lead_on(self, partition: int, is_reported: object, _: object) -> None:
         """The same leader under another epoch, as when a reassignment ends."""
         self.epochs[partition] += 1
-        if is_told:
+        if is_reported:
             self.world.update(self._topic())
 
     def _complete(self, outcome: Outcome, _: int, __: object) -> None:

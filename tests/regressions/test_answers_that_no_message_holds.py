@@ -41,9 +41,9 @@ def test_a_member_whose_answer_fits_no_message_is_refused_and_the_others_have_th
     requests = [join(host) for _ in range(3)]
     host.settle()
     host.later(1)
-    told = [host.collect_of(each) for each in requests]
-    assert told[0] == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert [(each.error_code, each.generation_id) for each in told[1:]] == [(ErrorCode.NONE, 1)] * 2
+    reported = [host.collect_of(each) for each in requests]
+    assert reported[0] == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [(each.error_code, each.generation_id) for each in reported[1:]] == [(ErrorCode.NONE, 1)] * 2
     assert host.ask(DescribeGroupsRequest([GROUP]), 5).groups[0].error_code == ErrorCode.NONE
 
 

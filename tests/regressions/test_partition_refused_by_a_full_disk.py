@@ -20,16 +20,16 @@ def refused(cluster: Cluster, controller: ControllerNode, logstore: FakeLogstore
     """Have the logstore answer that there is no disk for `events-1`; what it was sent about leaders."""
     (topic,) = controller.core.image.topics.values()
     failed = [PartitionError(topic.topic_id, 1, ErrorCode.KAFKA_STORAGE_ERROR)]
-    told = []
+    reported = []
     while logstore.unanswered:
         command = logstore.unanswered.popleft()
         errors = [] if command.leader_and_isr is None else failed
-        told += [] if command.leader_and_isr is None else [command.leader_and_isr]
+        reported += [] if command.leader_and_isr is None else [command.leader_and_isr]
         response = ControlResponse(command.sequence, ErrorCode.NONE, errors)
         controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms)
         controller.carry_out()
         cluster.settle()
-    return told
+    return reported
 
 
 def a_refusal() -> tuple[Cluster, ControllerNode, FakeLogstore, int]:
@@ -48,9 +48,11 @@ def a_refusal() -> tuple[Cluster, ControllerNode, FakeLogstore, int]:
 def test_it_is_sent_again_alone_and_answers_the_creation_once_it_is_made() -> None:
     cluster, controller, logstore, request = a_refusal()
     cluster.advance(REPEAT_MS_MIN)
-    (told,) = [each.leader_and_isr for each in logstore.unanswered if each.leader_and_isr is not None]
-    assert not told.full
-    assert [(each.topic, [state.partition for state in each.partitions]) for each in told.topics] == [("events", [1])]
+    (reported,) = [each.leader_and_isr for each in logstore.unanswered if each.leader_and_isr is not None]
+    assert not reported.full
+    assert [(each.topic, [state.partition for state in each.partitions]) for each in reported.topics] == [
+        ("events", [1])
+    ]
     assert FAILED in describe_problems(controller.core)
     logstore.answering = True
     cluster.settle()

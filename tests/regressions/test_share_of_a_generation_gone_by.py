@@ -31,9 +31,9 @@ def test_a_share_that_waited_for_the_log_is_looked_at_again_before_it_is_sent(is
     world.sync(joined, {leader.member_id: b"everything"})
     world.commit()
 
-    told = world.body_of(late, SyncGroupResponse)
-    assert told.error_code == (ErrorCode.REBALANCE_IN_PROGRESS if is_static else ErrorCode.UNKNOWN_MEMBER_ID)
-    assert told.assignment == b""
+    reported = world.body_of(late, SyncGroupResponse)
+    assert reported.error_code == (ErrorCode.REBALANCE_IN_PROGRESS if is_static else ErrorCode.UNKNOWN_MEMBER_ID)
+    assert reported.assignment == b""
 
 
 def test_a_share_that_was_waited_for_is_looked_at_again_as_well() -> None:

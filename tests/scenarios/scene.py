@@ -117,13 +117,13 @@ class Scene:
         parked = self.cluster.invariants.parked_produces
         self.until(lambda: any(key[:2] == (pod.name, pod.incarnation) for key in parked), "a produce is parked")
 
-    def listen_to_refusals(self, told: list[ErrorCode]) -> None:
+    def listen_to_refusals(self, reported: list[ErrorCode]) -> None:
         """From now on errors of produce requests are written down there, too."""
         answered = self.producer._answered
 
         def listen(batch: Batch, response: ProduceResponse | None) -> None:
             if response is not None and (code := response.responses[0].partition_responses[0].error_code):
-                told.append(ErrorCode(code))
+                reported.append(ErrorCode(code))
             answered(batch, response)
 
         self.producer._answered = listen  # type: ignore[method-assign]

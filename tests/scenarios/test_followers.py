@@ -35,11 +35,11 @@ def test_a_leader_alone_takes_nothing_that_two_should_have() -> None:
         follower.kill()
     scene.until(lambda: len(scene.partition_at(scene.leader).isr.committed) == 1, "the dead are out of sync")
 
-    told: list[ErrorCode] = []
-    scene.listen_to_refusals(told)
+    reported: list[ErrorCode] = []
+    scene.listen_to_refusals(reported)
     scene.produce("two")
-    scene.until(lambda: told, "the leader refuses")
-    assert told[0] is ErrorCode.NOT_ENOUGH_REPLICAS
+    scene.until(lambda: reported, "the leader refuses")
+    assert reported[0] is ErrorCode.NOT_ENOUGH_REPLICAS
     assert scene.partition_at(scene.leader).log.log_end_offset == 1, "and has not written it"
 
     scene.followers[0].start()

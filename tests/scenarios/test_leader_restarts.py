@@ -32,11 +32,11 @@ def test_a_produce_that_waits_for_a_dead_leader_fails_at_once_and_is_repeated_on
     leader = scene.leader
     scene.slow_down(scene.followers[0], 900)
     (pod,) = scene.cluster.purgatories
-    told: list[list[int]] = []
+    reported: list[list[int]] = []
     watched = pod.completed
 
     def listen(node: PurgatoryNode, outputs: Outputs) -> None:
-        told.extend(each.error_codes for some in outputs.completions.values() for each in some if each.error_codes)
+        reported.extend(each.error_codes for some in outputs.completions.values() for each in some if each.error_codes)
         watched(node, outputs)
 
     pod.completed = listen
@@ -48,7 +48,9 @@ def test_a_produce_that_waits_for_a_dead_leader_fails_at_once_and_is_repeated_on
     leader.start()
     scene.until_acknowledged()
 
-    assert told[0] == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "the old epoch is over, whatever the new one's watermark says"
+    assert reported[0] == [ErrorCode.NOT_LEADER_OR_FOLLOWER], (
+        "the old epoch is over, whatever the new one's watermark says"
+    )
     assert scene.read_everything() == ["one"], "the repetition was recognised as one"
 
 

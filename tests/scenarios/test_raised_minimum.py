@@ -14,10 +14,10 @@ class Caller:
     """In the place of a gateway's end of a stream."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.reported: list[object] = []
 
     def send(self, message: object) -> None:
-        self.told.append(message)
+        self.reported.append(message)
 
 
 def lose_control_stream(scene: Scene, node_id: int) -> None:
@@ -37,7 +37,7 @@ def alter(scene: Scene, change: AlterConfigsResource) -> None:
     (active,) = [each for each in scene.cluster.controllers if each.is_active]
     caller = Caller()
     active.call(caller, Call(1, AlterConfigsRequest([change], 5_000)))  # type: ignore[arg-type]
-    scene.until(lambda: caller.told, "the minimum is raised")
+    scene.until(lambda: caller.reported, "the minimum is raised")
 
 
 def test_a_leader_that_has_not_heard_of_a_raised_minimum_acknowledges_nothing_alone() -> None:
@@ -95,11 +95,11 @@ def test_a_leader_that_restarts_goes_by_the_raised_minimum_before_its_first_meta
     withhold_metadata(leader)
     leader.start()
     scene.until(lambda: leader.partitions and scene.partition_at(leader).leading, "the leader leads again")
-    told: list[ErrorCode] = []
-    scene.listen_to_refusals(told)
+    reported: list[ErrorCode] = []
+    scene.listen_to_refusals(reported)
     scene.produce("two")
-    scene.until(lambda: told or not scene.producer.has_open_batches, "the second record is answered")
-    assert told, "it may not be acknowledged by one replica alone: the other is eligible to lead"
+    scene.until(lambda: reported or not scene.producer.has_open_batches, "the second record is answered")
+    assert reported, "it may not be acknowledged by one replica alone: the other is eligible to lead"
     assert scene.partition_at(leader).in_sync_replicas_min == 2
 
     del leader.command

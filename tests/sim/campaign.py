@@ -160,14 +160,14 @@ class Progress:
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
-        self._began_s = self._told_s = time.monotonic()
+        self._began_s = self._reported_s = time.monotonic()
 
     def noticed(self, outcome: Outcome) -> None:
         if outcome.failure is not None:
             print(f"seed {outcome.seed} FAILED: {outcome.failure}", flush=True)
         now_s = time.monotonic()
-        if now_s - self._told_s >= self.EVERY_S:
-            self._told_s = now_s
+        if now_s - self._reported_s >= self.EVERY_S:
+            self._reported_s = now_s
             print(f"{now_s - self._began_s:6.0f} s  {self._totals}", flush=True)
 
 

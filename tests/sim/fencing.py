@@ -92,7 +92,7 @@ class IsrFence:
 
     def _former_lives(self, leader_id: int, change: IsrChange) -> frozenset[int]:
         members = tuple([(each.broker_id, each.broker_epoch) for each in change.in_sync_replicas])
-        told = (leader_id, change.topic_id, change.partition, change.leader_epoch, change.partition_epoch, members)
+        reported = (leader_id, change.topic_id, change.partition, change.leader_epoch, change.partition_epoch, members)
         partition = self._image.partition(change.topic_id, change.partition)
         registered = self._image.logstores
         former = frozenset(
@@ -103,8 +103,8 @@ class IsrFence:
             ]
         )
         if not former:
-            self._sound[told] = None
-        if partition is None or told in self._sound:
+            self._sound[reported] = None
+        if partition is None or reported in self._sound:
             return frozenset()
         return former.difference(partition.in_sync_replicas)
 
@@ -124,11 +124,11 @@ def check_isr_answer(elections: Elections, asked: AlterPartitionRequest, answer:
         if change.topic_id in elections.deleted:
             continue
         leads = elections.record_of(key, change.leader_epoch)
-        told = elections.record_at(key, result.leader_epoch, result.partition_epoch)
+        reported = elections.record_at(key, result.leader_epoch, result.partition_epoch)
         if leads is None or leads.leader != asked.broker_id or result.leader_epoch < change.leader_epoch:
             raise InvariantViolation(f"I11: {asked.broker_id} is granted an ISR of {name(key)} by {change}: {result}")
-        if told is None or set(told.in_sync_replicas) != set(result.in_sync_replicas):
-            raise InvariantViolation(f"I11: of {name(key)} a controller tells {result}, etcd has {told}")
+        if reported is None or set(reported.in_sync_replicas) != set(result.in_sync_replicas):
+            raise InvariantViolation(f"I11: of {name(key)} a controller tells {result}, etcd has {reported}")
 
 
 def check_writer(model: EtcdModel, writer: str, txn: Txn, revision_before: int) -> None:

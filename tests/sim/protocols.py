@@ -208,8 +208,8 @@ def _watch(message: WatchRequest | WatchResponse) -> str:
         groups = [each.group_id for each in message.group_watches]
         groups_left = [each.group_id for each in message.group_unwatches]
         return f"watches {watches} unwatches {unwatches} groups {groups} left {groups_left}"
-    groups_told = [(each.group_id, each.coordinator_epoch, each.step) for each in message.group_states]
-    return f"states {[state_in_words(each) for each in message.states]} groups {groups_told}"
+    groups_reported = [(each.group_id, each.coordinator_epoch, each.step) for each in message.group_states]
+    return f"states {[state_in_words(each) for each in message.states]} groups {groups_reported}"
 
 
 def _coordinate(message: CoordinateRequest | CoordinateResponse) -> str:
@@ -229,8 +229,8 @@ def _replicate(message: ReplicateRequest | ReplicateResponse) -> str:
         if message.fetch is None:
             return f"follower {message.hello.replica_id}" if message.hello is not None else "heartbeat"
         fetch = message.fetch
-        told = [(each.slot, each.current_leader_epoch, each.fetch_offset) for each in fetch.positions]
-        return f"fetch {fetch.request_id} positions {told} forgotten {fetch.forgotten}"
+        reported = [(each.slot, each.current_leader_epoch, each.fetch_offset) for each in fetch.positions]
+        return f"fetch {fetch.request_id} positions {reported} forgotten {fetch.forgotten}"
     if message.piece is None:
         return "welcome" if message.welcome is not None else "heartbeat"
     data = [

@@ -51,7 +51,7 @@ class Outcome:
     groups: int
     rebalances: int
     commits: int
-    told: str
+    reported: str
     shape: str
     hits: Counter[Fault]
     kinds: list[Fault]
@@ -68,7 +68,7 @@ class Outcome:
         lines = [
             f"seed {self.seed}: {self.shape}",
             f"  {self.virtual_ms / 1000:.1f} virtual seconds, {self.events:,} events, {self.operations:,} operations",
-            f"  {self.told}",
+            f"  {self.reported}",
             f"  {self.reached.leader_changes} leader changes, {self.reached.isr_changes} changes of an ISR, "
             f"{len(self.reached.distinct)} distinct transitions",
             f"  drains: {drains or 'none'}",
@@ -111,6 +111,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     except Exception as error:
         failure = _failure(error, cluster)
     counts, grouped = cluster.history.counts, cluster.groups.history.counts
+    cleaned = sum(each.passes for each in cluster.logstores)
     return Outcome(
         seed=seed,
         trace=scheduler.trace,
@@ -122,7 +123,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         groups=grouped.groups,
         rebalances=grouped.rebalances,
         commits=grouped.commits,
-        told=f"{counts}, {grouped}; {sum(each.passes for each in cluster.logstores)} logs cleaned; {cluster.network}",
+        reported=f"{counts}, {grouped}; {cleaned} logs cleaned; {cluster.network}",
         shape=str(shape),
         hits=faults.hits,
         kinds=kinds,
@@ -142,10 +143,10 @@ def _failure(error: Exception, cluster: Cluster) -> Failure:
     topic_ids = {topic: topic_id for client in cluster.clients for topic, topic_id in client.topic_ids.items()}
     for topic, topic_id in topic_ids.items():
         for partition in range(cluster.shape.topics[topic].partitions):
-            told = f"{topic_id.hex()[:8]}-{partition}"
-            if told in message or f"{topic}-{partition}" in message:
+            reported = f"{topic_id.hex()[:8]}-{partition}"
+            if reported in message or f"{topic}-{partition}" in message:
                 # As messages on connections have it, and as directories of logs do.
-                partitions += [f"{told[:4]}-{partition}", f"{topic}-{partition}"]
+                partitions += [f"{reported[:4]}-{partition}", f"{topic}-{partition}"]
     return Failure(message, place, cluster.scheduler.now_us, processes, partitions)
 
 

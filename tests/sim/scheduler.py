@@ -71,7 +71,7 @@ class Scheduler:
         self.now_us = 0
         self.events = 0
         self.remembered: deque[str] = deque(maxlen=lines_max)
-        self._is_told = lines_max > 0
+        self._is_reported = lines_max > 0
         self._heap: list[tuple[int, int, Event]] = []
         self._planned = 0
         self._trace = hashlib.sha256()
@@ -104,7 +104,7 @@ class Scheduler:
     def note(self, what: str) -> None:
         """What is no event, and tells runs apart; for what is rare."""
         self.fingerprint(what.encode())
-        if self._is_told:
+        if self._is_reported:
             self._remember(what)
 
     def fingerprint(self, data: bytes) -> None:
@@ -134,7 +134,7 @@ class Scheduler:
             if len(block) > TRACE_BLOCK:
                 self._trace.update(block.tobytes())
                 del block[:]
-            if self._is_told:
+            if self._is_reported:
                 self._remember(str(event))
             try:
                 event.action()

@@ -58,13 +58,13 @@ class Shrinking:
     """`told` is called with every smaller case."""
 
     def __init__(
-        self, case: Case, outcome: Outcome, told: Callable[[Case], None], cpu_s_max: float = CPU_S_MAX
+        self, case: Case, outcome: Outcome, reported: Callable[[Case], None], cpu_s_max: float = CPU_S_MAX
     ) -> None:
         assert outcome.failure is not None
         self._case = Case(case.seed, replace(case.options, faults=outcome.kinds, lines_max=0))
         self._place = outcome.failure.place
         self._failed_at_s = outcome.failure.at_us // 1_000_000 + 1
-        self._told = told
+        self._reported = reported
         self._until_s = time.process_time() + cpu_s_max
 
     def run(self) -> Case:
@@ -77,7 +77,7 @@ class Shrinking:
                 if found is not None:
                     has_shrunk = True
                     self._case = found
-                    self._told(found)
+                    self._reported(found)
                     break
                 if time.process_time() > self._until_s:
                     return self._case

@@ -36,8 +36,8 @@ def short_story(failure: Failure, remembered: Sequence[str], lines_max: int = LI
 
     Where the message names partitions, theirs; otherwise those of the processes that it names; otherwise all.
     """
-    told = failure.partitions or failure.processes
-    names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in told)) if told else None
+    reported = failure.partitions or failure.processes
+    names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in reported)) if reported else None
     story: list[str] = []
     for line in reversed(remembered):
         if len(story) == lines_max:

@@ -38,7 +38,7 @@ def outcome_of(
         groups=2,
         rebalances=5,
         commits=70,
-        told="",
+        reported="",
         shape="",
         hits=Counter(kinds),
         kinds=list(kinds),
@@ -87,7 +87,7 @@ def test_a_case_that_fails_elsewhere_is_another_case(monkeypatch: pytest.MonkeyP
 
 
 def test_a_story_is_of_those_whom_the_failure_names() -> None:
-    told = [
+    reported = [
         "           5 logstore-1 starts",
         "          10 logstore-1>logstore-2 replicate 7 fetch 3 positions [(1, 0, 2)]",
         "          20 gateway-0>logstore-1 exchange 9 appends",
@@ -96,7 +96,7 @@ def test_a_story_is_of_those_whom_the_failure_names() -> None:
         "     1000050 logstore-2 does a write of 80 bytes to /data/orders-1 up to 4",
         "     1000060 logstore-2 does a write of 80 bytes to /data/orders-0 up to 4",
     ]
-    of_a_process = short_story(Failure("", "", 0, ["logstore-2"], []), told)
+    of_a_process = short_story(Failure("", "", 0, ["logstore-2"], []), reported)
     assert [line.split(" s  ", 1)[1] for line in of_a_process] == [
         "logstore-1 starts",
         "logstore-1>logstore-2 replicate 7 fetch 3 positions [(1, 0, 2)]",
@@ -104,7 +104,7 @@ def test_a_story_is_of_those_whom_the_failure_names() -> None:
         "logstore-2 does a write of 80 bytes to /data/orders-1 up to 4",
         "logstore-2 does a write of 80 bytes to /data/orders-0 up to 4",
     ]
-    of_a_partition = short_story(Failure("", "", 0, ["logstore-2"], ["orders-1"]), told, lines_max=2)
+    of_a_partition = short_story(Failure("", "", 0, ["logstore-2"], ["orders-1"]), reported, lines_max=2)
     assert [line.strip() for line in of_a_partition] == [
         "0.000040 s  fault: kill -9 of a logstore",
         "1.000050 s  logstore-2 does a write of 80 bytes to /data/orders-1 up to 4",

@@ -186,15 +186,15 @@ def test_a_lost_file_stays_lost() -> None:
 def test_a_process_ends_in_the_midst_of_a_disk_operation(pair: Pair) -> None:
     disk = DiskModel()
     disk.interrupt_after = 0
-    told: list[bool] = []
+    reported: list[bool] = []
 
     def write() -> None:
         disk.open("/f", create=True)
-        told.append(True)
+        reported.append(True)
 
     pair.a.after(1, "writes", write)
     pair.wait(SECOND)
-    assert not told
+    assert not reported
     assert not pair.a.alive
     disk.interrupt_after = 0
     with pytest.raises(MachineStopped):

@@ -38,8 +38,8 @@ def _produce(plan: Plan) -> None:
     producers = recording_producers(plan)
     for producer in producers:
         producer.start()
-    told_to_stop = _end_of_input()
-    while not told_to_stop.wait(REPORT_SECONDS):
+    asked_to_stop = _end_of_input()
+    while not asked_to_stop.wait(REPORT_SECONDS):
         print(sum(producer.acknowledged for producer in producers), flush=True)
     for producer in producers:
         producer.stop()
@@ -61,7 +61,7 @@ def _read(plan: Plan) -> None:
 
 
 def _use_pure_python(plan: Plan) -> None:
-    told_to_stop = _end_of_input()
+    asked_to_stop = _end_of_input()
     kafka_python = None
     if plan.mix.kafka_python:
         from tests.faults.clients.kafka_python import KafkaPythonClients
@@ -69,20 +69,20 @@ def _use_pure_python(plan: Plan) -> None:
         kafka_python = KafkaPythonClients(plan)
         kafka_python.start()
     if plan.mix.aiokafka:
-        asyncio.run(_use_aiokafka(plan, told_to_stop))
-    told_to_stop.wait()
+        asyncio.run(_use_aiokafka(plan, asked_to_stop))
+    asked_to_stop.wait()
     if kafka_python is not None:
         kafka_python.stop()
         kafka_python.join()
 
 
-async def _use_aiokafka(plan: Plan, told_to_stop: threading.Event) -> None:
+async def _use_aiokafka(plan: Plan, asked_to_stop: threading.Event) -> None:
     from tests.faults.clients.aiokafka_clients import run
 
     stopping = asyncio.Event()
     clients = asyncio.create_task(run(plan, stopping))
-    told = asyncio.create_task(asyncio.to_thread(told_to_stop.wait))
-    await asyncio.wait({clients, told}, return_when=asyncio.FIRST_COMPLETED)
+    reported = asyncio.create_task(asyncio.to_thread(asked_to_stop.wait))
+    await asyncio.wait({clients, reported}, return_when=asyncio.FIRST_COMPLETED)
     stopping.set()
     await clients
 

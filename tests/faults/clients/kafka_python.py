@@ -70,7 +70,9 @@ class KafkaPythonClients:
                 except KafkaError as error:
                     reports.append((value, partition, error))
                     continue
-                sent.add_both(lambda told, value=value, partition=partition: reports.append((value, partition, told)))
+                sent.add_both(
+                    lambda reported, value=value, partition=partition: reports.append((value, partition, reported))
+                )
             try:
                 producer.flush(plan.seconds_max)
             except KafkaError as error:
@@ -107,12 +109,12 @@ def _record_reports(recorder: Recorder, proc: str, reports: deque[tuple[str, int
     """Returns how many; a report that comes while they are taken is left for the next time, or taken too."""
     count = 0
     while reports:
-        value, partition, told = reports.popleft()
+        value, partition, reported = reports.popleft()
         count += 1
-        if isinstance(told, BaseException):
-            error = type(told).__name__
+        if isinstance(reported, BaseException):
+            error = type(reported).__name__
             recorder.record(proc, Type.INFO, "send", value=value, partition=partition, error=error)
         else:
-            offset = told.offset if told.offset >= 0 else None
+            offset = reported.offset if reported.offset >= 0 else None
             recorder.record(proc, Type.OK, "send", value=value, partition=partition, offset=offset)
     return count

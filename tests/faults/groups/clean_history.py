@@ -85,10 +85,10 @@ class CleanGroup:
         if member.generation != self.generation:
             self._add(What.NOT_COMMITTED, member, offsets=offsets, error="ILLEGAL_GENERATION")
             return
-        is_done, is_told = self.random.choices(((True, True), (True, False), (False, False)), (8, 1, 1))[0]
+        is_done, is_reported = self.random.choices(((True, True), (True, False), (False, False)), (8, 1, 1))[0]
         if is_done:
             self.committed |= offsets
-        if is_told:
+        if is_reported:
             self._add(What.COMMITTED, member, offsets=offsets)
         else:
             self._add(What.NOT_COMMITTED, member, offsets=offsets, error="REQUEST_TIMED_OUT")

@@ -297,18 +297,18 @@ class GroupMember(Consumer):
         def answered(response: OffsetFetchResponse | None) -> None:
             if response is None or self.assigned is not assigned:
                 return
-            told = committed_offsets.fetched(response, version, assigned)
-            failed = [code for code, _, _ in told.values() if code]
+            reported = committed_offsets.fetched(response, version, assigned)
+            failed = [code for code, _, _ in reported.values() if code]
             for code in failed:
                 if code not in (*NO_COORDINATOR, *UNKNOWN_TOPIC):
                     self._unexpected("OffsetFetch", code)
-            for key, (code, offset, commit_id) in told.items():
+            for key, (code, offset, commit_id) in reported.items():
                 if not code:
                     self._groups.offset_fetched(self.group.group_id, key, offset, commit_id, asked)
             if failed:
                 self.meanwhile(self._backoff_us(), "asks for offsets again", self._fetch_offsets_again)
                 return
-            for key, (_, offset, _) in told.items():
+            for key, (_, offset, _) in reported.items():
                 if offset >= 0:
                     self.positions[key] = self.committed[key] = offset
             self._is_reading = True

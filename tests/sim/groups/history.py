@@ -51,10 +51,10 @@ class GroupCounts:
     administered: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
-        told = "".join(f", {count} × {what}" for what, count in sorted(self.administered.items()))
+        reported = "".join(f", {count} × {what}" for what, count in sorted(self.administered.items()))
         return (
             f"{self.groups} groups: {self.joins} joins, {self.rebalances} rebalances, {self.commits} offsets "
-            f"committed, {self.fenced} fenced{told}"
+            f"committed, {self.fenced} fenced{reported}"
         )
 
 
@@ -66,7 +66,7 @@ class GroupHistory:
         self._asked_to_go: dict[tuple[str, str], None] = {}
         # How far each group has read each partition without a gap.
         self._read_upto: dict[tuple[str, TopicPartition], int] = {}
-        self._generations_told: dict[tuple[str, int], None] = {}
+        self._generations_reported: dict[tuple[str, int], None] = {}
         self.counts = GroupCounts()
         # Known by those who see everything.
         self.now_us: Callable[[], int] = lambda: 0
@@ -124,16 +124,18 @@ class GroupHistory:
         """`offset` -1: nothing is committed."""
         log = self.log_of(group_id)
         possible = log.commits_since(group_id, partition, self._floor(log, asked))
-        told = commit_id if offset >= 0 else None
-        if told is not None:
-            commit = self._sent.get((group_id, *partition, told))
+        reported = commit_id if offset >= 0 else None
+        if reported is not None:
+            commit = self._sent.get((group_id, *partition, reported))
             if commit is None or commit.offset != offset:
-                raise InvariantViolation(f"I13: {group_id} gets {offset} of {partition} by {told!r}; sent: {commit}")
-            if log.is_lost(group_id, partition, told):
+                raise InvariantViolation(
+                    f"I13: {group_id} gets {offset} of {partition} by {reported!r}; sent: {commit}"
+                )
+            if log.is_lost(group_id, partition, reported):
                 return
-        if told not in possible:
+        if reported not in possible:
             raise InvariantViolation(
-                f"I13: {group_id} gets {told!r} for {partition}, committed since it asked are {possible[-5:]}"
+                f"I13: {group_id} gets {reported!r} for {partition}, committed since it asked are {possible[-5:]}"
             )
 
     def asks_to_delete(self, group_id: str, topics: list[str]) -> None:
@@ -167,8 +169,8 @@ class GroupHistory:
 
     def synced(self, group_id: str, generation_id: int, member_id: str, assignment: bytes, asked: Moment) -> None:
         """What it was assigned is what the log has for it; no later generation was stored when it asked."""
-        if (group_id, generation_id) not in self._generations_told:
-            self._generations_told[group_id, generation_id] = None
+        if (group_id, generation_id) not in self._generations_reported:
+            self._generations_reported[group_id, generation_id] = None
             self.counts.rebalances += 1
         log = self.log_of(group_id)
         if len(log.cuts) != asked.cuts:

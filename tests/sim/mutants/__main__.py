@@ -78,8 +78,8 @@ def main() -> None:
                     found = f"NOT CAUGHT: {verdict.seen_by} fails without it: {failure}"
                     verdict.seed, verdict.failure = 0, ""
             verdicts.append(verdict)
-            told = f"{MUTANTS[verdict.mutant].rule:>7}  {verdict.mutant:<48} {verdict.cpu_s:6.1f} CPU s"
-            print(f"{told} {verdict.virtual_s:6.0f} virtual s  {found}", flush=True)
+            reported = f"{MUTANTS[verdict.mutant].rule:>7}  {verdict.mutant:<48} {verdict.cpu_s:6.1f} CPU s"
+            print(f"{reported} {verdict.virtual_s:6.0f} virtual s  {found}", flush=True)
     summary = summary_of(verdicts)
     if arguments.save is not None:
         arguments.save.write_text(page_of(verdicts, summary))

@@ -85,8 +85,8 @@ def a_lost_stream_means_not_written() -> None:
     original = AppendRouter._fail
 
     def fail(self: AppendRouter, append: PendingAppend, error: ErrorCode) -> Any:
-        told = ErrorCode.NOT_ENOUGH_REPLICAS if error is ErrorCode.REQUEST_TIMED_OUT else error
-        return original(self, append, told)
+        reported = ErrorCode.NOT_ENOUGH_REPLICAS if error is ErrorCode.REQUEST_TIMED_OUT else error
+        return original(self, append, reported)
 
     replace_in(AppendRouter, "_fail", fail)
 

@@ -42,8 +42,8 @@ COORDINATORS = [
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def answers_before_the_log_has_it() -> None:
-    def answer(self: CoordinatorLogWriter, stream_id: int, told: GroupAnswer) -> None:
-        self._answers.append((stream_id, told))
+    def answer(self: CoordinatorLogWriter, stream_id: int, reported: GroupAnswer) -> None:
+        self._answers.append((stream_id, reported))
 
     replace_in(CoordinatorLogWriter, "answer", answer)
 

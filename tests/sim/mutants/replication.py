@@ -85,8 +85,8 @@ def leader_does_not_look_at_the_followers_epoch() -> None:
 def follower_takes_answers_of_an_older_epoch() -> None:
     def asked_of(self: Fetcher, slot: int, request_id: int) -> FollowedPartition | None:
         followed = self._by_slot.get(slot)
-        is_told = followed is not None and followed.stage in (Stage.REPORTED, Stage.TO_TELL, Stage.BACKING_OFF)
-        return followed if is_told else None
+        is_reported = followed is not None and followed.stage in (Stage.REPORTED, Stage.TO_TELL, Stage.BACKING_OFF)
+        return followed if is_reported else None
 
     replace_in(Fetcher, "asked_of", asked_of)
 

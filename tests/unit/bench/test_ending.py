@@ -45,8 +45,8 @@ def test_what_was_started_is_stopped_though_another_signal_comes(
         bench.send_signal(ends)
         assert bench.stdout.readline() == "stopping\n"
         bench.send_signal(again)
-        told, _ = bench.communicate("\n", timeout=60)
-        assert (told, bench.returncode) == ("stopped\n", status)
+        reported, _ = bench.communicate("\n", timeout=60)
+        assert (reported, bench.returncode) == ("stopped\n", status)
 
 
 def _mains() -> list[Path]:

@@ -19,7 +19,7 @@ from barnabas.cli.redaction import REDACTED, redacted_properties
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("listeners=127.0.0.1:9092", "listeners=127.0.0.1:9092"),
         ("etcd.password=hunter2", f"etcd.password={REDACTED}"),
@@ -33,8 +33,8 @@ from barnabas.cli.redaction import REDACTED, redacted_properties
         ("etcd.endpoints=https://root:hunter2@hunter2@etcd", f"etcd.endpoints=https://{REDACTED}@etcd"),
     ],
 )
-def test_secrets_are_left_out(line: str, told: str) -> None:
-    assert redacted_properties(line + "\n") == told + "\n"
+def test_secrets_are_left_out(line: str, reported: str) -> None:
+    assert redacted_properties(line + "\n") == reported + "\n"
     assert "hunter2" not in redacted_properties(line)
 
 

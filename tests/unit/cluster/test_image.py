@@ -150,6 +150,6 @@ def test_configs_of_brokers_can_come_before_the_first_update_and_never_go_back()
 
 def test_an_empty_image_gets_partitions_without_a_leader() -> None:
     image = ClusterImage()
-    told = PartitionMetadata(0, -1, -1, -1, (), ())
-    assert image.apply(update(5, replace(topic(), partitions=[told]), full=True))
-    assert image.partition(TOPIC_ID, 0) == told
+    reported = PartitionMetadata(0, -1, -1, -1, (), ())
+    assert image.apply(update(5, replace(topic(), partitions=[reported]), full=True))
+    assert image.partition(TOPIC_ID, 0) == reported

@@ -52,9 +52,9 @@ def state(cluster: Cluster, number: int = 0, topic: str = "events") -> Partition
 def isr_change(cluster: Cluster, *members: int, number: int = 0, topic: str = "events") -> IsrChange:
     """What the leader asks for, as it knows the partition."""
     topic_id = cluster.controllers[0].core.image.topics[topic].topic_id
-    told = cluster.logstores[state(cluster, number, topic).leader].partitions[topic_id, number]
+    reported = cluster.logstores[state(cluster, number, topic).leader].partitions[topic_id, number]
     epochs = [IsrMember(each, cluster.logstores[each].broker_epoch) for each in members]
-    return IsrChange(topic_id, number, told.leader_epoch, told.partition_epoch, epochs)
+    return IsrChange(topic_id, number, reported.leader_epoch, reported.partition_epoch, epochs)
 
 
 def ask(cluster: Cluster, leader: int, *changes: IsrChange) -> int:

@@ -216,14 +216,14 @@ def test_a_restart_within_the_lease_counts_as_one() -> None:
     assert leader == 1
     assert leader_epoch > 0
     # It never heard of the epoch before: that would have let it lead under it again.
-    told = [
+    reported = [
         partition.leader_epoch
         for request in logstore.requests
         if request.leader_and_isr is not None
         for topic in request.leader_and_isr.topics
         for partition in topic.partitions
     ]
-    assert set(told) == {leader_epoch}
+    assert set(reported) == {leader_epoch}
 
 
 def test_a_restart_while_no_controller_was_active_counts_as_one() -> None:
@@ -298,11 +298,11 @@ def test_a_command_left_unanswered_too_long_gets_a_new_stream() -> None:
     cluster.logstores[1].answering = False
     controller.request(create(NewTopic("events", 1, 1), timeout_ms=60_000))
     cluster.settle()
-    told = len(cluster.logstores[1].requests)
+    reported = len(cluster.logstores[1].requests)
     cluster.advance(29_000, step_ms=1000)
-    assert len(cluster.logstores[1].requests) == told
+    assert len(cluster.logstores[1].requests) == reported
     cluster.advance(2000, step_ms=1000)
-    begin = cluster.logstores[1].requests[told]
+    begin = cluster.logstores[1].requests[reported]
     assert begin.sequence == 1
     assert begin.leader_and_isr is not None
     assert begin.leader_and_isr.full

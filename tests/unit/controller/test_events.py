@@ -139,14 +139,14 @@ def test_another_controller_is_an_event_and_goes_on_with_the_same_ones() -> None
     cluster.settle()
     controller.request(create(NewTopic("more", 1, 1)))
     cluster.settle()
-    told = since(controller, position)[-1]
+    reported = since(controller, position)[-1]
     controller.cut_off = True
     cluster.advance(LEASE_MS + 1000)
     assert successor.is_active()
-    after = successor.core.events.position_after(told.revision - 1)
+    after = successor.core.events.position_after(reported.revision - 1)
     assert after is not None
     found = successor.core.events.read(after, 100)
-    assert found[0].body == told.body, "the standby controller knows of it too"
+    assert found[0].body == reported.body, "the standby controller knows of it too"
     changes = [event.body for event in found if isinstance(event.body, ControllerEvent)]
     assert changes == [ControllerEvent("", 1), ControllerEvent("controller-1", 2)]
 
@@ -203,9 +203,9 @@ def test_what_a_watcher_is_said_to_know_ends_before_a_revision_that_is_sent_in_p
     ask(cluster, controller, drain(1))
     revisions = [event.revision for event in since(controller, begin)]
     torn = next(number for number in range(1, len(revisions)) if revisions[number - 1] == revisions[number])
-    told = events.noted_before(begin + torn)
-    assert told == revisions[torn] - 1
-    position = events.position_after(told)
+    reported = events.noted_before(begin + torn)
+    assert reported == revisions[torn] - 1
+    position = events.position_after(reported)
     assert position is not None
     assert position < begin + torn
     assert events.noted_before(events.end) == controller.core.image.revision
@@ -217,6 +217,6 @@ def test_of_a_config_no_more_is_kept_than_people_read() -> None:
     controller.request(alter("events", to_set("leader.replication.throttled.replicas", value)))
     cluster.settle()
     (event,) = [body for body in bodies(controller, position) if isinstance(body, ConfigEvent)]
-    (told,) = event.set_configs.values()
-    assert len(told) == VALUE_LENGTH_MAX
-    assert told.endswith("…")
+    (reported,) = event.set_configs.values()
+    assert len(reported) == VALUE_LENGTH_MAX
+    assert reported.endswith("…")

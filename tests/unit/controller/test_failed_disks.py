@@ -29,8 +29,8 @@ def test_others_lead_what_lay_there_and_the_rest_stays() -> None:
     states = [state(cluster, number) for number in range(3)]
     assert [(each.leader, each.in_sync_replicas) for each in states] == [(2, (2, 3)), (1, (1, 3, 2)), (2, (2, 3))]
     assert [each.leader_epoch for each in states] == [1, 0, 0]
-    told = cluster.logstores[2].partitions[key(cluster)]
-    assert (told.leader, told.leader_epoch) == (2, 1)
+    reported = cluster.logstores[2].partitions[key(cluster)]
+    assert (reported.leader, reported.leader_epoch) == (2, 1)
 
 
 def test_a_stream_that_starts_over_changes_nothing() -> None:
@@ -122,6 +122,6 @@ def test_what_goes_is_asked_after_no_more() -> None:
     controller.request(delete("events"))
     cluster.settle()
     assert controller.core.links.without_disk == {}
-    told = len(cluster.logstores[1].requests)
+    reported = len(cluster.logstores[1].requests)
     cluster.advance(10 * REPEAT_MS_MIN)
-    assert len(cluster.logstores[1].requests) == told
+    assert len(cluster.logstores[1].requests) == reported

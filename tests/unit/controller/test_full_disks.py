@@ -32,8 +32,8 @@ def test_others_lead_what_lies_there_and_what_lies_elsewhere_stays() -> None:
     fill(cluster, 1, 0, 2)
     assert [led(cluster, number) for number in range(3)] == [(2, (2, 3)), (1, (1, 3, 2)), (2, (2, 3))]
     assert [state(cluster, number).leader_epoch for number in range(3)] == [1, 0, 0]
-    told = cluster.logstores[1].partitions[key(cluster)]
-    assert (told.leader, told.leader_epoch) == (2, 1)
+    reported = cluster.logstores[1].partitions[key(cluster)]
+    assert (reported.leader, reported.leader_epoch) == (2, 1)
 
 
 def test_without_anybody_with_room_the_leader_stays_and_one_that_gets_some_takes_over() -> None:

@@ -37,8 +37,8 @@ class FakeDriver:
         self.changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def tell(self) -> None:
-        told, self.changed = self.changed, asyncio.get_running_loop().create_future()
-        told.set_result(None)
+        reported, self.changed = self.changed, asyncio.get_running_loop().create_future()
+        reported.set_result(None)
 
 
 def a_driver(controller: ControllerNode) -> tuple[FakeDriver, ControllerDriver]:

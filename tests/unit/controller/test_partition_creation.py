@@ -58,8 +58,8 @@ def test_a_topic_grows_and_its_old_partitions_stay_as_they_are(before: int, afte
     assert now[:before] == old
     topic_id = controller.core.image.topics["events"].topic_id
     for number, partition in enumerate(now):
-        told = cluster.logstores[partition.leader].partitions[topic_id, number]
-        assert (told.leader, told.leader_epoch) == (partition.leader, partition.leader_epoch)
+        reported = cluster.logstores[partition.leader].partitions[topic_id, number]
+        assert (reported.leader, reported.leader_epoch) == (partition.leader, partition.leader_epoch)
     assert {partition.leader for partition in now} == {1, 2}
 
 

@@ -64,7 +64,7 @@ class History:
         self.leaders: dict[tuple[bytes, int, int], int] = {}
         self.newest: dict[tuple[bytes, int], PartitionRecord] = {}
         # By topic id, partition and leader epoch: the registration that got the command to lead.
-        self.told: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+        self.reported: dict[tuple[bytes, int, int], tuple[int, int]] = {}
         self.controller_epoch = 0
         self.alterations = 0
         # By controller and request: resource type, name, key, value.
@@ -134,13 +134,15 @@ class History:
         """A leader's word on some of its partitions, by its last command; members are as it last saw them."""
         rng, logstores = self.rng, self.cluster.logstores
         changes = []
-        for (topic_id, number), told in logstores[node_id].partitions.items():
-            if told.leader == node_id and rng.random() < 0.7:
-                members = [each for each in told.replicas if each == node_id or rng.random() < 0.7]
+        for (topic_id, number), reported in logstores[node_id].partitions.items():
+            if reported.leader == node_id and rng.random() < 0.7:
+                members = [each for each in reported.replicas if each == node_id or rng.random() < 0.7]
                 epochs = [logstores[each].broker_epoch - (rng.random() < 0.03) for each in members]
                 in_sync = [IsrMember(*each) for each in zip(members, epochs, strict=True)]
-                recovered = told.leader_recovering and rng.random() < 0.5
-                changes.append(IsrChange(topic_id, number, told.leader_epoch, told.partition_epoch, in_sync, recovered))
+                recovered = reported.leader_recovering and rng.random() < 0.5
+                changes.append(
+                    IsrChange(topic_id, number, reported.leader_epoch, reported.partition_epoch, in_sync, recovered)
+                )
         controller.request(AlterPartitionRequest(node_id, logstores[node_id].broker_epoch, changes))
 
     def alter(self, controller: ControllerNode, resource_type: int, name: str, key: str) -> None:
@@ -180,10 +182,10 @@ class History:
             assert len(list(image.partitions(topic.topic_id))) == topic.partitions, "a committed topic is whole"
         self.check_configs(image)
         for logstore in self.cluster.logstores.values():
-            for (topic_id, number), told in logstore.partitions.items():
-                if told.leader == logstore.node_id:
+            for (topic_id, number), reported in logstore.partitions.items():
+                if reported.leader == logstore.node_id:
                     registration = (logstore.node_id, logstore.broker_epoch)
-                    first = self.told.setdefault((topic_id, number, told.leader_epoch), registration)
+                    first = self.reported.setdefault((topic_id, number, reported.leader_epoch), registration)
                     assert first == registration, "a restarted leader leads under another epoch"
 
     def check_configs(self, image: ControllerImage) -> None:
@@ -233,14 +235,14 @@ class History:
             for number, partition in image.partitions(topic.topic_id):
                 assert partition.leader != NO_LEADER
                 key = (topic.topic_id, number)
-                told = {
+                reported = {
                     node_id: each.partitions[key]
                     for node_id, each in cluster.logstores.items()
                     if key in each.partitions
                 }
-                assert set(told) == set(partition.replicas), "every replica knows of it, and no other logstore"
-                state_told = {(each.leader, each.leader_epoch, each.partition_epoch) for each in told.values()}
-                assert state_told == {(partition.leader, partition.leader_epoch, partition.partition_epoch)}
+                assert set(reported) == set(partition.replicas), "every replica knows of it, and no other logstore"
+                state_reported = {(each.leader, each.leader_epoch, each.partition_epoch) for each in reported.values()}
+                assert state_reported == {(partition.leader, partition.leader_epoch, partition.partition_epoch)}
         for controller in cluster.controllers:
             assert set(controller.responses) == set(range(1, controller.last_id + 1)), "every request is answered"
         blocks = [

@@ -184,9 +184,9 @@ def test_a_replica_whose_chunk_is_unreadable_is_no_stray_and_goes_on_when_it_is_
         command = full_command(logstore)
         assert topics_of(command) == ["whole"]
         assert command.unknown_partitions == [UnknownPartitions(scene.topic_id, 0, 1)]
-    told = describe_problems(second.core)
-    assert any(scene.chunk_key in problem and "is unreadable" in problem for problem in told)
-    assert any(problem.startswith("partition 0 of topic broken cannot be read") for problem in told)
+    reported = describe_problems(second.core)
+    assert any(scene.chunk_key in problem and "is unreadable" in problem for problem in reported)
+    assert any(problem.startswith("partition 0 of topic broken cannot be read") for problem in reported)
     scene.put(scene.chunk_key, value)
     for logstore in scene.cluster.logstores.values():
         command = full_command(logstore)

@@ -103,10 +103,10 @@ def test_helm_itself_renders_what_the_engine_renders(name: str) -> None:
         pytest.skip("no helm on PATH")
     files = ["--values", str(EXAMPLES / f"{name}.yaml")] if name else []
     subprocess.run([helm, "lint", "--strict", str(CHART), *files], check=True, capture_output=True)
-    told = subprocess.run(
+    reported = subprocess.run(
         [helm, "template", "y", str(CHART), "--namespace", "prod", *files], check=True, capture_output=True, text=True
     )
-    rendered = [each for each in yaml.safe_load_all(told.stdout) if each]
+    rendered = [each for each in yaml.safe_load_all(reported.stdout) if each]
     expected = render(example(name) if name else {}, "y")
     assert sorted(map(identity, rendered)) == sorted(map(identity, expected))
 
@@ -159,17 +159,17 @@ def test_every_key_is_one_of_its_service_and_its_value_is_taken(
     properties = find(objects, "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"]
     path = tmp_path_factory.mktemp(role) / "barnabas.properties"
     path.write_text(properties)
-    told = [each for each in container(objects, role)["env"] if each["name"].startswith("BARNABAS_")]
-    told = [each for each in told if each["name"] not in NO_KEYS]
-    assert told
-    for each in told:
+    reported = [each for each in container(objects, role)["env"] if each["name"].startswith("BARNABAS_")]
+    reported = [each for each in reported if each["name"] not in NO_KEYS]
+    assert reported
+    for each in reported:
         # What Kubernetes fills in from the pod's fields is the ordinal, or a zone.
         text = each.get("value", "0").replace("$(POD_NAME)", f"{role}-0").replace("$(POD_IP)", "10.0.0.7")
         monkeypatch.setenv(each["name"], text)
     loaded = load_config(ROLES[role], ["--config", str(path)], program=role)
     assert loaded.notices == []
     keys = {"BARNABAS_" + key.upper().replace(".", "_") for key in msgspec.to_builtins(loaded.config)}
-    assert {each["name"] for each in told} <= keys
+    assert {each["name"] for each in reported} <= keys
 
 
 def test_settings_arrive_where_they_belong() -> None:
@@ -260,8 +260,8 @@ def test_every_broker_has_a_port_inside_and_outside() -> None:
     assert [each["nodePort"] for each in outside] == [32092, 32093, 32094, 32095, 32096, 32097]
     assert [each["targetPort"] for each in outside] == [19092, 19093, 19094, 19095, 19096, 19097]
     properties = find(objects, "ConfigMap", "barnabas-gateway")["data"]["barnabas.properties"]
-    told = "advertised.listeners=PLAINTEXT://barnabas-gateway.prod.svc:9092,EXTERNAL://kafka.example.com:32092"
-    assert told in properties.splitlines()
+    reported = "advertised.listeners=PLAINTEXT://barnabas-gateway.prod.svc:9092,EXTERNAL://kafka.example.com:32092"
+    assert reported in properties.splitlines()
 
 
 def test_a_shared_address_is_one_port() -> None:

@@ -25,5 +25,5 @@ def test_the_charts_alerts_and_dashboard_are_those_of_deploy() -> None:
     objects = render({"metrics": {"prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}}})
     (rules,) = [each for each in objects if each["kind"] == "PrometheusRule"]
     assert rules["spec"] == yaml.safe_load((ROOT / "deploy/observability/alerts.yaml").read_text())
-    told = find(objects, "ConfigMap", "barnabas-dashboard")["data"]["barnabas.json"]
-    assert json.loads(told) == json.loads((ROOT / "deploy/observability/dashboard.json").read_text())
+    reported = find(objects, "ConfigMap", "barnabas-dashboard")["data"]["barnabas.json"]
+    assert json.loads(reported) == json.loads((ROOT / "deploy/observability/dashboard.json").read_text())

@@ -59,8 +59,8 @@ def exposed(family: Family) -> str:
 def _row(family: Family) -> str:
     labels = ", ".join(f"`{label}`" for label in family.labels)
     kafka = KAFKA_NAMES.get(family.name)
-    told = f"`{kafka}`" if kafka is not None else ""
-    return f"| `{exposed(family)}` | {family.kind.value} | {labels} | {family.help} | {told} |\n"
+    reported = f"`{kafka}`" if kafka is not None else ""
+    return f"| `{exposed(family)}` | {family.kind.value} | {labels} | {family.help} | {reported} |\n"
 
 
 def page() -> str:

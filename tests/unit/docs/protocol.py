@@ -74,13 +74,13 @@ def handler(key: ApiKey) -> str:
 
 
 def row(key: ApiKey) -> str:
-    told = versions(key.advertised_min, key.version_max) if key.is_served else ""
+    reported = versions(key.advertised_min, key.version_max) if key.is_served else ""
     state = key.state.value
     if key.is_served:
         state = f"[served](../../services/gateway/barnabas_gateway/core/handlers/{handler(key)}.py)"
     name = f"[{key.api_name}](../../barnabas/wire/messages/{key.name.lower()}.py)"
     offered = versions(key.version_min, key.version_max)
-    return f"| {int(key)} | {name} | {offered} | {versions(*key.schema_versions)} | {told} | {state} |\n"
+    return f"| {int(key)} | {name} | {offered} | {versions(*key.schema_versions)} | {reported} | {state} |\n"
 
 
 def page() -> str:

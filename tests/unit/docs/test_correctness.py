@@ -60,8 +60,8 @@ def test_no_rule_is_passed_over() -> None:
 @pytest.mark.parametrize("number", range(1, 33))
 def test_a_mutant_is_described_where_it_breaks_something(number: int) -> None:
     """A mutant says which rule it breaks, and the page has it there."""
-    told = {name for who, name in _MUTANT.findall(rules()[number]) if who in ("sim", "test")}
-    assert {name for name, mutant in SIM_MUTANTS.items() if mutant.rule == str(number)} <= told
+    reported = {name for who, name in _MUTANT.findall(rules()[number]) if who in ("sim", "test")}
+    assert {name for name, mutant in SIM_MUTANTS.items() if mutant.rule == str(number)} <= reported
 
 
 def test_every_mutant_is_described() -> None:

@@ -77,9 +77,9 @@ def test_topics_are_described_by_a_logstore(version: int) -> None:
     world.logstore.answer_call(described(DescribedResource(0, configs=[config("flush.ms", "5", source=1)])))
     (result,) = client.answers[0].results
     assert (result.error_code, result.resource_type, result.resource_name) == (0, TOPIC, "t")
-    (told,) = result.configs
-    assert (told.name, told.value, told.config_source) == ("flush.ms", "5", 1)
-    assert told.config_type == (3 if version >= 3 else 0)
+    (reported,) = result.configs
+    assert (reported.name, reported.value, reported.config_source) == ("flush.ms", "5", 1)
+    assert reported.config_type == (3 if version >= 3 else 0)
 
 
 @pytest.mark.parametrize("keys", [None, []])
@@ -167,14 +167,14 @@ def test_a_broker_is_described_by_itself_and_this_gateway() -> None:
     assert not world.logstores[1].calls
     answer = [config("node.id", "2", 4), config("listeners", "127.0.0.1:9300"), config("log.level", "info")]
     world.logstores[2].answer_call(described(DescribedResource(0, configs=answer)))
-    told = {each.name: (each.value, each.config_source) for each in client.answers[0].results[0].configs}
-    assert told == {
+    reported = {each.name: (each.value, each.config_source) for each in client.answers[0].results[0].configs}
+    assert reported == {
         "listeners": ("PLAINTEXT://:9092", 4),
         "log.level": ("info", 5),
         "node.id": ("2", 4),
         "num.network.threads": ("3", 5),
     }
-    assert list(told) == sorted(told)
+    assert list(reported) == sorted(reported)
     world.update(topic(), broker_configs=[BrokerConfigs(ALL_BROKERS, {"num.network.threads": "7"})])
     describe(client, (BROKER, "2"), keys=["num.network.threads"])
     world.logstores[2].answer_call(described(DescribedResource(0)))
@@ -396,8 +396,8 @@ def test_partitions_are_the_controllers_and_returned_when_this_gateway_knows_the
     world.controller_answers(CreatePartitionsResponse(results, world.revision + 1))
     assert client.answers == []
     world.update(topic(leaders=(1, 1, 1)))
-    told = [(each.name, each.error_code, each.error_message) for each in client.answers[0].results]
-    assert told == [("t", 0, None), ("u", ErrorCode.INVALID_PARTITIONS, "Why.")]
+    reported = [(each.name, each.error_code, each.error_message) for each in client.answers[0].results]
+    assert reported == [("t", 0, None), ("u", ErrorCode.INVALID_PARTITIONS, "Why.")]
 
 
 def test_a_topic_that_is_asked_for_twice_is_refused_once() -> None:

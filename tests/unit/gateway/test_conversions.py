@@ -175,16 +175,16 @@ def test_produce_can_be_switched_off_and_is_refused_as_in_kafka_4(version: int) 
     assert client.error_codes() == [[ErrorCode.UNSUPPORTED_VERSION]]
     assert not client.is_closed
     client.ask(ApiVersionsRequest("test", "1"), ApiKey.API_VERSIONS, 3)
-    told = {each.api_key: each.min_version for each in client.answers[-1].api_keys}
-    assert (told[ApiKey.PRODUCE], told[ApiKey.FETCH]) == (0, 0)
+    reported = {each.api_key: each.min_version for each in client.answers[-1].api_keys}
+    assert (reported[ApiKey.PRODUCE], reported[ApiKey.FETCH]) == (0, 0)
 
 
 def test_fetch_can_be_switched_off_and_is_then_not_served() -> None:
     world = World(fetch_down_conversion=False)
     client = world.client()
     client.ask(ApiVersionsRequest("test", "1"), ApiKey.API_VERSIONS, 3)
-    told = {each.api_key: each.min_version for each in client.answers[-1].api_keys}
-    assert (told[ApiKey.PRODUCE], told[ApiKey.FETCH]) == (0, 4)
+    reported = {each.api_key: each.min_version for each in client.answers[-1].api_keys}
+    assert (reported[ApiKey.PRODUCE], reported[ApiKey.FETCH]) == (0, 4)
     client.fetch(version=3)
     assert client.is_closed
     other = world.client()

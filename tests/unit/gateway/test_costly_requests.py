@@ -119,8 +119,8 @@ def assert_turns_are_short(requests: list[Costly], *, is_authorized: bool = Fals
         turns.take(data=client.frame(costly.request, costly.api_key, costly.version), client=client)
         turns.until_answered(client)
         turns.until_freed()
-        told = f"v{costly.version} {costly.label}: {turns.longest} lines in one of {turns.turns} turns"
-        assert turns.longest < TURN_LINES_MAX, told
+        reported = f"v{costly.version} {costly.label}: {turns.longest} lines in one of {turns.turns} turns"
+        assert turns.longest < TURN_LINES_MAX, reported
 
 
 @pytest.mark.parametrize("api_key", HANDLERS, ids=lambda number: ApiKey(number).name)

@@ -40,13 +40,13 @@ def test_groups_are_described_by_their_own_coordinators(version: int) -> None:
     assert two.group_request().groups == [second]
     one.group_answer(DescribeGroupsResponse(groups=[described(third)]))
     two.group_answer(DescribeGroupsResponse(groups=[described(second)]))
-    told = client.answers[-1].groups
-    assert [(each.group_id, each.error_code, len(each.members)) for each in told] == [
+    reported = client.answers[-1].groups
+    assert [(each.group_id, each.error_code, len(each.members)) for each in reported] == [
         (first, ErrorCode.NOT_COORDINATOR, 0),
         (second, 0, 1),
         (third, 0, 1),
     ]
-    assert told[1].members[0].client_host == "/10.0.0.1"
+    assert reported[1].members[0].client_host == "/10.0.0.1"
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -130,14 +130,14 @@ def test_groups_are_listed_before_there_are_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "told"),
+    ("refusal", "reported"),
     [
         (LOADING, LOADING),
         (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (None, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_some_of_the_groups_are_not_taken_for_all(refusal: ErrorCode | None, told: ErrorCode) -> None:
+def test_some_of_the_groups_are_not_taken_for_all(refusal: ErrorCode | None, reported: ErrorCode) -> None:
     world = group_world(1, 2)
     client = world.client()
     client.ask(ListGroupsRequest(), ApiKey.LIST_GROUPS, 5)
@@ -146,7 +146,7 @@ def test_some_of_the_groups_are_not_taken_for_all(refusal: ErrorCode | None, tol
         world.logstores[2].down()
     else:
         world.logstores[2].group_answer(error_code=refusal)
-    assert (client.answers[-1].error_code, client.answers[-1].groups) == (told, [])
+    assert (client.answers[-1].error_code, client.answers[-1].groups) == (reported, [])
 
 
 def test_a_broker_that_is_gone_lists_nothing() -> None:

@@ -73,8 +73,8 @@ def commit(client: Client, topics: dict[Any, list[int]], version: int = 9) -> Of
 
 
 def committed(*partitions: int, error_code: int = 0, name: str = "t") -> OffsetCommitResponse:
-    told = [OffsetCommitResponsePartition(index, error_code) for index in partitions]
-    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name, NO_ID, told)])
+    reported = [OffsetCommitResponsePartition(index, error_code) for index in partitions]
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name, NO_ID, reported)])
 
 
 def commit_errors(client: Client) -> dict[tuple[str, bytes, int], int]:
@@ -206,13 +206,13 @@ def new_fetch(client: Client, groups: dict[str, dict[Any, list[int]] | None], ve
 
 
 def fetched(topics: dict[str, dict[int, int]], group_id: str = "g", error_code: int = 0) -> OffsetFetchResponseGroup:
-    told = [
+    reported = [
         OffsetFetchResponseTopics(
             name, NO_ID, [OffsetFetchResponsePartitions(index, offset, 5, "note") for index, offset in offsets.items()]
         )
         for name, offsets in topics.items()
     ]
-    return OffsetFetchResponseGroup(group_id, told, error_code)
+    return OffsetFetchResponseGroup(group_id, reported, error_code)
 
 
 def offsets(group: Any) -> dict[Any, tuple[int, int]]:
@@ -328,8 +328,8 @@ def test_a_fetch_that_is_lost_changed_nothing(version: int) -> None:
         if world.logstore.group_calls:
             world.logstore.down()
         answer = client.answers[-1]
-        told = answer.groups[0] if version >= 8 else answer
-        code = offsets(told)["t", 0][1] if version == 1 else told.error_code
+        reported = answer.groups[0] if version >= 8 else answer
+        code = offsets(reported)["t", 0][1] if version == 1 else reported.error_code
         assert code == ErrorCode.NOT_COORDINATOR
 
 
@@ -389,8 +389,8 @@ def test_offsets_of_partitions_that_there_are_can_be_deleted() -> None:
     asked = world.logstore.group_request()
     assert [(each.name, [part.partition_index for part in each.partitions]) for each in asked.topics] == [("t", [0, 1])]
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    told = [OffsetDeleteResponsePartition(0, 0), OffsetDeleteResponsePartition(1, subscribed)]
-    world.logstore.group_answer(OffsetDeleteResponse(topics=[OffsetDeleteResponseTopic("t", told)]))
+    reported = [OffsetDeleteResponsePartition(0, 0), OffsetDeleteResponsePartition(1, subscribed)]
+    world.logstore.group_answer(OffsetDeleteResponse(topics=[OffsetDeleteResponseTopic("t", reported)]))
     assert deleted(client) == {("t", 0): 0, ("t", 1): subscribed, ("t", 9): UNKNOWN, ("gone", 0): UNKNOWN}
     assert len(client.answers[-1].topics) == 2
 

@@ -74,10 +74,10 @@ def test_every_advertised_version_is_answered(api_key: ApiKey, version: int) -> 
 
 def test_api_versions_tells_what_is_served_and_no_features() -> None:
     answer = ask(World().client(), ApiVersionsRequest("librdkafka", "2.16.0"), ApiKey.API_VERSIONS, 4)
-    told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-    assert told[ApiKey.PRODUCE] == (0, 13)
-    assert told[ApiKey.FETCH] == (0, 18)
-    assert set(told) == set(SERVED_KEYS)
+    reported = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    assert reported[ApiKey.PRODUCE] == (0, 13)
+    assert reported[ApiKey.FETCH] == (0, 18)
+    assert set(reported) == set(SERVED_KEYS)
     assert (answer.supported_features, answer.finalized_features) == ([], [])
 
 
@@ -130,9 +130,9 @@ def test_metadata_addresses_shared() -> None:
 def test_metadata_of_leaderless_partitions() -> None:
     world = World(topic(leaders=(1, -1, 7)))
     answer = ask(world.client(), MetadataRequest(None), ApiKey.METADATA, 9)
-    told = [(each.error_code, each.leader_id, each.offline_replicas) for each in answer.topics[0].partitions]
+    reported = [(each.error_code, each.leader_id, each.offline_replicas) for each in answer.topics[0].partitions]
     unavailable = ErrorCode.LEADER_NOT_AVAILABLE
-    assert told == [(0, 1, []), (unavailable, -1, []), (unavailable, -1, [7])]
+    assert reported == [(0, 1, []), (unavailable, -1, []), (unavailable, -1, [7])]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250])
@@ -172,18 +172,18 @@ def test_metadata_waits_for_the_topic_that_it_creates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "reported"),
     [
         (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.INVALID_REPLICATION_FACTOR),
         (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.LEADER_NOT_AVAILABLE),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.LEADER_NOT_AVAILABLE),
     ],
 )
-def test_metadata_tells_why_a_topic_was_not_created(code: ErrorCode, told: ErrorCode) -> None:
+def test_metadata_tells_why_a_topic_was_not_created(code: ErrorCode, reported: ErrorCode) -> None:
     world = World()
     client = new_topic_asked(world)
     world.controller_answers(CreateTopicsResponse([CreateTopicResult("new", bytes(16), code)], -1))
-    assert client.answers[0].topics[0].error_code == told
+    assert client.answers[0].topics[0].error_code == reported
 
 
 def test_metadata_waits_for_a_creation_only_so_long() -> None:
@@ -286,9 +286,14 @@ def test_create_topics_answers_when_this_gateway_knows_them() -> None:
     world.controller_answers(CreateTopicsResponse([created], world.revision + 1))
     assert not client.answers
     world.update(topic(), topic("new", b"n" * 16))
-    told = client.answers[0].topics[0]
-    assert (told.error_code, told.topic_id, told.num_partitions, told.replication_factor) == (0, b"n" * 16, 3, 1)
-    configs = {config.name: (config.value, config.config_source) for config in told.configs}
+    reported = client.answers[0].topics[0]
+    assert (reported.error_code, reported.topic_id, reported.num_partitions, reported.replication_factor) == (
+        0,
+        b"n" * 16,
+        3,
+        1,
+    )
+    configs = {config.name: (config.value, config.config_source) for config in reported.configs}
     assert configs["retention.ms"] == ("1000", ConfigSource.TOPIC)
     assert configs["cleanup.policy"] == ("delete", ConfigSource.DEFAULT)
     assert list(configs) == list(TOPIC_KEYS)

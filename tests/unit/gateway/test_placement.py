@@ -213,7 +213,7 @@ def moving_topic() -> TopicMetadata:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "reported"),
     [
         (None, [("t", 1)]),
         ([("t", [0, 1, 7]), ("t", [1]), ("nothing", [0])], [("t", 1)]),
@@ -221,14 +221,14 @@ def moving_topic() -> TopicMetadata:
         ([], []),
     ],
 )
-def test_moves_under_way_are_listed(asked: list[tuple[str, list[int]]] | None, told: list[tuple[str, int]]) -> None:
+def test_moves_under_way_are_listed(asked: list[tuple[str, list[int]]] | None, reported: list[tuple[str, int]]) -> None:
     world = World()
     world.update(moving_topic())
     client = world.client()
     topics = None if asked is None else [ListPartitionReassignmentsTopics(*each) for each in asked]
     client.ask(ListPartitionReassignmentsRequest(1000, topics), ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     found = [(topic.name, each) for topic in client.answers[-1].topics for each in topic.partitions]
-    assert [(name, each.partition_index) for name, each in found] == told
+    assert [(name, each.partition_index) for name, each in found] == reported
     for _, each in found:
         assert (each.replicas, each.adding_replicas, each.removing_replicas) == ([3, 1, 2], [3], [1, 2])
 

@@ -54,8 +54,8 @@ def test_what_is_advertised_to_clients_per_listener() -> None:
         advertised_address_policy="shared",
         auto_create_topics_enable="false",
     ).core_config({"IN": 9092, "OUT": 31337})
-    told = [(each.name, each.advertised_host, each.advertised_port) for each in config.listeners]
-    assert told == [("IN", "10.0.0.5", 9092), ("OUT", "kafka.example", 443)]
+    reported = [(each.name, each.advertised_host, each.advertised_port) for each in config.listeners]
+    assert reported == [("IN", "10.0.0.5", 9092), ("OUT", "kafka.example", 443)]
     assert config.address_policy is AddressPolicy.SHARED
     assert config.auto_create_topics is False
 

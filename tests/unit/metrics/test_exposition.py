@@ -259,10 +259,10 @@ async def test_one_that_dies_while_it_is_asked_is_not_waited_for() -> None:
 
 def test_what_a_process_costs() -> None:
     samples = list(ProcessMeter("data").samples())
-    told = {(sample.family.name, sample.labels): sample.value for sample in unpack(pack(samples))}
-    assert told == {(sample.family.name, sample.labels): sample.value for sample in samples}
+    reported = {(sample.family.name, sample.labels): sample.value for sample in unpack(pack(samples))}
+    assert reported == {(sample.family.name, sample.labels): sample.value for sample in samples}
     for name in ("process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds"):
-        number = told[name, ("data",)]
+        number = reported[name, ("data",)]
         assert isinstance(number, float)
         assert number > 0
 

@@ -170,13 +170,13 @@ def test_alerts_name_what_there_is(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rule", rules(), ids=rule_names())
 def test_alerts_tell_labels_that_they_have(rule: dict[str, Any]) -> None:
-    told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
+    reported = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
     grouped = re.findall(r"by \(([^)]*)\)", rule["expr"])
     if grouped:
         kept = set.intersection(*({label.strip() for label in text.split(",")} for text in grouped))
     else:
         kept = set.union(*(labels_of(selector) for selector in selectors(parse(rule["expr"]))))
-    assert told <= kept
+    assert reported <= kept
 
 
 def test_every_alert_has_its_entry_and_every_entry_its_alert() -> None:

@@ -63,7 +63,7 @@ def changed(directory: Path, *replacements: tuple[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         ("int32 limit = 2;", "", "test.v1.Ask.limit: field 2 is gone, and its number is not reserved"),
         ("int32 limit = 2;", "string limit = 2;", "test.v1.Ask.limit: field 2 was int32, and is string"),
@@ -94,13 +94,13 @@ def changed(directory: Path, *replacements: tuple[str, str]) -> list[str]:
         ("message Ask", "message Question", None),
     ],
 )
-def test_a_break_is_reported_in_one_line(tmp_path: Path, old: str, new: str, told: str | None) -> None:
+def test_a_break_is_reported_in_one_line(tmp_path: Path, old: str, new: str, reported: str | None) -> None:
     if old == "message Ask":
         text = BEFORE.replace("(Ask)", "(Question)").replace("(stream Ask)", "(stream Question)").replace(old, new)
         found = breaks(compile_text(tmp_path, BEFORE), compile_text(tmp_path, text))
         assert "message test.v1.Ask is gone" in found
         return
-    assert changed(tmp_path, (old, new)) == ([] if told is None else [told])
+    assert changed(tmp_path, (old, new)) == ([] if reported is None else [reported])
 
 
 def test_a_field_that_moves_into_a_oneof_is_a_break(tmp_path: Path) -> None:

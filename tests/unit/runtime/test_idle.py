@@ -101,8 +101,8 @@ def test_a_turn_that_waits_is_long_and_uses_no_processor_time() -> None:
 def test_the_longest_turn_is_of_the_last_one_to_two_minutes_however_often_it_is_asked() -> None:
     clock, turns = Clock(), [70_000_000, 1_000_000, 2_000_000, 0]
     longest = LongestTurn(LOOP_LONGEST_TURN, "data", lambda: turns.pop(0), lambda: clock.now_ns)
-    told = []
+    reported = []
     for _ in range(4):
-        told.append([sample.value for sample in longest.samples()])
+        reported.append([sample.value for sample in longest.samples()])
         clock.now_ns += 60 * SECOND_NS
-    assert told == [[70.0], [70.0], [2.0], [2.0]]
+    assert reported == [[70.0], [70.0], [2.0], [2.0]]

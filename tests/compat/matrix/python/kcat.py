@@ -54,16 +54,16 @@ class Member:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._records, self._news = self._process.stdout.fileno(), self._process.stderr.fileno()
-        self._read = self._told = b""
+        self._read = self._reported = b""
 
     @property
     def partitions(self) -> int:
         """What the last news says that it has."""
-        self._told += _available(self._news)
-        last = self._told.rfind(b"assigned: ")
-        if last < self._told.rfind(b"revoked: "):
+        self._reported += _available(self._news)
+        last = self._reported.rfind(b"assigned: ")
+        if last < self._reported.rfind(b"revoked: "):
             return 0
-        return len(re.findall(rb"\[\d+\]", self._told[last:].split(b"\n")[0]))
+        return len(re.findall(rb"\[\d+\]", self._reported[last:].split(b"\n")[0]))
 
     @property
     def seen(self) -> set[bytes]:

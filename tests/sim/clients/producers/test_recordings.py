@@ -31,12 +31,12 @@ def without_jitter() -> float:
 
 def by_partition(recorded: RecordedRound) -> dict[str, dict[str, list[list[str]]]]:
     """By broker and partition: the requests, each of which has one batch."""
-    told: dict[str, dict[str, list[list[str]]]] = {}
+    reported: dict[str, dict[str, list[list[str]]]] = {}
     for node_id, requests in recorded.items():
         for request in requests:
             assert len(request) == 1
-            told.setdefault(node_id, {}).setdefault(request[0].partition(":")[0], []).append(request)
-    return told
+            reported.setdefault(node_id, {}).setdefault(request[0].partition(":")[0], []).append(request)
+    return reported
 
 
 def without_order_of_purged(reports: dict[str, list[str]]) -> dict[str, tuple[list[str], list[str]]]:

@@ -129,7 +129,7 @@ class World:
         self.last_id = 0
         self.on_answer: Callable[[int], None] = lambda request_id: None
         """Called with a request's id when its answer has come."""
-        self.told_committed = 0
+        self.reported_committed = 0
         self.batches_per_read = 1
         self.coordinator = GroupCoordinator(config, decompress, self._make_member_id)
         self.lead()
@@ -147,7 +147,7 @@ class World:
     def lead(self, *, loads: bool = True) -> None:
         """A new epoch begins here."""
         self.epoch += 1
-        self.told_committed = self.log.committed_upto
+        self.reported_committed = self.log.committed_upto
         self.log.reads.clear()
         self.coordinator.begin_turn(self.now_ms, self.wall_ms)
         self.coordinator.on_leadership(PARTITION, self.epoch, self.log, self.now_ms)
@@ -190,9 +190,9 @@ class World:
         self.take()
 
     def tell_committed(self) -> None:
-        if self.log.committed_upto > self.told_committed:
-            self.told_committed = self.log.committed_upto
-            self.coordinator.on_committed(PARTITION, self.epoch, self.told_committed, self.now_ms)
+        if self.log.committed_upto > self.reported_committed:
+            self.reported_committed = self.log.committed_upto
+            self.coordinator.on_committed(PARTITION, self.epoch, self.reported_committed, self.now_ms)
 
     def take(self) -> None:
         for stream_id, answer in self.coordinator.take_answers():
@@ -299,9 +299,9 @@ class World:
     def first_join(self, **changes: Any) -> tuple[str, int]:
         """A new dynamic member: its id, and the request by which it joins with it."""
         version = changes.pop("version", 9)
-        told = self.ask(join_request(**changes), version, JoinGroupResponse)
-        assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        return told.member_id, self.join(told.member_id, version=version, **changes)
+        reported = self.ask(join_request(**changes), version, JoinGroupResponse)
+        assert reported.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        return reported.member_id, self.join(reported.member_id, version=version, **changes)
 
     def joined(self, request_id: int) -> JoinGroupResponse:
         """What a join has come to, whether it had to wait or not."""

@@ -79,8 +79,8 @@ class TestAThousandThatVanish:
     def test_with_the_ids_that_they_were_given(self) -> None:
         world = World()
         for _ in range(MANY):
-            told = world.body_of(world.join(session_timeout_ms=6_000), JoinGroupResponse)
-            assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            reported = world.body_of(world.join(session_timeout_ms=6_000), JoinGroupResponse)
+            assert reported.error_code == ErrorCode.MEMBER_ID_REQUIRED
         world.advance(6_000)
         assert_nothing_is_kept(world)
         assert world.log.next_offset == 0
@@ -131,8 +131,8 @@ class TestAThousandThatVanish:
         for member_id in ids:
             request = world.join(member_id)
             if world.answers[request].wait is None:
-                told = world.body_of(request, JoinGroupResponse)
-                assert (told.error_code, told.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+                reported = world.body_of(request, JoinGroupResponse)
+                assert (reported.error_code, reported.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
                 refused += 1
         assert refused == MANY - 10
         assert not the_group(world).pending_joins, "who is turned away is not waited for"

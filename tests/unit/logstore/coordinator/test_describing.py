@@ -18,15 +18,15 @@ def describe(world: World, *names: str, version: int = 6) -> list[DescribedGroup
 
 
 def listed(world: World, *, states: tuple[str, ...] = (), types: tuple[str, ...] = (), version: int = 5) -> list[str]:
-    told = world.ask(ListGroupsRequest(list(states), list(types)), version, ListGroupsResponse)
-    assert told.error_code == ErrorCode.NONE
-    return [each.group_id for each in told.groups]
+    reported = world.ask(ListGroupsRequest(list(states), list(types)), version, ListGroupsResponse)
+    assert reported.error_code == ErrorCode.NONE
+    return [each.group_id for each in reported.groups]
 
 
 def delete(world: World, *names: str, version: int = 2) -> list[ErrorCode]:
-    told = world.ask(DeleteGroupsRequest(list(names)), version, DeleteGroupsResponse)
-    assert [each.group_id for each in told.results] == list(names)
-    return [ErrorCode(each.error_code) for each in told.results]
+    reported = world.ask(DeleteGroupsRequest(list(names)), version, DeleteGroupsResponse)
+    assert [each.group_id for each in reported.results] == list(names)
+    return [ErrorCode(each.error_code) for each in reported.results]
 
 
 class TestDescribe:
@@ -34,24 +34,24 @@ class TestDescribe:
     def test_a_stable_group_in_every_version(self, version: int) -> None:
         world = World()
         leader, follower = world.stable_group(2)
-        (told,) = describe(world, "group", version=version)
-        assert (told.error_code, told.group_state) == (ErrorCode.NONE, "Stable")
-        assert (told.protocol_type, told.protocol_data) == ("consumer", "range")
-        assert [(each.member_id, each.client_id, each.client_host) for each in told.members] == [
+        (reported,) = describe(world, "group", version=version)
+        assert (reported.error_code, reported.group_state) == (ErrorCode.NONE, "Stable")
+        assert (reported.protocol_type, reported.protocol_data) == ("consumer", "range")
+        assert [(each.member_id, each.client_id, each.client_host) for each in reported.members] == [
             (leader.member_id, "client", "/10.0.0.7"),
             (follower.member_id, "client", "/10.0.0.7"),
         ]
-        assert {each.member_metadata for each in told.members} == {subscription("topic")}
-        assert told.members[1].member_assignment == f"share of {follower.member_id}".encode()
+        assert {each.member_metadata for each in reported.members} == {subscription("topic")}
+        assert reported.members[1].member_assignment == f"share of {follower.member_id}".encode()
 
     def test_metadata_and_protocol_are_returned_of_a_stable_group_only(self) -> None:
         world = World()
         leader, _ = world.stable_group(2)
         world.join(leader.member_id)
-        (told,) = describe(world, "group")
-        assert (told.group_state, told.protocol_data) == ("PreparingRebalance", "")
-        assert {each.member_metadata for each in told.members} == {b""}
-        assert told.members[0].member_assignment == f"share of {leader.member_id}".encode()
+        (reported,) = describe(world, "group")
+        assert (reported.group_state, reported.protocol_data) == ("PreparingRebalance", "")
+        assert {each.member_metadata for each in reported.members} == {b""}
+        assert reported.members[0].member_assignment == f"share of {leader.member_id}".encode()
 
     def test_a_group_that_others_sync_in(self) -> None:
         world = World()
@@ -67,17 +67,17 @@ class TestDescribe:
     def test_a_simple_group_is_empty(self) -> None:
         world = World()
         world.commit_offset(5)
-        (told,) = describe(world, "group")
-        assert (told.group_state, told.protocol_type, told.members) == ("Empty", "", [])
+        (reported,) = describe(world, "group")
+        assert (reported.group_state, reported.protocol_type, reported.members) == ("Empty", "", [])
 
     def test_a_group_that_is_not_there_is_dead_and_from_v6_on_an_error(self) -> None:
         world = World()
         for name in ("none", "", "x" * 32_767):
-            (told,) = describe(world, name, version=5)
-            assert (told.error_code, told.error_message, told.group_state) == (ErrorCode.NONE, None, "Dead")
-            (told,) = describe(world, name)
-            assert (told.error_code, told.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
-            assert told.error_message == f"Group {name[:249]} not found."
+            (reported,) = describe(world, name, version=5)
+            assert (reported.error_code, reported.error_message, reported.group_state) == (ErrorCode.NONE, None, "Dead")
+            (reported,) = describe(world, name)
+            assert (reported.error_code, reported.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+            assert reported.error_message == f"Group {name[:249]} not found."
 
 
 class TestList:
@@ -90,9 +90,9 @@ class TestList:
 
     @pytest.mark.parametrize("version", range(6))
     def test_in_every_version(self, world: World, version: int) -> None:
-        told = world.ask(ListGroupsRequest(), version, ListGroupsResponse).groups
+        reported = world.ask(ListGroupsRequest(), version, ListGroupsResponse).groups
         has_state, has_type = version >= 4, version >= 5
-        assert [(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in told] == [
+        assert [(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in reported] == [
             ("group", "consumer", "Stable" * has_state, "classic" * has_type),
             ("simple", "", "Empty" * has_state, "classic" * has_type),
         ]
@@ -151,9 +151,9 @@ class TestDelete:
         world = World()
         world.stable_group(1)
         world.commit_offset(5, group_id="simple")
-        told = delete(world, "group", "simple", "none", "simple", "")
+        reported = delete(world, "group", "simple", "none", "simple", "")
         not_found = ErrorCode.GROUP_ID_NOT_FOUND
-        assert told == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE, not_found, not_found, not_found]
+        assert reported == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE, not_found, not_found, not_found]
 
     def test_a_log_that_refuses(self) -> None:
         world = World()
@@ -165,8 +165,8 @@ class TestDelete:
     def test_who_was_given_an_id_in_it_is_unknown(self) -> None:
         world = World()
         world.commit_offset(5)
-        told = world.body_of(world.join(), JoinGroupResponse)
+        reported = world.body_of(world.join(), JoinGroupResponse)
         assert delete(world, "group") == [ErrorCode.NONE]
-        assert world.joined(world.join(told.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert world.joined(world.join(reported.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         world.advance(20_000)
         assert listed(world) == []

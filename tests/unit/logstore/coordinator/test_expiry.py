@@ -57,8 +57,8 @@ class TestSimpleGroups:
     def test_who_joins_in_vain_does_not_make_its_offsets_ageless(self) -> None:
         world = world_with_offset()
         world.join(protocols=[])
-        told = world.body_of(world.join(session_timeout_ms=6_000), JoinGroupResponse)
-        world.leave(MemberIdentity(told.member_id))
+        reported = world.body_of(world.join(session_timeout_ms=6_000), JoinGroupResponse)
+        world.leave(MemberIdentity(reported.member_id))
         world.join(session_timeout_ms=6_000)
         world.advance(6_000)
         assert groups_of(world) == ["group"]

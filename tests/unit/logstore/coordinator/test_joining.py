@@ -22,13 +22,13 @@ def error_of(world: World, request_id: int) -> ErrorCode:
 class TestIds:
     def test_from_v4_on_a_new_member_joins_again_with_the_id_that_it_is_given(self) -> None:
         world = World()
-        told = world.body_of(world.join(version=4), JoinGroupResponse)
-        assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        assert told.member_id.startswith("client-")
-        request = world.join(told.member_id, version=4)
+        reported = world.body_of(world.join(version=4), JoinGroupResponse)
+        assert reported.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert reported.member_id.startswith("client-")
+        request = world.join(reported.member_id, version=4)
         world.advance(DELAY_MS)
         joined = world.joined(request)
-        assert (joined.error_code, joined.generation_id, joined.leader) == (ErrorCode.NONE, 1, told.member_id)
+        assert (joined.error_code, joined.generation_id, joined.leader) == (ErrorCode.NONE, 1, reported.member_id)
 
     @pytest.mark.parametrize("version", range(4))
     def test_before_it_joins_at_once(self, version: int) -> None:
@@ -51,11 +51,11 @@ class TestIds:
 
     def test_an_id_that_is_not_joined_with_is_forgotten_after_the_session_timeout(self) -> None:
         world = World()
-        told = world.body_of(world.join(session_timeout_ms=6_000), JoinGroupResponse)
+        reported = world.body_of(world.join(session_timeout_ms=6_000), JoinGroupResponse)
         world.advance(5_999)
         assert error_of(world, world.join("x")) == ErrorCode.UNKNOWN_MEMBER_ID
         world.advance(1)
-        assert error_of(world, world.join(told.member_id)) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert error_of(world, world.join(reported.member_id)) == ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_the_join_phase_waits_for_who_has_an_id_and_has_not_joined(self) -> None:
         world = World()
@@ -76,8 +76,8 @@ class TestIds:
 
     def test_who_has_an_id_and_says_it_is_static_is_unknown(self) -> None:
         world = World()
-        told = world.body_of(world.join(), JoinGroupResponse)
-        request = world.join(told.member_id, group_instance_id="instance")
+        reported = world.body_of(world.join(), JoinGroupResponse)
+        request = world.join(reported.member_id, group_instance_id="instance")
         assert error_of(world, request) == ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_a_client_id_longer_than_a_member_id_may_be_is_cut(self) -> None:

@@ -29,8 +29,8 @@ class TestHeartbeat:
     def test_in_every_version(self, version: int) -> None:
         world = World()
         (member,) = world.stable_group(1)
-        told = world.ask(HeartbeatRequest("group", 1, member.member_id), version, HeartbeatResponse)
-        assert told.error_code == ErrorCode.NONE
+        reported = world.ask(HeartbeatRequest("group", 1, member.member_id), version, HeartbeatResponse)
+        assert reported.error_code == ErrorCode.NONE
 
     def test_counts_while_others_sync(self) -> None:
         world = World()
@@ -107,7 +107,7 @@ class TestLeave:
     def test_several_each_with_an_error_of_its_own(self) -> None:
         world = World()
         first, second, third = world.stable_group(3)
-        told = world.leave(
+        reported = world.leave(
             MemberIdentity(first.member_id),
             MemberIdentity("nobody"),
             MemberIdentity(second.member_id),
@@ -115,7 +115,7 @@ class TestLeave:
             MemberIdentity("", None),
         )
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        assert told == [ErrorCode.NONE, unknown, ErrorCode.NONE, unknown, unknown]
+        assert reported == [ErrorCode.NONE, unknown, ErrorCode.NONE, unknown, unknown]
         assert world.heartbeat(third) == ErrorCode.REBALANCE_IN_PROGRESS
 
     def test_an_unknown_member_does_not_disturb_the_group(self) -> None:
@@ -135,8 +135,8 @@ class TestLeave:
         (member,) = world.stable_group(1)
         request = LeaveGroupRequest("group", member.member_id)
         for expected in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID):
-            told = world.ask(request, version, LeaveGroupResponse)
-            assert (told.error_code, told.members) == (expected, [])
+            reported = world.ask(request, version, LeaveGroupResponse)
+            assert (reported.error_code, reported.members) == (expected, [])
 
     def test_who_waits_for_its_join_is_answered(self) -> None:
         world = World()
@@ -163,7 +163,7 @@ class TestLeave:
 
     def test_who_was_given_an_id_and_has_not_joined_leaves_nothing_behind(self) -> None:
         world = World()
-        told = world.body_of(world.join(), JoinGroupResponse)
-        assert world.leave(MemberIdentity(told.member_id)) == [ErrorCode.NONE]
+        reported = world.body_of(world.join(), JoinGroupResponse)
+        assert world.leave(MemberIdentity(reported.member_id)) == [ErrorCode.NONE]
         assert not list(world.coordinator._partitions[7].groups)
-        assert world.joined(world.join(told.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert world.joined(world.join(reported.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -168,8 +168,8 @@ class TestSteps:
         wait = GroupWait(world.epoch, "group", leader.member_id, 1, 0, 0)
         assert world.error_of(world.send_collect(wait, ApiKey.SYNC_GROUP, 5)) == ErrorCode.NOT_COORDINATOR
         stranger = GroupWait(world.epoch, "group", "nobody", 1, 0, 0)
-        told = world.body_of(world.send_collect(stranger, ApiKey.JOIN_GROUP, 9), JoinGroupResponse)
-        assert told.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        reported = world.body_of(world.send_collect(stranger, ApiKey.JOIN_GROUP, 9), JoinGroupResponse)
+        assert reported.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     @pytest.mark.parametrize(
         ("api_key", "version"), [(ApiKey.HEARTBEAT, 4), (ApiKey.JOIN_GROUP, 10), (ApiKey.SYNC_GROUP, -1)]
@@ -218,8 +218,8 @@ class TestLoading:
         world.lead(loads=False)
         assert world.error_of(world.join()) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert world.error_of(world.commit_offset(5)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        told = world.ask(HeartbeatRequest("group", 1, member.member_id), 4, HeartbeatResponse)
-        assert told.error_code == ErrorCode.NONE
+        reported = world.ask(HeartbeatRequest("group", 1, member.member_id), 4, HeartbeatResponse)
+        assert reported.error_code == ErrorCode.NONE
         world.load()
         assert world.heartbeat(member) == ErrorCode.NONE
 

@@ -140,8 +140,8 @@ class TestCommit:
         request = commit_request(5, metadata="x" * 5_000)
         request.topics += commit_request(6, partition=1).topics
         request.topics[0].partitions += request.topics.pop().partitions
-        told = world.ask(request, 9, OffsetCommitResponse)
-        assert [(each.partition_index, each.error_code) for each in told.topics[0].partitions] == [
+        reported = world.ask(request, 9, OffsetCommitResponse)
+        assert [(each.partition_index, each.error_code) for each in reported.topics[0].partitions] == [
             (0, ErrorCode.OFFSET_METADATA_TOO_LARGE),
             (1, ErrorCode.NONE),
         ]
@@ -159,8 +159,8 @@ class TestCommit:
             request.topics[0].partitions += (
                 commit_request(5, partition=partition, metadata="x" * 300).topics[0].partitions
             )
-        told = world.ask(request, 9, OffsetCommitResponse)
-        assert {each.error_code for each in told.topics[0].partitions} == {ErrorCode.NONE}
+        reported = world.ask(request, 9, OffsetCommitResponse)
+        assert {each.error_code for each in reported.topics[0].partitions} == {ErrorCode.NONE}
         world.reload()
         assert [world.fetch_offset(partition=partition) for partition in range(10)] == [5] * 10
 
@@ -176,9 +176,9 @@ class TestCommit:
         world = World()
         world.commit_offset(5)
         world.log.refusal = refusal
-        told = world.commit_error(world.commit_offset(6))
+        reported = world.commit_error(world.commit_offset(6))
         is_storage = refusal == ErrorCode.KAFKA_STORAGE_ERROR
-        assert told == (ErrorCode.NOT_COORDINATOR if is_storage else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert reported == (ErrorCode.NOT_COORDINATOR if is_storage else ErrorCode.COORDINATOR_NOT_AVAILABLE)
         assert world.fetch_offset() == 5
 
 
@@ -214,15 +214,15 @@ class TestFetch:
         request = OffsetFetchRequest(
             "group", [OffsetFetchRequestTopic("topic", [0, 1]), OffsetFetchRequestTopic("x", [0])]
         )
-        told = world.ask(request, version, OffsetFetchResponse)
+        reported = world.ask(request, version, OffsetFetchResponse)
         assert [
-            (topic.name, each.committed_offset, each.metadata) for topic in told.topics for each in topic.partitions
+            (topic.name, each.committed_offset, each.metadata) for topic in reported.topics for each in topic.partitions
         ] == [
             ("topic", 5, "note"),
             ("topic", -1, ""),
             ("x", -1, ""),
         ]
-        assert {each.committed_leader_epoch for each in told.topics[0].partitions} == (
+        assert {each.committed_leader_epoch for each in reported.topics[0].partitions} == (
             {3, -1} if version >= 5 else {-1}
         )
 
@@ -231,8 +231,8 @@ class TestFetch:
         world = World()
         for topic, partition in (("a", 0), ("a", 3), ("b", 1)):
             world.commit_offset(5, topic=topic, partition=partition)
-        told = world.ask(OffsetFetchRequest("group", None), version, OffsetFetchResponse)
-        found = [(topic.name, each.partition_index) for topic in told.topics for each in topic.partitions]
+        reported = world.ask(OffsetFetchRequest("group", None), version, OffsetFetchResponse)
+        found = [(topic.name, each.partition_index) for topic in reported.topics for each in topic.partitions]
         assert found == [("a", 0), ("a", 3), ("b", 1)]
 
     @pytest.mark.parametrize("version", [8, 9])
@@ -246,13 +246,13 @@ class TestFetch:
                 OffsetFetchRequestGroup("none", topics=[OffsetFetchRequestTopics("topic", partition_indexes=[0])]),
             ]
         )
-        told = world.ask(request, version, OffsetFetchResponse)
-        assert [(each.group_id, each.error_code, len(each.topics)) for each in told.groups] == [
+        reported = world.ask(request, version, OffsetFetchResponse)
+        assert [(each.group_id, each.error_code, len(each.topics)) for each in reported.groups] == [
             ("group", 0, 1),
             ("", 0, 0),
             ("none", 0, 1),
         ]
-        assert told.groups[2].topics[0].partitions[0].committed_offset == -1
+        assert reported.groups[2].topics[0].partitions[0].committed_offset == -1
 
 
 class TestDelete:
@@ -264,8 +264,8 @@ class TestDelete:
         world = World()
         world.commit_offset(5)
         world.commit_offset(6, topic="other")
-        told = self.delete(world)
-        assert [each.error_code for each in told.topics[0].partitions] == [ErrorCode.NONE, ErrorCode.NONE]
+        reported = self.delete(world)
+        assert [each.error_code for each in reported.topics[0].partitions] == [ErrorCode.NONE, ErrorCode.NONE]
         world.reload()
         assert (world.fetch_offset(), world.fetch_offset(topic="other")) == (-1, 6)
 
@@ -279,8 +279,8 @@ class TestDelete:
         (member,) = world.stable_group(1)
         for topic in ("topic", "other"):
             world.commit_offset(5, topic=topic, generation_id=1, member_id=member.member_id)
-        told = self.delete(world)
-        assert [each.error_code for each in told.topics[0].partitions] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC] * 2
+        reported = self.delete(world)
+        assert [each.error_code for each in reported.topics[0].partitions] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC] * 2
         assert [each.error_code for each in self.delete(world, topic="other").topics[0].partitions] == [0, 0]
         assert (world.fetch_offset(), world.fetch_offset(topic="other")) == (5, -1)
 

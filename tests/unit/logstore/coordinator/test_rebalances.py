@@ -129,9 +129,9 @@ class TestSyncPhase:
         leader, follower = world.joined_group(2)
         waiting = world.sync(follower)
         assert not world.is_over(world.wait_of(waiting))
-        told = world.body_of(world.sync(leader, {follower.member_id: b"his"}), SyncGroupResponse)
-        assert (told.error_code, told.assignment) == (ErrorCode.NONE, b"")
-        assert (told.protocol_type, told.protocol_name) == ("consumer", "range")
+        reported = world.body_of(world.sync(leader, {follower.member_id: b"his"}), SyncGroupResponse)
+        assert (reported.error_code, reported.assignment) == (ErrorCode.NONE, b"")
+        assert (reported.protocol_type, reported.protocol_name) == ("consumer", "range")
         assert world.synced(waiting).assignment == b"his"
 
     def test_nothing_is_answered_before_it_is_committed(self) -> None:
@@ -243,26 +243,26 @@ class TestSyncPhase:
         world = World(log=FakeLog(bytes_max=10_000))
         leader, follower = world.joined_group(2)
         waiting = world.sync(follower)
-        told = world.synced(world.sync(leader, {follower.member_id: bytes(10_000)}))
-        assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        reported = world.synced(world.sync(leader, {follower.member_id: bytes(10_000)}))
+        assert reported.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert world.synced(waiting).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert world.heartbeat(follower) == ErrorCode.REBALANCE_IN_PROGRESS
 
     @pytest.mark.parametrize(
-        ("refusal", "told"),
+        ("refusal", "reported"),
         [
             (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
             (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
         ],
     )
-    def test_a_log_that_refuses(self, refusal: ErrorCode, told: ErrorCode) -> None:
+    def test_a_log_that_refuses(self, refusal: ErrorCode, reported: ErrorCode) -> None:
         world = World()
         leader, follower = world.joined_group(2)
         waiting = world.sync(follower)
         world.log.refusal = refusal
-        assert world.synced(world.sync(leader, {})).error_code == told
-        assert world.synced(waiting).error_code == told
+        assert world.synced(world.sync(leader, {})).error_code == reported
+        assert world.synced(waiting).error_code == reported
         world.log.refusal = ErrorCode.NONE
         requests = [world.join(each.member_id) for each in (leader, follower)]
         assert {world.joined(each).generation_id for each in requests} == {2}

@@ -147,9 +147,9 @@ class TestRebalancing:
         leader, follower = world.stable_group(2, instances=True, rebalance_timeout_ms=2_000)
         request = world.join(leader.member_id, group_instance_id=instance_of(leader), rebalance_timeout_ms=2_000)
         world.advance(2_000)
-        told = world.joined(request)
-        assert {each.group_instance_id for each in told.members} == {instance_of(leader), instance_of(follower)}
-        assert told.generation_id == 2
+        reported = world.joined(request)
+        assert {each.group_instance_id for each in reported.members} == {instance_of(leader), instance_of(follower)}
+        assert reported.generation_id == 2
 
     def test_a_group_of_absent_members_waits_for_their_sessions_however_short_their_rebalance(self) -> None:
         world = World()
@@ -179,8 +179,8 @@ class TestByInstance:
     def test_before_v3_a_heartbeat_has_no_instance(self) -> None:
         world = World()
         (member,) = world.stable_group(1, instances=True)
-        told = world.ask(HeartbeatRequest("group", 1, member.member_id), 2, HeartbeatResponse)
-        assert told.error_code == ErrorCode.NONE
+        reported = world.ask(HeartbeatRequest("group", 1, member.member_id), 2, HeartbeatResponse)
+        assert reported.error_code == ErrorCode.NONE
 
     def test_a_static_member_leaves_by_its_instance_alone(self) -> None:
         world = World()

@@ -246,14 +246,14 @@ def test_a_full_disk_keeps_a_follower_from_asking_until_there_is_room() -> None:
     fetch = fetch_of(host)
     assert fetch.positions == []
     answer(host, fetch)
-    told = []
+    reported = []
     for _ in range(6):
         host.now_ms += BACKOFF_MS
         host.core.tick(host.now_ms)
         fetch = fetch_of(host)
-        told += [position.fetch_offset for position in fetch.positions]
+        reported += [position.fetch_offset for position in fetch.positions]
         answer(host, fetch)
-    assert told == [0]
+    assert reported == [0]
 
 
 def test_what_a_former_leader_sent_is_written_before_the_next_is_asked() -> None:

@@ -303,8 +303,8 @@ def test_records_are_deleted_when_every_live_replica_has_deleted_them() -> None:
         follower.ask()
     delete_records(host, 3)
     said = host.settle()
-    told = [data.log_start_offset for follower in followers for data in follower.answer_in(*said) or []]
-    assert told == [3, 3]
+    reported = [data.log_start_offset for follower in followers for data in follower.answer_in(*said) or []]
+    assert reported == [3, 3]
     followers[0].ask(at(4, log_start=3))
     assert deleted(host) is None
     tell_brokers(host, 1, 2)

@@ -172,9 +172,9 @@ def test_a_follower_that_is_throttled_still_hears_of_the_watermark() -> None:
     member.ask(at(BATCHES + 1))
     host.settle()
     host.core.tick(host.now_ms)
-    told = copier._follower.answer()
-    assert told is not None
-    assert [(data.high_watermark, bytes(data.records)) for data in told] == [(BATCHES + 1, b"")]
+    reported = copier._follower.answer()
+    assert reported is not None
+    assert [(data.high_watermark, bytes(data.records)) for data in reported] == [(BATCHES + 1, b"")]
 
 
 # --- the follower ----------------------------------------------------------------------------------------------------

@@ -134,24 +134,24 @@ class GroupHost(Host):
 
     def joined(self, member_id: str = "", *, group_id: str = GROUP) -> JoinGroupResponse:
         """One member, alone in its group, from its first request to its generation."""
-        told = self.ask(join_request(member_id, group_id=group_id))
-        if isinstance(told, JoinGroupResponse) and told.member_id and told.error_code:
-            request_id = self.call(join_request(told.member_id, group_id=group_id))
+        reported = self.ask(join_request(member_id, group_id=group_id))
+        if isinstance(reported, JoinGroupResponse) and reported.member_id and reported.error_code:
+            request_id = self.call(join_request(reported.member_id, group_id=group_id))
             self.settle()
-            told = self.answer_of(request_id)
-            if not isinstance(told, JoinGroupResponse):
-                told = self.collect_of(request_id)
-        assert isinstance(told, JoinGroupResponse)
-        assert told.error_code == 0, told
-        return told
+            reported = self.answer_of(request_id)
+            if not isinstance(reported, JoinGroupResponse):
+                reported = self.collect_of(request_id)
+        assert isinstance(reported, JoinGroupResponse)
+        assert reported.error_code == 0, reported
+        return reported
 
     def synced(self, joined: JoinGroupResponse, *, group_id: str = GROUP) -> SyncGroupResponse:
         given = [SyncGroupRequestAssignment(joined.member_id, b"all of it")]
-        told = self.ask(
+        reported = self.ask(
             SyncGroupRequest(group_id, joined.generation_id, joined.member_id, None, "consumer", "range", given)
         )
-        assert isinstance(told, SyncGroupResponse)
-        return told
+        assert isinstance(reported, SyncGroupResponse)
+        return reported
 
     def heartbeat(self, joined: JoinGroupResponse, *, group_id: str = GROUP) -> Any:
         return self.ask(HeartbeatRequest(group_id, joined.generation_id, joined.member_id))
@@ -162,11 +162,11 @@ class GroupHost(Host):
 
     def committed(self, *, group_id: str = GROUP, consumed: str = CONSUMED) -> Any:
         """The offset that is found; -1: none. Or the error of the call."""
-        told = self.ask(fetch_request(group_id=group_id, consumed=consumed), 8)
-        if not isinstance(told, OffsetFetchResponse):
-            return told
-        assert told.groups[0].error_code == 0
-        return told.groups[0].topics[0].partitions[0].committed_offset
+        reported = self.ask(fetch_request(group_id=group_id, consumed=consumed), 8)
+        if not isinstance(reported, OffsetFetchResponse):
+            return reported
+        assert reported.groups[0].error_code == 0
+        return reported.groups[0].topics[0].partitions[0].committed_offset
 
     def watch_group(self, group_id: str = GROUP, *, stream_id: int = WATCH) -> None:
         watched = WatchedGroup(OFFSETS_TOPIC_ID, 0, group_id)

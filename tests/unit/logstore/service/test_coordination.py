@@ -40,12 +40,12 @@ def leading(disk: DiskModel | None = None, **fields: Any) -> GroupHost:
     return host
 
 
-def error_of(told: object) -> int:
+def error_of(reported: object) -> int:
     """Of a commit: of the call, or of its one partition."""
-    if isinstance(told, OffsetCommitResponse):
-        return told.topics[0].partitions[0].error_code
-    assert isinstance(told, int)
-    return told
+    if isinstance(reported, OffsetCommitResponse):
+        return reported.topics[0].partitions[0].error_code
+    assert isinstance(reported, int)
+    return reported
 
 
 def commit(host: GroupHost, offset: int, **fields: str) -> int:
@@ -291,9 +291,9 @@ def test_a_pod_hears_the_present_first_and_then_of_each_step() -> None:
     assert epoch == 3
     joined = host.joined()
     host.synced(joined)
-    told = host.take_states()
-    assert [epoch for epoch, _ in told] == [3] * len(told)
-    steps = [step for _, step in told]
+    reported = host.take_states()
+    assert [epoch for epoch, _ in reported] == [3] * len(reported)
+    steps = [step for _, step in reported]
     assert steps == sorted(set(steps))
     assert steps[0] > before
     host.heartbeat(joined)

@@ -44,9 +44,9 @@ def test_the_control_listener_is_next_to_the_data_listener_by_default() -> None:
 
 
 def test_others_get_the_advertised_host_for_both_listeners() -> None:
-    told = settings(listeners="0.0.0.0:9300", advertised_listeners="logstore-3.logstores:9300")
-    assert told.data_address(9300) == "logstore-3.logstores:9300"
-    assert told.control_address(9301) == "logstore-3.logstores:9301"
+    reported = settings(listeners="0.0.0.0:9300", advertised_listeners="logstore-3.logstores:9300")
+    assert reported.data_address(9300) == "logstore-3.logstores:9300"
+    assert reported.control_address(9301) == "logstore-3.logstores:9301"
     assert settings(listeners="10.0.0.1:0").data_address(4711) == "10.0.0.1:4711"
 
 
@@ -114,12 +114,12 @@ def load(
     kernel_boot_id: str = "boot-1",
     stopping: bool = False,
 ) -> LoadedDirectories:
-    told_to_stop = threading.Event()
+    asked_to_stop = threading.Event()
     if stopping:
-        told_to_stop.set()
+        asked_to_stop.set()
     names = [str(path) for path in paths]
     return load_directories(
-        PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop, threads=2, failed={}
+        PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), asked_to_stop, threads=2, failed={}
     )
 
 

@@ -44,16 +44,16 @@ def test_what_is_not_watched_may_have_failed_before(watched: tuple[Volumes, str]
 
 
 @pytest.mark.parametrize(
-    ("release", "is_told"), [("5.16.20-1", False), ("5.17", True), ("6.1.0-13-amd64", True), ("x", False)]
+    ("release", "is_reported"), [("5.16.20-1", False), ("5.17", True), ("6.1.0-13-amd64", True), ("x", False)]
 )
 def test_the_kernel_has_to_tell_of_errors(
-    watched: tuple[Volumes, str], monkeypatch: pytest.MonkeyPatch, release: str, is_told: bool
+    watched: tuple[Volumes, str], monkeypatch: pytest.MonkeyPatch, release: str, is_reported: bool
 ) -> None:
     disk, path = watched
     name = os.uname()
     changed = os.uname_result((name.sysname, name.nodename, release, name.version, name.machine))
     monkeypatch.setattr(os, "uname", lambda: changed)
-    assert disk.is_one(path, []) is is_told
+    assert disk.is_one(path, []) is is_reported
 
 
 def test_so_has_the_file_system() -> None:
