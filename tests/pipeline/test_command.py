@@ -55,7 +55,7 @@ def command(*arguments: str, **environment: str) -> Result:
             "no answer to metadata from the cluster at localhost:1 within 300 ms",
         ),
         (("replay", "--target", "t"), "a table or a source_topic is required"),
-        (("replay", "--target", "t", "--table", "x", "--since", "monday"), "'monday' is no time"),
+        (("replay", "--target", "t", "--table", "x", "--since", "monday"), "'monday' is not a time"),
         (("maintain", "--to", "/tmp", "--into", "delta", "--table", "x"), "there is no table x (delta) at /tmp"),
         (("maintain", "--table", "x", "--catalog", "foo=bar"), "ValueError: URI missing"),
         (
@@ -88,7 +88,7 @@ def test_wrong_options_are_one_line(arguments: tuple[str, ...], line: str) -> No
         (
             "job.yaml",
             "spark: {spark.jars: [a]}\n",
-            "spark's spark.jars in a job file is a text, a number, true or false",
+            "spark's spark.jars in a job file must be a string, a number, true or false",
         ),
         ("job.yaml", "topics: [caf\udce9]\n", "is neither YAML nor TOML: 'utf-8' codec can't decode byte 0xe9"),
         ("job.yaml", "name: 2026-22-11\n", "is neither YAML nor TOML: month must be in 1..12"),

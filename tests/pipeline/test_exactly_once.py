@@ -246,7 +246,7 @@ def test_a_table_that_was_appended_to_before_tables_knew_their_kind(
         world.run()
     world.run()
     world.options["mode"] = "upsert"
-    with pytest.raises(TableError, match="table orders does not say that it was made for upserts") as refused:
+    with pytest.raises(TableError, match="table orders was not marked as created for upserts") as refused:
         world.start()
     assert len(str(refused.value).splitlines()) == 1
 

@@ -155,7 +155,7 @@ def test_a_replay_that_was_killed_goes_on(
     assert run_replay(job, said.append) == 60
     assert "copy has 140 records of this replay already" in said[0]
     assert whole(cluster.bootstrap, "copy") == whole(cluster.bootstrap, "source")
-    with pytest.raises(ReplayError, match="copy has had 200 records: --append puts the replay behind them"):
+    with pytest.raises(ReplayError, match="copy has had 200 records: --append writes the replay after them"):
         run_replay(job, said.append)
 
 
@@ -317,7 +317,7 @@ def test_a_target_that_lacks_partitions_leaves_no_state_and_may_gain_them(
     fill(cluster.bootstrap, "wide", 90)
     make(cluster.bootstrap, "narrow", 2)
     job = ReplayJob(bootstrap_servers=cluster.bootstrap, target="narrow", source_topic="wide")
-    with pytest.raises(ReplayError, match="narrow has no partition 2, the source has"):
+    with pytest.raises(ReplayError, match="narrow has no partition 2, but the source has"):
         run_replay(job, lambda _: None)
     assert not Path(job.state_path).exists()
     grow(cluster.bootstrap, "narrow", 3)
@@ -337,7 +337,9 @@ def test_large_records(cluster: RunningCluster) -> None:
     producer.produce("large", random.Random(1).randbytes(3_000_000), timestamp=1_700_000_000_000)
     assert producer.flush(60) == 0
     job = ReplayJob(bootstrap_servers=cluster.bootstrap, target="refusing", source_topic="large", create=1)
-    with pytest.raises(ReplayError, match=r"of 3,000,000 bytes is larger than refusing takes: raise its max\.message"):
+    with pytest.raises(
+        ReplayError, match=r"of 3,000,000 bytes is larger than refusing accepts: raise its max\.message"
+    ):
         run_replay(job, lambda _: None)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "refusing", incremental_configs=[takes_more])
     admin.incremental_alter_configs([resource])[resource].result(60)
