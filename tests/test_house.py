@@ -29,7 +29,6 @@ LARGE_FOLDERS = {
 LARGE_CONSTRUCTORS: frozenset[str] = frozenset()
 LONG_FILES: frozenset[str] = frozenset()
 SMALL_CORE_FILES = {
-    "services/controller/barnabas_controller/core/members/subscriptions.py": "a table that several share",
     "services/controller/barnabas_controller/core/state/cluster_upgrade.py": "writes the format",
     "services/controller/barnabas_controller/core/state/settings.py": "configuration",
     "services/gateway/barnabas_gateway/core/backends/logstores_meter.py": "its package has no other metrics",
@@ -37,8 +36,6 @@ SMALL_CORE_FILES = {
     "services/gateway/barnabas_gateway/core/model/error_messages.py": "one rule, for all handlers",
     "services/gateway/barnabas_gateway/core/model/log_dir_paths.py": "one rule, for two handlers",
     "services/gateway/barnabas_gateway/core/model/topic_names.py": "one rule, for all handlers",
-    "services/gateway/barnabas_gateway/core/sasl/sasl_server.py": "the interface of its package",
-    "services/gateway/barnabas_gateway/core/sasl/sasl_servers.py": "an index: a module for each mechanism",
     "services/logstore/barnabas_logstore/core/administration/replica_moves.py": "an index: a module for each request",
     "services/logstore/barnabas_logstore/core/administration/work.py": "what the modules of that index share",
     "services/logstore/barnabas_logstore/core/coordinator/groups/clock.py": "the time of a turn",

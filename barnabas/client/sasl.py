@@ -58,12 +58,16 @@ class PlainClient:
 
 
 class ScramClient:
-    def __init__(self, mechanism: ScramMechanism, user: str, password: str, nonce: str) -> None:
-        """`nonce` is random, of printable characters without commas."""
+    def __init__(
+        self, mechanism: ScramMechanism, user: str, password: str, nonce: str, *, is_token: bool = False
+    ) -> None:
+        """`nonce` is random, of printable characters without commas. `is_token`: `user` is the id of a delegation
+        token, and `password` its HMAC in base64 (KIP-48).
+        """
         self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
-        self._bare = f"n={escaped_name(user)},r={nonce}"
+        self._bare = f"n={escaped_name(user)},r={nonce}" + (",tokenauth=true" if is_token else "")
         self._signature = b""
         self.is_complete = False
 

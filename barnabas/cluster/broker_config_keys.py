@@ -84,6 +84,20 @@ _KAFKAS: Final = (
         _GATEWAY,
     ),
     _key(
+        "delegation.token.secret.key",
+        _PASSWORD,
+        "What the secrets of delegation tokens are made by, the same on all gateways; empty: there are no tokens.",
+        _GATEWAY,
+    ),
+    _key("delegation.token.max.lifetime.ms", _LONG, "Maximum lifetime of a delegation token.", _CONTROLLER),
+    _key("delegation.token.expiry.time.ms", _LONG, "How long a token lasts until it has to be renewed.", _CONTROLLER),
+    _key(
+        "delegation.token.expiry.check.interval.ms",
+        _LONG,
+        "Interval at which delegation tokens that have expired are removed.",
+        _CONTROLLER,
+    ),
+    _key(
         "connection.failed.authentication.delay.ms",
         _INT,
         "Delay before a failed authentication is answered, and its connection closed.",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from barnabas.cluster.acls import Acl
+from barnabas.cluster.delegation_tokens import DelegationToken
 from barnabas.cluster.messages import (
     NO_EPOCH,
     NO_LEADER,
@@ -38,6 +39,7 @@ class ClusterImage:
         "client_quotas",
         "cluster_id",
         "controller_epoch",
+        "delegation_tokens",
         "gateways",
         "knows_acls",
         "partitions_by_topic_id",
@@ -63,6 +65,8 @@ class ClusterImage:
         self.client_quotas: dict[Entity, dict[str, float]] = {}
         # How many gateways are registered.
         self.gateways = 0
+        # By id.
+        self.delegation_tokens: dict[str, DelegationToken] = {}
         self.acls: dict[Acl, None] = {}
         self.knows_acls = False
         self.topics_by_name: dict[str, TopicMetadata] = {}
@@ -113,6 +117,11 @@ class ClusterImage:
             if not quota.quotas:
                 del self.client_quotas[quota.of()]
         self.gateways = update.gateways
+        if update.full:
+            self.delegation_tokens.clear()
+        for token_id in update.removed_delegation_tokens:
+            self.delegation_tokens.pop(token_id, None)
+        self.delegation_tokens.update((token.token_id, token) for token in update.delegation_tokens)
         self.revision = update.revision
         self.cluster_id = update.cluster_id
         self.controller_epoch = update.controller_epoch

@@ -15,9 +15,8 @@ _UNSUPPORTED: Final = {
         log.dir.failure.timeout.ms log.initial.task.delay.ms offsets.commit.timeout.ms request.timeout.ms
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     """,
-    "only PLAIN and SCRAM are supported, and no delegation tokens": """
-        delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
-        delegation.token.max.lifetime.ms delegation.token.secret.key sasl.client.callback.handler.class
+    "only PLAIN and SCRAM are supported": """
+        sasl.client.callback.handler.class
         sasl.jaas.config sasl.kerberos.kinit.cmd
         sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
         sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter

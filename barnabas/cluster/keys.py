@@ -20,7 +20,7 @@ replica is gone.
     /barnabas/deletions/<topic id>          DeletionRecord
     /barnabas/broker_configs/<id>           BrokerConfigsRecord, "default" for those of all brokers
     /barnabas/acls/<digest>                 Acl; the digest is of its content
-    /barnabas/scram_credentials/<n>/<user>  UserScramCredential, by the number of the mechanism
+    /barnabas/scram_credentials/…, …/delegation_tokens/…  see barnabas/cluster/credential_records.py
     /barnabas/client_quotas/<digest>        ClientQuota; the digest is of its entity
     /barnabas/producer_ids                  ProducerIdsRecord
     /barnabas/operations/…                  see barnabas/cluster/operation_records.py
@@ -38,6 +38,8 @@ from msgspec import structs
 
 from barnabas.cluster.acls import Acl, acl_problem
 from barnabas.cluster.cluster_version import VersionRecord
+from barnabas.cluster.credential_records import CredentialKeys, CredentialRecord, with_bytes
+from barnabas.cluster.delegation_tokens import DelegationToken
 from barnabas.cluster.json_values import UnreadableValue, dump_object, held_by, load_object, typed
 from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
 from barnabas.cluster.operation_records import OperationKeys, OperationRecord
@@ -71,13 +73,13 @@ class Keys:
         "client_quotas",
         "cluster",
         "controller_epoch",
+        "credentials",
         "deletions",
         "election",
         "operations",
         "partitions",
         "prefix",
         "producer_ids",
-        "scram_credentials",
         "topics",
         "version",
     )
@@ -94,7 +96,7 @@ class Keys:
         self.deletions = prefix + "deletions/"
         self.broker_configs_directory = prefix + "broker_configs/"
         self.acls = prefix + "acls/"
-        self.scram_credentials = prefix + "scram_credentials/"
+        self.credentials = CredentialKeys(prefix)
         self.client_quotas = prefix + "client_quotas/"
         self.producer_ids = prefix + "producer_ids"
         self.operations = OperationKeys(prefix + "operations/")
@@ -121,9 +123,6 @@ class Keys:
     def acl(self, acl: Acl) -> str:
         """Return the key of an ACL, which is the same for the same content: it can't be there twice."""
         return self.acls + hashlib.sha256(encode_record(acl)).hexdigest()[:32]
-
-    def scram_credential(self, mechanism: int, user: str) -> str:
-        return f"{self.scram_credentials}{mechanism}/{user}"
 
     def client_quota(self, entity: Entity) -> str:
         return self.client_quotas + digest_of(entity)
@@ -290,7 +289,7 @@ Record = (
     | DeletionRecord
     | BrokerConfigsRecord
     | Acl
-    | UserScramCredential
+    | CredentialRecord
     | ClientQuota
     | ProducerIdsRecord
     | VersionRecord
@@ -377,7 +376,7 @@ def encode_record(record: Record) -> bytes:
             return dump_object({"broker_id": record.broker_id, "configs": record.configs})
         case Acl():
             return dump_object(structs.asdict(record))
-        case UserScramCredential() | ClientQuota():
+        case UserScramCredential() | DelegationToken() | ClientQuota():
             return dump_object(record.to_json())
         case ProducerIdsRecord():
             return dump_object({"next_producer_id": record.next_producer_id})
@@ -439,11 +438,11 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
             if problem:
                 raise UnreadableValue(problem)
             return held_by(key, keys.acl(acl), acl)
-        case ["scram_credentials", _]:
-            values = load_object(value)
-            keys_of_user = {name: bytes.fromhex(values[name]) for name in ("salt", "stored_key", "server_key")}
-            credential = typed(UserScramCredential, values | keys_of_user)
-            return held_by(key, keys.scram_credential(credential.mechanism, credential.user), credential)
+        case ["scram_credentials" | "delegation_tokens", _]:
+            kind_of_credential = keys.credentials.kind_of(key)
+            assert kind_of_credential is not None, "the two directories are its own"
+            credential = typed(kind_of_credential, with_bytes(kind_of_credential, load_object(value)))
+            return held_by(key, keys.credentials.key_of(credential), credential)
         case ["client_quotas", _]:
             quota = client_quota_from_json(load_object(value))
             return held_by(key, keys.client_quota(quota.of()), quota)

@@ -13,8 +13,18 @@ from typing import TypeAlias
 import msgspec
 
 from barnabas.cluster.acls import Acl, AclFilter
+from barnabas.cluster.delegation_tokens import (
+    AlterDelegationTokenRequest,
+    AlterDelegationTokenResponse,
+    DelegationToken,
+)
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, ClientQuota
-from barnabas.cluster.scram import ScramUser, UserScramCredential
+from barnabas.cluster.scram import (
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
+    ScramUser,
+    UserScramCredential,
+)
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -89,6 +99,8 @@ class UpdateMetadata:
     removed_scram_credentials: list[ScramUser] = field(default_factory=list)
     client_quotas: list[ClientQuota] = field(default_factory=list)
     gateways: int = 0
+    delegation_tokens: list[DelegationToken] = field(default_factory=list)
+    removed_delegation_tokens: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)
@@ -427,31 +439,6 @@ class ControlledShutdownResponse:
 
 
 @dataclass(slots=True, frozen=True)
-class AlterScramCredentialsRequest:
-    deletions: list[ScramUser]
-    upsertions: list[UserScramCredential]
-    timeout_ms: int
-
-    def users(self) -> list[str]:
-        """Return the users that it names, each once, in the order of the response's results."""
-        changes: list[ScramUser | UserScramCredential] = [*self.deletions, *self.upsertions]
-        return list(dict.fromkeys(each.user for each in changes))
-
-
-@dataclass(slots=True, frozen=True)
-class ScramUserResult:
-    user: str
-    error_code: int
-    error_message: str = ""
-
-
-@dataclass(slots=True, frozen=True)
-class AlterScramCredentialsResponse:
-    results: list[ScramUserResult]
-    revision: int
-
-
-@dataclass(slots=True, frozen=True)
 class AllocateProducerIdsRequest:
     pod_id: str
 
@@ -474,6 +461,7 @@ ClusterRequest: TypeAlias = (
     | DeleteAclsRequest
     | AlterScramCredentialsRequest
     | AlterClientQuotasRequest
+    | AlterDelegationTokenRequest
     | AllocateProducerIdsRequest
 )
 """Requests of gateways to the active controller for their clients; the classes below answer them, in the same order."""
@@ -489,6 +477,7 @@ ClusterResponse: TypeAlias = (
     | DeleteAclsResponse
     | AlterScramCredentialsResponse
     | AlterClientQuotasResponse
+    | AlterDelegationTokenResponse
     | AllocateProducerIdsResponse
 )
 

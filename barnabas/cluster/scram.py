@@ -78,6 +78,31 @@ class ScramUser:
     mechanism: int
 
 
+@dataclass(slots=True, frozen=True)
+class AlterScramCredentialsRequest:
+    deletions: list[ScramUser]
+    upsertions: list[UserScramCredential]
+    timeout_ms: int
+
+    def users(self) -> list[str]:
+        """Return the users that it names, each once, in the order of the response's results."""
+        changes: list[ScramUser | UserScramCredential] = [*self.deletions, *self.upsertions]
+        return list(dict.fromkeys(each.user for each in changes))
+
+
+@dataclass(slots=True, frozen=True)
+class ScramUserResult:
+    user: str
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class AlterScramCredentialsResponse:
+    results: list[ScramUserResult]
+    revision: int
+
+
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
     """Return Hi(password, salt, iterations). It takes milliseconds: a client's work, never a server's."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)

@@ -33,6 +33,7 @@ CALLERS_BY_METHOD: Final[Mapping[str, frozenset[Role]]] = {
     _MEMBERSHIP + "DeleteAcls": _GATEWAY,
     _MEMBERSHIP + "AlterScramCredentials": _GATEWAY,
     _MEMBERSHIP + "AlterClientQuotas": _GATEWAY,
+    _MEMBERSHIP + "AlterDelegationToken": _GATEWAY,
     _MEMBERSHIP + "AllocateProducerIds": _GATEWAY,
     _ADMINISTRATION + "EndOffsets": _GATEWAY | _CONTROLLER,
     _ADMINISTRATION + "DeleteRecords": _GATEWAY,

@@ -18,6 +18,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
 from barnabas.cluster.messages import (
     AclResult,
@@ -30,8 +31,6 @@ from barnabas.cluster.messages import (
     AlterPartitionResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
-    AlterScramCredentialsRequest,
-    AlterScramCredentialsResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     CreateAclsRequest,
@@ -52,10 +51,10 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     ReassignmentResult,
-    ScramUserResult,
     UpdateMetadata,
 )
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
+from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse, ScramUserResult
 from barnabas.ports.etcd import Snapshot
 from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.inter_service import identity
@@ -295,6 +294,18 @@ class MembershipClient:
         code = ErrorCode.REQUEST_TIMED_OUT
         results = [QuotaAlterationResult(code, code.message) for _ in request.alterations]
         return AlterClientQuotasResponse(results, revision=-1)
+
+    async def alter_delegation_token(self, request: AlterDelegationTokenRequest) -> AlterDelegationTokenResponse:
+        """Answered when all gateways know the change, or with REQUEST_TIMED_OUT: it may still be made."""
+        message = to_proto(request, pb.AlterDelegationTokenRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.AlterDelegationToken(message, timeout=timeout_s),
+            request.timeout_ms,
+            repeatable=False,
+        )
+        if answer is not None:
+            return from_proto(AlterDelegationTokenResponse, answer)
+        return AlterDelegationTokenResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may still be."""

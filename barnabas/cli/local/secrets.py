@@ -18,8 +18,14 @@ from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.client.client_security import ClientSecurity, client_security
 from barnabas.client.kafka_connection import CLEAR
 from barnabas.cluster.jaas import SCRAM_MODULE
-from barnabas.cluster.messages import AlterScramCredentialsRequest
-from barnabas.cluster.scram import ITERATIONS_MIN, ScramMechanism, UserScramCredential, credential_of, salted_password
+from barnabas.cluster.scram import (
+    ITERATIONS_MIN,
+    AlterScramCredentialsRequest,
+    ScramMechanism,
+    UserScramCredential,
+    credential_of,
+    salted_password,
+)
 from barnabas.runtime.configuration.properties import parse_properties
 
 USER: Final = "admin"

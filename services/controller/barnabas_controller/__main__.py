@@ -62,6 +62,7 @@ async def run(config: ControllerConfig) -> None:
         new_cluster_id=lambda: printed_uuid(new_uuid()),
         wall_ms=wall_ms,
         settings=config.election_settings(),
+        token_settings=config.token_settings(),
     )
     server, _ = create_server(config.listeners, health_address=config.health_listeners)
     health = await add_health(server, membership.SERVICE, operations.SERVICE, serving=False)

@@ -151,7 +151,7 @@ class ControllerNode(Process):
                 self._links[effect.node_id, effect.broker_epoch].send(effect.request)
             case PublishMetadata():
                 for subscriber_id, end in self._ends.items():
-                    if effect.subscriber_id in (None, subscriber_id):
+                    if subscriber_id in effect.subscriber_ids:
                         end.send(effect.update)
             case EndSubscription():
                 if effect.subscriber_id in self._ends:

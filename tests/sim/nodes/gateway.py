@@ -78,6 +78,7 @@ class GatewayNode(Process):
             lambda: scheduler.random.randint(1, 0x7FFF_FFFF),
             lambda: scheduler.now_us,
             scheduler.random.randbytes,
+            lambda: self.wall_ms,
         )
         self._sockets: dict[int, _ClientSocket] = {}
         self._last_connection_id = 0

@@ -190,7 +190,7 @@ class ControllerNode:
                     self.cluster.deliver(self, effect)
                 case PublishMetadata():
                     for subscriber_id, image in self.subscribers.items():
-                        if effect.subscriber_id in (None, subscriber_id):
+                        if subscriber_id in effect.subscriber_ids:
                             assert effect.update.full or image.revision >= 0, "a subscription begins with everything"
                             assert image.apply(effect.update), "nothing is published twice"
                 case EndSubscription():

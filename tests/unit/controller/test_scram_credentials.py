@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.cluster.keys import decode_record, encode_record
-from barnabas.cluster.messages import AlterScramCredentialsRequest, AlterScramCredentialsResponse
-from barnabas.cluster.scram import ScramUser, UserScramCredential
+from barnabas.cluster.keys import Role, decode_record, encode_record
+from barnabas.cluster.scram import (
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
+    ScramUser,
+    UserScramCredential,
+)
 from barnabas.ports.etcd import Delete, Get, Put, Txn
 from barnabas.wire.errors import ErrorCode
 from tests.unit.controller.cluster import KEYS, Cluster, ControllerNode
@@ -46,7 +50,7 @@ def test_a_credential_is_known_to_gateways_when_it_is_answered() -> None:
     scene = Scene()
     assert scene.alter(ALICE, ALICE_512, BOB) == {"alice": (0, ""), "b/o,b=ü": (0, "")}
     assert scene.known == {ALICE, ALICE_512, BOB}
-    key = KEYS.scram_credential(1, "b/o,b=ü")
+    key = KEYS.credentials.scram_credential(1, "b/o,b=ü")
     assert [decode_record(KEYS, each.key, each.value) for each in scene.cluster.etcd.get(Get(key))] == [BOB]
 
 
@@ -68,9 +72,14 @@ def test_a_gateway_that_subscribes_later_gets_all() -> None:
     assert set(late.scram_credentials.values()) == {ALICE, BOB}
 
 
-def test_logstores_get_no_keys_of_users() -> None:
+def test_logstores_and_purgatory_pods_get_no_keys_of_users() -> None:
     scene = Scene()
+    pods = [scene.controller.subscribers[scene.controller.subscribe(Role.PURGATORY, "purgatory-0")]]
     scene.alter(ALICE)
+    pods.append(scene.controller.subscribers[scene.controller.subscribe(Role.PURGATORY, "purgatory-1")])
+    scene.cluster.settle()
+    assert [pod.revision >= scene.gateway.revision for pod in pods] == [True, True]
+    assert not any(pod.scram_credentials for pod in pods)
     scene.cluster.logstore(2)
     scene.cluster.settle()
     for logstore in scene.cluster.logstores.values():
@@ -129,7 +138,7 @@ def test_what_does_not_exist_is_not_deleted() -> None:
 def test_a_credential_that_can_not_be_read_lets_no_client_in_and_can_be_set_or_deleted() -> None:
     scene = Scene()
     scene.alter(ALICE, BOB)
-    key = KEYS.scram_credential(1, "alice")
+    key = KEYS.credentials.scram_credential(1, "alice")
     scene.cluster.etcd.txn(Txn((), (Put(key, encode_record(BOB)),)))
     scene.cluster.settle()
     assert scene.known == {BOB}

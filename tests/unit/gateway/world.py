@@ -58,6 +58,7 @@ from barnabas_gateway.core.processor import GatewayCore
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))
+WALL_MS = 1_800_000_000_000
 TOPIC_ID = b"0123456789abcdef"
 AMPLE = Credit(1000, 1 << 30)
 BATCH = bytes(16) + b"\x02" + bytes(26) + b"\xff" * 14 + bytes(4)
@@ -332,10 +333,16 @@ class World:
     ) -> None:
         self.now_ms = 1_000_000
         session_ids = count(1)
+        self.wall_ms = WALL_MS
+        """The wall clock, which stands still unless a test moves it."""
         self.clock_us = 0
         """Passes when a test says so; all requests are timed by it."""
         self.processor = GatewayCore(
-            replace(CONFIG, **config), lambda: next(session_ids), lambda: self.clock_us, lambda count: b"\x01" * count
+            replace(CONFIG, **config),
+            lambda: next(session_ids),
+            lambda: self.clock_us,
+            lambda count: b"\x01" * count,
+            lambda: self.wall_ms,
         )
         self.logs: list[Log] = []
         self.expects_fault = False

@@ -104,6 +104,7 @@ class Cluster:
             lambda: 1,
             lambda: 0,
             bytes,
+            lambda: 0,
         )
         self.processor.connection_opened(1, "PLAINTEXT", "10.0.0.1:5000", self.now_ms)
         brokers = [Broker(1, "logstore-1:9400", 1)]

@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from barnabas.cluster import administration, messages, quotas
+from barnabas.cluster import administration, delegation_tokens, messages, quotas, scram
 from barnabas.cluster.messages import (
     Broker,
     ControlRequest,
@@ -39,9 +39,9 @@ def _is_message(each: Any) -> bool:
 
 DATACLASSES = {
     name: each
-    for module in (administration, messages, quotas)
+    for module in (administration, delegation_tokens, messages, quotas, scram)
     for name, each in inspect.getmembers(module, inspect.isclass)
-    if _is_message(each)
+    if _is_message(each) and each is not scram.ScramCredential
 }
 PYTHON_TYPES: dict[int, type] = {
     FieldDescriptor.CPPTYPE_INT32: int,

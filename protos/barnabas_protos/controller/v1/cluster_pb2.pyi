@@ -365,6 +365,58 @@ class QuotaValue(_message.Message):
 Global___QuotaValue: _TypeAlias = QuotaValue  # noqa: Y015
 
 @_typing.final
+class DelegationToken(_message.Message):
+    """A delegation token (KIP-48), without its secret, the HMAC. Principals are texts: "User:alice". Times are ms of the
+    wall clock.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_ID_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    REQUESTER_FIELD_NUMBER: _builtins.int
+    RENEWERS_FIELD_NUMBER: _builtins.int
+    ISSUE_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
+    EXPIRY_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
+    MAX_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
+    HMAC_DIGEST_FIELD_NUMBER: _builtins.int
+    CREDENTIALS_FIELD_NUMBER: _builtins.int
+    token_id: _builtins.str
+    owner: _builtins.str
+    requester: _builtins.str
+    issue_timestamp_ms: _builtins.int
+    expiry_timestamp_ms: _builtins.int
+    max_timestamp_ms: _builtins.int
+    hmac_digest: _builtins.bytes
+    """SHA-256 of the HMAC: what a token is found by."""
+    @_builtins.property
+    def renewers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def credentials(self) -> _containers.RepeatedCompositeFieldContainer[Global___UserScramCredential]:
+        """What a client that has the HMAC is authenticated by: one of each mechanism, with the token's id as the user."""
+
+    def __init__(
+        self,
+        *,
+        token_id: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        requester: _builtins.str = ...,
+        renewers: _abc.Iterable[_builtins.str] | None = ...,
+        issue_timestamp_ms: _builtins.int = ...,
+        expiry_timestamp_ms: _builtins.int = ...,
+        max_timestamp_ms: _builtins.int = ...,
+        hmac_digest: _builtins.bytes = ...,
+        credentials: _abc.Iterable[Global___UserScramCredential] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credentials", b"credentials", "expiry_timestamp_ms", b"expiry_timestamp_ms", "hmac_digest", b"hmac_digest", "issue_timestamp_ms", b"issue_timestamp_ms", "max_timestamp_ms", b"max_timestamp_ms", "owner", b"owner", "renewers", b"renewers", "requester", b"requester", "token_id", b"token_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelegationToken: _TypeAlias = DelegationToken  # noqa: Y015
+
+@_typing.final
 class UpdateMetadata(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -386,6 +438,8 @@ class UpdateMetadata(_message.Message):
     REMOVED_SCRAM_CREDENTIALS_FIELD_NUMBER: _builtins.int
     CLIENT_QUOTAS_FIELD_NUMBER: _builtins.int
     GATEWAYS_FIELD_NUMBER: _builtins.int
+    DELEGATION_TOKENS_FIELD_NUMBER: _builtins.int
+    REMOVED_DELEGATION_TOKENS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Monotonic over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full update
     of a newer controller epoch.
@@ -441,6 +495,14 @@ class UpdateMetadata(_message.Message):
     def client_quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientQuota]:
         """For gateways. Full: the quotas of all entities; otherwise of those whose quotas have changed."""
 
+    @_builtins.property
+    def delegation_tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelegationToken]:
+        """For gateways. Full: all tokens; otherwise those that are new or were renewed, after `removed_delegation_tokens`, by
+        id, are removed.
+        """
+
+    @_builtins.property
+    def removed_delegation_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -462,10 +524,12 @@ class UpdateMetadata(_message.Message):
         removed_scram_credentials: _abc.Iterable[Global___ScramUser] | None = ...,
         client_quotas: _abc.Iterable[Global___ClientQuota] | None = ...,
         gateways: _builtins.int = ...,
+        delegation_tokens: _abc.Iterable[Global___DelegationToken] | None = ...,
+        removed_delegation_tokens: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls", b"acls", "broker_configs", b"broker_configs", "brokers", b"brokers", "client_quotas", b"client_quotas", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "gateways", b"gateways", "knows_acls", b"knows_acls", "purgatories", b"purgatories", "removed_acls", b"removed_acls", "removed_scram_credentials", b"removed_scram_credentials", "revision", b"revision", "scram_credentials", b"scram_credentials", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls", b"acls", "broker_configs", b"broker_configs", "brokers", b"brokers", "client_quotas", b"client_quotas", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "delegation_tokens", b"delegation_tokens", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "gateways", b"gateways", "knows_acls", b"knows_acls", "purgatories", b"purgatories", "removed_acls", b"removed_acls", "removed_delegation_tokens", b"removed_delegation_tokens", "removed_scram_credentials", b"removed_scram_credentials", "revision", b"revision", "scram_credentials", b"scram_credentials", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

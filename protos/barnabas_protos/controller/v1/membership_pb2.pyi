@@ -1402,6 +1402,128 @@ class AlterClientQuotasResponse(_message.Message):
 Global___AlterClientQuotasResponse: _TypeAlias = AlterClientQuotasResponse  # noqa: Y015
 
 @_typing.final
+class AlterDelegationTokenRequest(_message.Message):
+    """One of the three is set."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CREATION_FIELD_NUMBER: _builtins.int
+    RENEWAL_FIELD_NUMBER: _builtins.int
+    EXPIRATION_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    timeout_ms: _builtins.int
+    @_builtins.property
+    def creation(self) -> Global___DelegationTokenCreation: ...
+    @_builtins.property
+    def renewal(self) -> Global___DelegationTokenPeriod: ...
+    @_builtins.property
+    def expiration(self) -> Global___DelegationTokenPeriod:
+        """Less than 0: at once."""
+
+    def __init__(
+        self,
+        *,
+        creation: Global___DelegationTokenCreation | None = ...,
+        renewal: Global___DelegationTokenPeriod | None = ...,
+        expiration: Global___DelegationTokenPeriod | None = ...,
+        timeout_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation", b"creation", "expiration", b"expiration", "renewal", b"renewal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["creation", b"creation", "expiration", b"expiration", "renewal", b"renewal", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterDelegationTokenRequest: _TypeAlias = AlterDelegationTokenRequest  # noqa: Y015
+
+@_typing.final
+class DelegationTokenCreation(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    MAX_LIFETIME_MS_FIELD_NUMBER: _builtins.int
+    max_lifetime_ms: _builtins.int
+    """0 or less: `delegation.token.max.lifetime.ms`, which is also the most that it may be."""
+    @_builtins.property
+    def token(self) -> _cluster_pb2.DelegationToken:
+        """The times are set by the controller."""
+
+    def __init__(
+        self,
+        *,
+        token: _cluster_pb2.DelegationToken | None = ...,
+        max_lifetime_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_lifetime_ms", b"max_lifetime_ms", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelegationTokenCreation: _TypeAlias = DelegationTokenCreation  # noqa: Y015
+
+@_typing.final
+class DelegationTokenPeriod(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    PERIOD_MS_FIELD_NUMBER: _builtins.int
+    HMAC_DIGEST_FIELD_NUMBER: _builtins.int
+    principal: _builtins.str
+    """Who asks for it."""
+    period_ms: _builtins.int
+    hmac_digest: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        principal: _builtins.str = ...,
+        period_ms: _builtins.int = ...,
+        hmac_digest: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hmac_digest", b"hmac_digest", "period_ms", b"period_ms", "principal", b"principal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelegationTokenPeriod: _TypeAlias = DelegationTokenPeriod  # noqa: Y015
+
+@_typing.final
+class AlterDelegationTokenResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_CODE_FIELD_NUMBER: _builtins.int
+    ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
+    ISSUE_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
+    EXPIRY_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
+    MAX_TIMESTAMP_MS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    error_code: _builtins.int
+    error_message: _builtins.str
+    issue_timestamp_ms: _builtins.int
+    """Those of the token; -1: it is not created, or not changed."""
+    expiry_timestamp_ms: _builtins.int
+    max_timestamp_ms: _builtins.int
+    revision: _builtins.int
+    def __init__(
+        self,
+        *,
+        error_code: _builtins.int = ...,
+        error_message: _builtins.str = ...,
+        issue_timestamp_ms: _builtins.int = ...,
+        expiry_timestamp_ms: _builtins.int = ...,
+        max_timestamp_ms: _builtins.int = ...,
+        revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "error_message", b"error_message", "expiry_timestamp_ms", b"expiry_timestamp_ms", "issue_timestamp_ms", b"issue_timestamp_ms", "max_timestamp_ms", b"max_timestamp_ms", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterDelegationTokenResponse: _TypeAlias = AlterDelegationTokenResponse  # noqa: Y015
+
+@_typing.final
 class AllocateProducerIdsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

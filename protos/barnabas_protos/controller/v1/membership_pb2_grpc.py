@@ -99,6 +99,11 @@ class MembershipStub:
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasResponse.FromString,
                 _registered_method=True)
+        self.AlterDelegationToken = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/AlterDelegationToken',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenResponse.FromString,
+                _registered_method=True)
         self.AllocateProducerIds = channel.unary_unary(
                 '/barnabas.controller.v1.Membership/AllocateProducerIds',
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
@@ -194,6 +199,13 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterDelegationToken(self, request, context):
+        """Creates, renews or expires a token (KIP-48).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateProducerIds(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -267,6 +279,11 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.AlterClientQuotas,
                     request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasRequest.FromString,
                     response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasResponse.SerializeToString,
+            ),
+            'AlterDelegationToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterDelegationToken,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenResponse.SerializeToString,
             ),
             'AllocateProducerIds': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateProducerIds,
@@ -625,6 +642,33 @@ class Membership:
             '/barnabas.controller.v1.Membership/AlterClientQuotas',
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasRequest.SerializeToString,
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterClientQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterDelegationToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/AlterDelegationToken',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,8 @@ class MembershipStub:
     AlterScramCredentials: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterScramCredentialsRequest, _membership_pb2.AlterScramCredentialsResponse]
     AlterClientQuotas: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterClientQuotasRequest, _membership_pb2.AlterClientQuotasResponse]
     """KIP-546."""
+    AlterDelegationToken: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterDelegationTokenRequest, _membership_pb2.AlterDelegationTokenResponse]
+    """Creates, renews or expires a token (KIP-48)."""
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
 
 @_typing.type_check_only
@@ -78,6 +80,8 @@ class MembershipAsyncStub(MembershipStub):
     AlterScramCredentials: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterScramCredentialsRequest, _membership_pb2.AlterScramCredentialsResponse]  # type: ignore[assignment]
     AlterClientQuotas: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterClientQuotasRequest, _membership_pb2.AlterClientQuotasResponse]  # type: ignore[assignment]
     """KIP-546."""
+    AlterDelegationToken: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterDelegationTokenRequest, _membership_pb2.AlterDelegationTokenResponse]  # type: ignore[assignment]
+    """Creates, renews or expires a token (KIP-48)."""
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
 
 class MembershipServicer(metaclass=_abc_1.ABCMeta):
@@ -178,6 +182,14 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.AlterClientQuotasResponse, _abc.Awaitable[_membership_pb2.AlterClientQuotasResponse]]:
         """KIP-546."""
+
+    @_abc_1.abstractmethod
+    def AlterDelegationToken(
+        self,
+        request: _membership_pb2.AlterDelegationTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.AlterDelegationTokenResponse, _abc.Awaitable[_membership_pb2.AlterDelegationTokenResponse]]:
+        """Creates, renews or expires a token (KIP-48)."""
 
     @_abc_1.abstractmethod
     def AllocateProducerIds(

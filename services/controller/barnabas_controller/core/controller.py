@@ -41,7 +41,7 @@ from barnabas_controller.core.elections.reassignments import Reassignments
 from barnabas_controller.core.members.control_links import ControlLinks
 from barnabas_controller.core.members.known_members import note_members
 from barnabas_controller.core.members.liveness import LogstoreLiveness
-from barnabas_controller.core.members.metadata import for_logstores, full_update, incremental_update
+from barnabas_controller.core.members.metadata import full_update, incremental_update, without_gateways_own
 from barnabas_controller.core.members.subscriptions import Subscriber, Subscriptions
 from barnabas_controller.core.operations.drains import Drains
 from barnabas_controller.core.operations.node_administration import NodeAdministration
@@ -55,7 +55,6 @@ from barnabas_controller.core.state.effects import (
     Effect,
     EndSubscription,
     Outputs,
-    PublishMetadata,
     Reject,
     RevokeLease,
 )
@@ -68,7 +67,8 @@ from barnabas_controller.core.state.settings import ElectionSettings
 from barnabas_controller.core.state.topic_rules import TopicRulesTable
 from barnabas_controller.core.state.unknown_state import knows_all_claims, unreadable_chunks
 from barnabas_controller.core.state.writes import OPERATIONS_MAX, Step, Write
-from barnabas_controller.core.topics.topic_creation import TopicDefaults
+from barnabas_controller.core.topics.token_changes import TokenChanges, TokenSettings
+from barnabas_controller.core.topics.topic_creation import TopicDefaults, create_topics
 from barnabas_controller.core.topics.topic_deletion import finish_deletion, remove_unclaimed_chunks
 
 # How often to look for members that have been gone for long.
@@ -85,8 +85,11 @@ class ControllerCore:
         new_cluster_id: Callable[[], str],
         wall_ms: Callable[[], int],
         settings: ElectionSettings = ElectionSettings(),  # noqa: B008 - it is frozen
+        token_settings: TokenSettings = TokenSettings(),  # noqa: B008 - it is frozen
     ) -> None:
-        """`new_topic_id` returns 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
+        """`new_topic_id` returns 16 random bytes; `wall_ms` is for records that people read, and decides when
+        delegation tokens expire.
+        """
         self.image = ControllerImage(keys)
         self.txn_pipeline = EtcdTxnPipeline(self.image)
         self.candidacy = Candidacy(self.image, registration, self.txn_pipeline.next_txn_id, new_cluster_id, wall_ms)
@@ -98,16 +101,17 @@ class ControllerCore:
         self.drains = Drains(self.image, self._liveness, self.rules)
         self.events = EventLog(self.image)
         self._leaders_on_demand = LeadersOnDemand(self.image, self._liveness, self.rules)
+        self._tokens = TokenChanges(self.image, token_settings, wall_ms)
         min_isr_changes = MinInsyncReplicasChanges(self.image, self.links, self.rules)
         decisions = RequestDecisions(
             self.image,
-            defaults,
-            new_topic_id,
+            lambda request, live: create_topics(self.image, request, defaults, new_topic_id, live),
             self._liveness,
             self._leaders_on_demand,
             Reassignments(self.image, self._liveness, self.rules),
             NodeAdministration(self.image, self._liveness, self.rules, self.drains, wall_ms),
             min_isr_changes,
+            self._tokens,
         )
         self._requests = RequestQueue(decisions, self.links, self.subscriptions, min_isr_changes)
         self._isr_changes = IsrChanges(self.image, self.rules)
@@ -222,7 +226,7 @@ class ControllerCore:
         if self._active:
             self.subscriptions.by_id[subscriber_id] = Subscriber(role, pod_id)
             update = full_update(self.image, self.candidacy.controller_epoch)
-            self._effects.append(PublishMetadata(update, subscriber_id))
+            self._effects += self.subscriptions.first_publication(update, subscriber_id)
         else:
             self._effects.append(EndSubscription(subscriber_id))
         self._turn(now_ms)
@@ -261,6 +265,7 @@ class ControllerCore:
         if self._active:
             dues += [self.txn_pipeline.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
             dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
+            dues.append(self._tokens.due_ms())
             if self._balances:
                 dues.append(self._balance_ms)
             if self.has_more_to_look_at:
@@ -338,7 +343,7 @@ class ControllerCore:
         self.links.tell_again()
         self._effects += self.links.follow_registrations()
         if self.subscriptions.by_id:
-            self._effects.append(PublishMetadata(full_update(self.image, self.candidacy.controller_epoch)))
+            self._effects += self.subscriptions.publications(full_update(self.image, self.candidacy.controller_epoch))
 
     def _follow(self, changes: Changes, now_ms: int) -> None:
         """Pass on the changes of a batch."""
@@ -361,13 +366,12 @@ class ControllerCore:
         if changes.logstores:
             self._effects += self.links.ask_after_disks(controller_epoch, now_ms)
         update = incremental_update(self.image, changes, controller_epoch)
-        of_logstores = None if update is None else for_logstores(update)
+        of_logstores = None if update is None else without_gateways_own(update)
         self._effects += self.links.tell_changes(changes, of_logstores, controller_epoch, now_ms)
         if update is not None:
             self._looks_left -= sum([len(topic.partitions) for topic in update.topics])
             self.subscriptions.published_revision = update.revision
-            if self.subscriptions.by_id:
-                self._effects.append(PublishMetadata(update))
+            self._effects += self.subscriptions.publications(update)
 
     def _write(self, now_ms: int) -> None:
         """Complete the Txn in flight, if the image shows it; begin the next."""
@@ -375,7 +379,7 @@ class ControllerCore:
             self._effects += self._on_committed()
             self._on_committed = None
         if self.txn_pipeline.idle:
-            writes = self._next_writes()
+            writes = self._next_writes(now_ms)
             if writes:
                 self._effects.append(self.txn_pipeline.submit(writes, self.candidacy.elected_at))
         else:
@@ -383,7 +387,7 @@ class ControllerCore:
             if again is not None:
                 self._effects.append(again)
 
-    def _next_writes(self) -> Sequence[Write]:
+    def _next_writes(self, now_ms: int) -> Sequence[Write]:
         live = self._liveness.current()
         elections = self._elections.next_writes(live, self._looks_left)
         if elections or not self._elections.are_done:
@@ -393,8 +397,8 @@ class ControllerCore:
             return looked_through
         # ISR changes never wait for a job of many Txns, and never stop one from progressing.
         if self._isr_changes_went_last:
-            return self._next_step() or self._next_isr_changes(live) or self._writes_that_can_wait()
-        return self._next_isr_changes(live) or self._next_step() or self._writes_that_can_wait()
+            return self._next_step() or self._next_isr_changes(live) or self._writes_that_can_wait(now_ms)
+        return self._next_isr_changes(live) or self._next_step() or self._writes_that_can_wait(now_ms)
 
     def _next_isr_changes(self, live: Liveness) -> Sequence[Write]:
         writes, answers = self._isr_changes.next_writes(live)
@@ -418,7 +422,7 @@ class ControllerCore:
             self._balance_ms = now_ms + settings.leader_imbalance_check_interval_ms
             self._balance.extend(self._leaders_on_demand.balance(settings.leader_imbalance_per_broker_percentage))
 
-    def _writes_that_can_wait(self) -> Sequence[Write]:
+    def _writes_that_can_wait(self, now_ms: int) -> Sequence[Write]:
         while self._balance:
             elections = self._balance.popleft()()
             if elections:
@@ -430,6 +434,8 @@ class ControllerCore:
             self._drains_due = False
         if raised := raise_format(self.image):
             return raised
+        if expired := self._tokens.expired(now_ms):
+            return expired
         if self._members_due:
             noted = note_members(self.image, self._wall_ms())
             if noted:
@@ -453,6 +459,6 @@ class ControllerCore:
         new_links = self.links.waiting_for_everything(now_ms)
         if new_links:
             controller_epoch = self.candidacy.controller_epoch
-            update = for_logstores(full_update(self.image, controller_epoch))
+            update = without_gateways_own(full_update(self.image, controller_epoch))
             for link in new_links:
                 self._effects += self.links.tell_everything(link, update, controller_epoch, now_ms)

@@ -13,10 +13,12 @@ from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_controller.core.state.settings import ElectionSettings
 from barnabas_controller.core.topics.offsets_topic import OffsetsTopic
+from barnabas_controller.core.topics.token_changes import TokenSettings
 from barnabas_controller.core.topics.topic_creation import TopicDefaults
 
 _OFFSETS = OffsetsTopic()
 _ELECTIONS = ElectionSettings()
+_TOKENS = TokenSettings()
 
 
 class ControllerConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +53,11 @@ class ControllerConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
     leader_imbalance_per_broker_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = (
         _ELECTIONS.leader_imbalance_per_broker_percentage
     )
+    # Delegation tokens, which gateways with `delegation.token.secret.key` offer: how long one may live at most, how
+    # long until it has to be renewed, and how often those that have expired are removed.
+    delegation_token_max_lifetime_ms: Annotated[int, msgspec.Meta(ge=1)] = _TOKENS.max_lifetime_ms
+    delegation_token_expiry_time_ms: Annotated[int, msgspec.Meta(ge=1)] = _TOKENS.expiry_time_ms
+    delegation_token_expiry_check_interval_ms: Annotated[int, msgspec.Meta(ge=1)] = _TOKENS.expiry_check_interval_ms
     # The address of the metrics endpoint, "host:port"; empty: none, port 0 takes any.
     metrics_listeners: str = ""
     # The collector of traces, "host:port" of its gRPC listener; empty: none.
@@ -76,6 +83,13 @@ class ControllerConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
             self.auto_leader_rebalance_enable,
             self.leader_imbalance_check_interval_seconds * 1000,
             self.leader_imbalance_per_broker_percentage,
+        )
+
+    def token_settings(self) -> TokenSettings:
+        return TokenSettings(
+            self.delegation_token_max_lifetime_ms,
+            self.delegation_token_expiry_time_ms,
+            self.delegation_token_expiry_check_interval_ms,
         )
 
     @property

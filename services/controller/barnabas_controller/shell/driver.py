@@ -191,7 +191,7 @@ class ControllerDriver:
                 self._meter.command_sent(effect.node_id, effect.request)
                 self._send(self._streams[effect.node_id, effect.broker_epoch], effect.request)
             case PublishMetadata():
-                self._publish(effect.update, effect.subscriber_id)
+                self._publish(effect.update, effect.subscriber_ids)
             case EndSubscription():
                 stream = self._subscribers.pop(effect.subscriber_id, None)
                 if stream is not None:
@@ -274,10 +274,8 @@ class ControllerDriver:
         else:
             stream.send(self._packer.control_request(request))
 
-    def _publish(self, update: UpdateMetadata, subscriber_id: int | None) -> None:
-        streams = [
-            stream for each, stream in self._subscribers.items() if subscriber_id is None or each == subscriber_id
-        ]
+    def _publish(self, update: UpdateMetadata, subscriber_ids: frozenset[int]) -> None:
+        streams = [stream for each, stream in self._subscribers.items() if each in subscriber_ids]
         if is_large(update):
             for stream in streams:
                 stream.send_when_packed(partial(self._packer.large_subscribe_response, update))

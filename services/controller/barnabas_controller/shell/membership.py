@@ -9,13 +9,13 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AlterConfigsRequest,
     AlterPartitionRequest,
     AlterReassignmentsRequest,
-    AlterScramCredentialsRequest,
     ControlledShutdownRequest,
     CreateAclsRequest,
     CreatePartitionsRequest,
@@ -26,6 +26,7 @@ from barnabas.cluster.messages import (
     MembershipRequest,
 )
 from barnabas.cluster.quotas import AlterClientQuotasRequest
+from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
@@ -69,6 +70,13 @@ def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: Tr
         ),
         "AlterClientQuotas": _unary(
             driver, traces, AlterClientQuotasRequest, pb.AlterClientQuotasRequest, pb.AlterClientQuotasResponse
+        ),
+        "AlterDelegationToken": _unary(
+            driver,
+            traces,
+            AlterDelegationTokenRequest,
+            pb.AlterDelegationTokenRequest,
+            pb.AlterDelegationTokenResponse,
         ),
         "ControlledShutdown": _unary(
             driver, traces, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse

@@ -2,7 +2,7 @@
 
 Pure and synchronous. The host, a process of its own or the simulation, has this loop:
 
-    processor = GatewayCore(config, new_session_id, read_us, random_bytes)
+    processor = GatewayCore(config, new_session_id, read_us, random_bytes, wall_ms)
     until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
@@ -58,6 +58,7 @@ from barnabas_gateway.core.handlers import (
     SERVED_BY_CONTROLLER,
     SERVED_BY_COORDINATORS,
     SERVED_BY_LOGSTORES,
+    SERVED_FOR_TOKENS,
     served_versions,
 )
 from barnabas_gateway.core.handlers.api_00_produce import ProduceHandler
@@ -77,6 +78,7 @@ from barnabas_gateway.core.requests.fetch_sessions import FetchSessions
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 from barnabas_gateway.core.requests.request_meter import RequestMeter
 from barnabas_gateway.core.requests.sasl_authentication import SaslAuthentications
+from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
 from barnabas_gateway.core.sasl.sasl_servers import SaslServers
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics, note_times
 
@@ -93,11 +95,13 @@ class GatewayCore:
         new_session_id: Callable[[], int],
         read_us: Callable[[], int],
         random_bytes: Callable[[int], bytes],
+        wall_ms: Callable[[], int],
     ) -> None:
         """`new_session_id` returns random numbers from 1 to 2^31 − 1, for fetch sessions.
 
         `read_us` returns the time in µs, monotonic, and decides nothing: requests are timed by it. `random_bytes`
-        returns that many that can't be predicted, for the ids of traces and for nonces.
+        returns that many that can't be predicted, for the ids of traces and for nonces. `wall_ms` is the clock by which
+        tokens expire.
         """
         self.config = config
         self.clock = Clock()
@@ -130,6 +134,7 @@ class GatewayCore:
         self.producer_ids = ProducerIds(config.gateway_id, self.controller)
         self.coordinators = CoordinatorClient(self.logstores)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
+        self.tokens = DelegationTokens(config.delegation_token_secret_key, image, random_bytes, wall_ms)
         # The connections that requests come from and responses go to.
         self.connections = Connections(
             config, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics, turn
@@ -142,9 +147,9 @@ class GatewayCore:
         self.dispatcher = RequestDispatcher(
             self.connections, clock, self.metrics, self.responder, self._create_handlers(environment)
         )
-        sasl = SaslServers(image, random_bytes)
+        sasl = SaslServers(image, self.tokens, random_bytes)
         self.authentications = SaslAuthentications(
-            environment, self.connections, self.log_lines, self.dispatcher.routes, sasl.create_server
+            environment, self.connections, self.log_lines, self.dispatcher.routes, sasl.create_server, wall_ms
         )
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
         logstores_meter = LogstoresMeter(self.logstores, self.reads)
@@ -163,6 +168,7 @@ class GatewayCore:
             InitProducerIdHandler(environment, self.producer_ids),
             *(serving(environment) for serving in SERVED_ALONE),
             *(serving(environment, controller) for serving in SERVED_BY_CONTROLLER),
+            *(serving(environment, controller, self.tokens) for serving in SERVED_FOR_TOKENS),
             *(serving(environment, logstore_admin) for serving in SERVED_BY_LOGSTORES),
             *(serving(environment, coordinators, group_routing) for serving in SERVED_BY_COORDINATORS),
             *(serving(environment, coordinators, group_routing, purgatory) for serving in SERVED_AFTER_A_WAIT),

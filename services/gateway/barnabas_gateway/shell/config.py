@@ -47,6 +47,8 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
     listener_name: dict[str, str] = msgspec.field(default_factory=dict, name="listener.name.")
     sasl_enabled_mechanisms: list[str] = msgspec.field(default_factory=list)
     sasl_server_max_receive_size: Int32 = 524_288
+    # The same on all gateways: what the secrets of delegation tokens are made by. Empty: there are none.
+    delegation_token_secret_key: str = ""
     # How long a session lasts until the client has to authenticate again; 0: as long as its connection.
     connections_max_reauth_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     connection_failed_authentication_delay_ms: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = (
@@ -198,6 +200,7 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
             traces_sample_every=self._traces_sample_every(),
             request_log_slow_ms=self.request_log_slow_ms,
             authorizer=self._authorizer(),
+            delegation_token_secret_key=self.delegation_token_secret_key,
             settings=settings or {},
         )
 

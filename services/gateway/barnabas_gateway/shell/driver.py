@@ -23,7 +23,7 @@ from barnabas.metrics.connection_families import AUTHENTICATIONS, TLS_HANDSHAKES
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
 from barnabas.metrics.snapshot import pack
-from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.collector import COLLECTOR
 from barnabas.runtime.event_loop import TurnScheduler, loop_waited_ns
 from barnabas.runtime.idle import IdlePart
@@ -53,7 +53,7 @@ class GatewayDriver:
     def __init__(self, settings: processor_ipc.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
         core_config = properties.core_config(settings.bound_ports, settings.settings)
-        self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
+        self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes, wall_ms)
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket | TlsSocket] = {}

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from google.protobuf.message import Message
 
+from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import GatewayRegistration, Keys, Role
 from barnabas.cluster.messages import (
@@ -15,7 +16,6 @@ from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AlterConfigsRequest,
     AlterReassignmentsRequest,
-    AlterScramCredentialsRequest,
     CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -25,6 +25,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.cluster.quotas import AlterClientQuotasRequest
+from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.metrics.connection_families import CONTROLLER_SILENCE
 from barnabas.metrics.family import Sample
 from barnabas.metrics.security_families import ACLS
@@ -208,6 +209,8 @@ class Gateway:
                 return await self._membership.alter_scram_credentials(request)
             case AlterClientQuotasRequest():
                 return await self._membership.alter_client_quotas(request)
+            case AlterDelegationTokenRequest():
+                return await self._membership.alter_delegation_token(request)
             case AllocateProducerIdsRequest():
                 return await self._membership.allocate_producer_ids(request)
             case unknown:

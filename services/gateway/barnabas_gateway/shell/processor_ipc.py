@@ -21,6 +21,7 @@ import msgspec
 from google.protobuf.message import Message
 
 from barnabas.cluster.config_description import Setting
+from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -28,8 +29,6 @@ from barnabas.cluster.messages import (
     AlterConfigsResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
-    AlterScramCredentialsRequest,
-    AlterScramCredentialsResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     CreatePartitionsRequest,
@@ -45,6 +44,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
@@ -95,6 +95,7 @@ _REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
     (DeleteAclsRequest, membership_pb2.DeleteAclsRequest),
     (AlterScramCredentialsRequest, membership_pb2.AlterScramCredentialsRequest),
     (AlterClientQuotasRequest, membership_pb2.AlterClientQuotasRequest),
+    (AlterDelegationTokenRequest, membership_pb2.AlterDelegationTokenRequest),
 )
 _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
@@ -108,6 +109,7 @@ _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (DeleteAclsResponse, membership_pb2.DeleteAclsResponse),
     (AlterScramCredentialsResponse, membership_pb2.AlterScramCredentialsResponse),
     (AlterClientQuotasResponse, membership_pb2.AlterClientQuotasResponse),
+    (AlterDelegationTokenResponse, membership_pb2.AlterDelegationTokenResponse),
 )
 _NO_ANSWER: Final = 0xFF
 

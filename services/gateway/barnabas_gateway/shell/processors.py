@@ -268,4 +268,5 @@ def full_update(image: ClusterImage) -> UpdateMetadata:
         scram_credentials=list(image.scram_credentials.values()),
         client_quotas=[client_quota(entity, quotas) for entity, quotas in image.client_quotas.items()],
         gateways=image.gateways,
+        delegation_tokens=list(image.delegation_tokens.values()),
     )

@@ -10,11 +10,12 @@ from barnabas.client.sasl import SaslRefusal, ScramClient
 from barnabas.cluster.scram import ScramCredential, ScramMechanism, credential_of, salted_password
 from barnabas_gateway.core.sasl.plain import PlainServer
 from barnabas_gateway.core.sasl.sasl_server import SaslFailure
-from barnabas_gateway.core.sasl.scram import ScramServer
+from barnabas_gateway.core.sasl.scram import ScramIdentity, ScramServer
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 NONCE = "rOprNGfwEbeRWgbNEkqO"
+EXPIRES_MS = 5_000
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 
 
@@ -24,7 +25,13 @@ def credential(mechanism: ScramMechanism, password: str = "pencil", iterations: 
 
 def server(mechanism: ScramMechanism = SHA_256, **users: ScramCredential) -> ScramServer:
     users = users or {"user": credential(mechanism)}
-    return ScramServer(mechanism, users.get, SERVER_NONCE, b"secret")
+
+    def find(name: str, is_token: bool) -> ScramIdentity | None:
+        if is_token:
+            return ScramIdentity("owner", users[name], EXPIRES_MS) if name in users else None
+        return ScramIdentity(name, users[name]) if name in users else None
+
+    return ScramServer(mechanism, find, SERVER_NONCE, b"secret")
 
 
 def client(mechanism: ScramMechanism = SHA_256, user: str = "user", password: str = "pencil") -> ScramClient:
@@ -117,7 +124,6 @@ def test_an_authorization_id_is_the_user_or_refused() -> None:
         b"p=tls-exporter,,n=user,r=abc",
         b"x,,n=user,r=abc",
         b"n,user,n=user,r=abc,",
-        b"n,,n=user,r=abc,tokenauth=true",
     ],
 )
 def test_a_malformed_first_message_is_refused(token: bytes) -> None:
@@ -181,3 +187,13 @@ def test_plain_refuses(token: bytes) -> None:
         at.respond(token)
     assert at.user is None
     assert "secret" not in str(caught.value) + caught.value.message
+
+
+def test_a_token_is_its_owner_until_it_expires() -> None:
+    at = server()
+    log_in(at, ScramClient(SHA_256, "user", "pencil", NONCE, is_token=True))
+    assert (at.user, at.claimed_user, at.is_token_authenticated, at.expires_ms) == ("owner", "user", True, EXPIRES_MS)
+    unknown = server()
+    with pytest.raises(SaslFailure, match="unknown or expired token"):
+        log_in(unknown, ScramClient(SHA_256, "other", "pencil", NONCE, is_token=True))
+    assert unknown.user is None

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from barnabas.client.sasl import ScramClient
-from barnabas.cluster import messages as cluster
-from barnabas.cluster.scram import ScramMechanism, ScramUser, UserScramCredential, salted_password
+from barnabas.cluster.scram import (
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
+    ScramMechanism,
+    ScramUser,
+    ScramUserResult,
+    UserScramCredential,
+    salted_password,
+)
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_user_scram_credentials import (
@@ -42,15 +49,15 @@ def test_the_controller_gets_keys_and_never_the_salted_password() -> None:
     request = AlterUserScramCredentialsRequest([ScramCredentialDeletion("bob", 2)], [asked, upsertion("alice", 2)])
     client.ask(request, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0)
     sent = at.calls[0].request
-    assert isinstance(sent, cluster.AlterScramCredentialsRequest)
+    assert isinstance(sent, AlterScramCredentialsRequest)
     assert sent.deletions == [ScramUser("bob", 2)]
     assert [(each.user, each.mechanism) for each in sent.upsertions] == [("alice", 1), ("alice", 2)]
     assert asked.salted_password not in [key for each in sent.upsertions for key in (each.stored_key, each.server_key)]
     results = [
-        cluster.ScramUserResult("bob", ErrorCode.RESOURCE_NOT_FOUND, "none"),
-        cluster.ScramUserResult("alice", ErrorCode.NONE),
+        ScramUserResult("bob", ErrorCode.RESOURCE_NOT_FOUND, "none"),
+        ScramUserResult("alice", ErrorCode.NONE),
     ]
-    at.controller_answers(cluster.AlterScramCredentialsResponse(results, at.revision + 1))
+    at.controller_answers(AlterScramCredentialsResponse(results, at.revision + 1))
     assert not client.answers, "the processor does not know them yet"
     at.update(scram_credentials=sent.upsertions)
     (answer,) = client.answers
@@ -94,7 +101,7 @@ def test_who_was_set_is_let_in_until_it_is_deleted(password: str) -> None:
     admin = World()
     admin.client().ask(request, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0)
     sent = admin.calls[0].request
-    assert isinstance(sent, cluster.AlterScramCredentialsRequest)
+    assert isinstance(sent, AlterScramCredentialsRequest)
     at.update(scram_credentials=sent.upsertions)
 
     def log_in(client: Client) -> int:

@@ -29,6 +29,7 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
         scram_credentials=list(image.scram_credentials.values()),
         client_quotas=list(image.client_quotas.values()),
         gateways=len(image.gateways),
+        delegation_tokens=list(image.delegation_tokens.values()),
     )
 
 
@@ -40,7 +41,8 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
     """
     topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
     is_for_members = topics or changes.deleted_topics or changes.members or changes.broker_configs
-    if not (is_for_members or changes.acls or changes.scram_credentials or changes.client_quotas):
+    is_for_gateways = changes.scram_credentials or changes.client_quotas or changes.delegation_tokens
+    if not (is_for_members or changes.acls or is_for_gateways):
         return None
     return UpdateMetadata(
         revision=image.revision,
@@ -60,14 +62,27 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         removed_scram_credentials=[ScramUser(*of) for of, each in changes.scram_credentials.items() if each is None],
         client_quotas=list(changes.client_quotas.values()),
         gateways=len(image.gateways),
+        delegation_tokens=[each for each in changes.delegation_tokens.values() if each is not None],
+        removed_delegation_tokens=[token_id for token_id, each in changes.delegation_tokens.items() if each is None],
     )
 
 
-def for_logstores(update: UpdateMetadata) -> UpdateMetadata:
-    """Return an update without what only gateways need: keys of users, and quotas."""
-    if not (update.scram_credentials or update.removed_scram_credentials or update.client_quotas):
+def without_gateways_own(update: UpdateMetadata) -> UpdateMetadata:
+    """Return an update for logstores and purgatory pods: without what only gateways need, keys of users, delegation
+    tokens and quotas.
+    """
+    has_scram = update.scram_credentials or update.removed_scram_credentials
+    has_tokens = update.delegation_tokens or update.removed_delegation_tokens
+    if not (has_scram or has_tokens or update.client_quotas):
         return update
-    return replace(update, scram_credentials=[], removed_scram_credentials=[], client_quotas=[])
+    return replace(
+        update,
+        scram_credentials=[],
+        removed_scram_credentials=[],
+        delegation_tokens=[],
+        removed_delegation_tokens=[],
+        client_quotas=[],
+    )
 
 
 def _brokers(image: ControllerImage) -> list[Broker]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeVar, assert_never
 
+from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
 from barnabas.cluster.messages import (
     AclResult,
     AllocateProducerIdsRequest,
@@ -15,8 +16,6 @@ from barnabas.cluster.messages import (
     AlterConfigsResult,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
-    AlterScramCredentialsRequest,
-    AlterScramCredentialsResponse,
     ClusterRequest,
     ClusterResponse,
     CreateAclsRequest,
@@ -37,9 +36,9 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     ReassignmentResult,
-    ScramUserResult,
 )
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
+from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse, ScramUserResult
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.state.operator_requests import (
     DrainNode,
@@ -116,6 +115,8 @@ def not_done(request: Request, why: str) -> Response:
             return AlterClientQuotasResponse(
                 [QuotaAlterationResult(code, why) for _ in request.alterations], revision=-1
             )
+        case AlterDelegationTokenRequest():
+            return AlterDelegationTokenResponse(code, why)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
         case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
@@ -153,6 +154,10 @@ def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Res
             return AlterScramCredentialsResponse(_late(response.results, is_written), revision)
         case AlterClientQuotasResponse():
             return AlterClientQuotasResponse(_late(response.results, is_written), revision)
+        case AlterDelegationTokenResponse():
+            if revision >= 0:
+                return response
+            return AlterDelegationTokenResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
         case AllocateProducerIdsResponse():
             return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
         case OperatorResponse():
@@ -163,7 +168,9 @@ def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Res
 
 
 def _count(response: Response) -> int:
-    return 0 if isinstance(response, (AllocateProducerIdsResponse, OperatorResponse)) else len(response.results)
+    if isinstance(response, (AllocateProducerIdsResponse, OperatorResponse, AlterDelegationTokenResponse)):
+        return 0
+    return len(response.results)
 
 
 Result = TypeVar(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
+from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
 from barnabas.cluster.keys import ProducerIdsRecord
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
@@ -14,8 +15,6 @@ from barnabas.cluster.messages import (
     AlterConfigsResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
-    AlterScramCredentialsRequest,
-    AlterScramCredentialsResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     CreatePartitionsRequest,
@@ -30,6 +29,7 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
 )
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
 from barnabas_controller.core.elections.elections_on_demand import LeadersOnDemand
@@ -41,13 +41,15 @@ from barnabas_controller.core.requests.request_answers import Request, Response,
 from barnabas_controller.core.state.chunk_changes import PartitionKey
 from barnabas_controller.core.state.image import ControllerImage
 from barnabas_controller.core.state.operator_requests import DrainNode, PauseBalance, RemoveNode, ReturnNode
+from barnabas_controller.core.state.partition_changes import Liveness
 from barnabas_controller.core.state.writes import Step, Write, pack, put, written
 from barnabas_controller.core.topics.acl_changes import create_acls, delete_acls
 from barnabas_controller.core.topics.config_changes import alter_configs
 from barnabas_controller.core.topics.partition_creation import create_partitions
 from barnabas_controller.core.topics.quota_changes import alter_client_quotas
 from barnabas_controller.core.topics.scram_changes import alter_scram_credentials
-from barnabas_controller.core.topics.topic_creation import TopicDefaults, create_topics
+from barnabas_controller.core.topics.token_changes import TokenChanges
+from barnabas_controller.core.topics.topic_creation import TopicCreation
 from barnabas_controller.core.topics.topic_deletion import delete_topics
 
 PRODUCER_ID_BLOCK = 1000
@@ -71,6 +73,7 @@ class Waiting:
     revision: int = -1
 
 
+CreateTopics: TypeAlias = Callable[[CreateTopicsRequest, Liveness], Steps[TopicCreation]]
 Decision: TypeAlias = tuple[Waiting, list[Step]]
 
 
@@ -78,23 +81,22 @@ class RequestDecisions:
     def __init__(
         self,
         image: ControllerImage,
-        defaults: TopicDefaults,
-        new_topic_id: Callable[[], bytes],
+        create_topics: CreateTopics,
         liveness: LogstoreLiveness,
         elections: LeadersOnDemand,
         reassignments: Reassignments,
         nodes: NodeAdministration,
         min_isr_changes: MinInsyncReplicasChanges,
+        tokens: TokenChanges,
     ) -> None:
-        """`new_topic_id` gives 16 random bytes."""
         self._image = image
-        self._defaults = defaults
-        self._new_topic_id = new_topic_id
+        self._create_topics = create_topics
         self._liveness = liveness
         self._elections = elections
         self._reassignments = reassignments
         self._nodes = nodes
         self._min_isr_changes = min_isr_changes
+        self._tokens = tokens
 
     def decide(self, request_id: int, request: Request, deadline_ms: int, known_revision: int) -> Steps[Decision]:
         """Return what is answered, and the Txns that make it true.
@@ -105,7 +107,7 @@ class RequestDecisions:
         image, live = self._image, self._liveness.current()
         match request:
             case CreateTopicsRequest():
-                creation = yield from create_topics(image, request, self._defaults, self._new_topic_id, live)
+                creation = yield from self._create_topics(request, live)
                 ids = [b"" if request.validate_only or each.error_code else each.topic_id for each in creation.results]
                 response = CreateTopicsResponse(creation.results, known_revision)
                 return Waiting(request_id, deadline_ms, response, _whole(ids)), _fixed(creation.writes)
@@ -150,6 +152,9 @@ class RequestDecisions:
                 limited, writes = alter_client_quotas(image, request)
                 quotas_altered = AlterClientQuotasResponse(limited, known_revision)
                 return Waiting(request_id, deadline_ms, quotas_altered), _fixed(writes)
+            case AlterDelegationTokenRequest():
+                changed, writes = self._tokens.alter(request)
+                return Waiting(request_id, deadline_ms, replace(changed, revision=known_revision)), _fixed(writes)
             case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
                 # From the beginning they would be ids that others have.
                 unreadable = f"{image.keys.producer_ids} in etcd is unreadable"

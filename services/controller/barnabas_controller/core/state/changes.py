@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from barnabas.cluster.acls import Acl
+from barnabas.cluster.delegation_tokens import DelegationToken
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
     ControllerRegistration,
@@ -72,6 +73,8 @@ class Changes:
     scram_credentials: dict[tuple[str, int], UserScramCredential | None] = field(default_factory=dict)
     # Quotas that have changed, by key; an entity without quotas has none any more.
     client_quotas: dict[str, ClientQuota] = field(default_factory=dict)
+    # Delegation tokens, by id, that are new or were renewed, or are gone (None).
+    delegation_tokens: dict[str, DelegationToken | None] = field(default_factory=dict)
     # Whether the set of drained logstores has changed.
     drains: bool = False
     # Whether the balance was paused or resumed.

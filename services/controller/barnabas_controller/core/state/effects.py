@@ -55,10 +55,10 @@ class SendControl:
 
 @dataclass(slots=True, frozen=True)
 class PublishMetadata:
-    """Send to every subscriber, or with `subscriber_id` to that one."""
+    """Send to these subscribers."""
 
     update: UpdateMetadata
-    subscriber_id: int | None = None
+    subscriber_ids: frozenset[int]
 
 
 @dataclass(slots=True, frozen=True)

@@ -13,6 +13,7 @@ from typing import Any, Final, assert_never
 
 from barnabas.cluster.acls import Acl
 from barnabas.cluster.cluster_version import VersionRecord
+from barnabas.cluster.delegation_tokens import DelegationToken
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
     BrokerConfigsRecord,
@@ -88,6 +89,8 @@ class ControllerImage:
         self.scram_credentials: dict[tuple[str, int], UserScramCredential] = {}
         # By key.
         self.client_quotas: dict[str, ClientQuota] = {}
+        # By id.
+        self.delegation_tokens: dict[str, DelegationToken] = {}
         self.next_producer_id = 0
         self.drains: dict[int, DrainRecord] = {}
         # Present while the balance of leaders is paused.
@@ -194,6 +197,9 @@ class ControllerImage:
                 self.scram_credentials[of] = changes.scram_credentials[of] = record
             case ClientQuota():
                 self.client_quotas[key] = changes.client_quotas[key] = record
+            case DelegationToken():
+                token_id = record.token_id
+                self.delegation_tokens[token_id] = changes.delegation_tokens[token_id] = record
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case VersionRecord():
@@ -295,12 +301,16 @@ class ControllerImage:
             changes.broker_configs = True
         elif key.startswith(self.keys.acls):
             changes.acls[self.acls.pop(key)] = False
-        elif key.startswith(self.keys.scram_credentials):
-            mechanism, _, user = key[len(self.keys.scram_credentials) :].partition("/")
+        elif key.startswith(self.keys.credentials.scram):
+            mechanism, _, user = key[len(self.keys.credentials.scram) :].partition("/")
             del self.scram_credentials[user, int(mechanism)]
             changes.scram_credentials[user, int(mechanism)] = None
         elif key.startswith(self.keys.client_quotas):
             changes.client_quotas[key] = ClientQuota(self.client_quotas.pop(key).entity)
+        elif key.startswith(self.keys.credentials.delegation_tokens):
+            token_id = key[len(self.keys.credentials.delegation_tokens) :]
+            del self.delegation_tokens[token_id]
+            changes.delegation_tokens[token_id] = None
         elif key.startswith(self.keys.operations.directory):
             self._forget_operation(key, changes)
         else:

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from barnabas.cluster.messages import AlterScramCredentialsRequest, ScramUserResult
-from barnabas.cluster.scram import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS_BY_NUMBER, ScramUser, UserScramCredential
+from barnabas.cluster.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MECHANISMS_BY_NUMBER,
+    AlterScramCredentialsRequest,
+    ScramUser,
+    ScramUserResult,
+    UserScramCredential,
+)
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.state.image import ControllerImage
 from barnabas_controller.core.state.writes import Write, put
@@ -52,7 +59,7 @@ def _write(image: ControllerImage, change: ScramUser | UserScramCredential) -> W
         raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in MECHANISMS_BY_NUMBER:
         raise Refused(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    key = image.keys.scram_credential(change.mechanism, change.user)
+    key = image.keys.credentials.scram_credential(change.mechanism, change.user)
     if isinstance(change, ScramUser):
         if (change.user, change.mechanism) not in image.scram_credentials and key not in image.unreadable:
             raise Refused(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")

@@ -62,16 +62,13 @@ from barnabas_gateway.core.requests.controller_request import ControllerHandler
 from barnabas_gateway.core.requests.group_member_request import MemberHandler
 from barnabas_gateway.core.requests.group_request import GroupHandler
 from barnabas_gateway.core.requests.handler import Handler
+from barnabas_gateway.core.requests.token_request import TokenHandler
 
 SERVED_ALONE: Final[tuple[type[Handler], ...]] = (
     SaslHandshakeHandler,
     ApiVersionsHandler,
     SaslAuthenticateHandler,
     DescribeAclsHandler,
-    CreateDelegationTokenHandler,
-    RenewDelegationTokenHandler,
-    ExpireDelegationTokenHandler,
-    DescribeDelegationTokenHandler,
     ListPartitionReassignmentsHandler,
     DescribeClientQuotasHandler,
     DescribeUserScramCredentialsHandler,
@@ -96,6 +93,13 @@ SERVED_BY_CONTROLLER: Final[tuple[type[ControllerHandler], ...]] = (
     AlterClientQuotasHandler,
     AlterUserScramCredentialsHandler,
 )
+SERVED_FOR_TOKENS: Final[tuple[type[TokenHandler], ...]] = (
+    CreateDelegationTokenHandler,
+    RenewDelegationTokenHandler,
+    ExpireDelegationTokenHandler,
+    DescribeDelegationTokenHandler,
+)
+"""APIs of delegation tokens, which the controller changes and the gateway has the secret of."""
 SERVED_BY_LOGSTORES: Final[tuple[type[AdminHandler], ...]] = (
     DeleteRecordsHandler,
     OffsetForLeaderEpochHandler,
@@ -128,6 +132,7 @@ _SERVED: Final[tuple[type[Handler], ...]] = (
     InitProducerIdHandler,
     *SERVED_ALONE,
     *SERVED_BY_CONTROLLER,
+    *SERVED_FOR_TOKENS,
     *SERVED_BY_LOGSTORES,
     *SERVED_BY_COORDINATORS,
     *SERVED_AFTER_A_WAIT,

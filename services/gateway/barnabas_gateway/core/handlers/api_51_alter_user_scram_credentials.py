@@ -14,9 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from barnabas.cluster import messages as cluster
 from barnabas.cluster.acls import CLUSTER, Operation
-from barnabas.cluster.scram import MECHANISMS_BY_NUMBER, ScramUser, UserScramCredential, credential_of
+from barnabas.cluster.scram import (
+    MECHANISMS_BY_NUMBER,
+    AlterScramCredentialsRequest,
+    AlterScramCredentialsResponse,
+    ScramUser,
+    UserScramCredential,
+    credential_of,
+)
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -55,16 +61,16 @@ class PendingAlterScramCredentials(PendingControllerRequest[_UserChanges]):
         text = client_message(error_code, message)
         self.results[user] = AlterUserScramCredentialsResult(user, error_code, text)
 
-    def request_of(self, queries: Sequence[_UserChanges], timeout_ms: int) -> cluster.AlterScramCredentialsRequest:
+    def request_of(self, queries: Sequence[_UserChanges], timeout_ms: int) -> AlterScramCredentialsRequest:
         changes = [each for query in queries for each in query]
-        return cluster.AlterScramCredentialsRequest(
+        return AlterScramCredentialsRequest(
             [each for each in changes if isinstance(each, ScramUser)],
             [each for each in changes if isinstance(each, UserScramCredential)],
             timeout_ms,
         )
 
     def fill_results(self, queries: Sequence[_UserChanges], answer: ControllerAnswer) -> int:
-        assert isinstance(answer, cluster.AlterScramCredentialsResponse)
+        assert isinstance(answer, AlterScramCredentialsResponse)
         for result in answer.results:
             self.set(result.user, result.error_code, result.error_message)
         return answer.revision

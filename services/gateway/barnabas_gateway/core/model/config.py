@@ -137,6 +137,9 @@ class GatewayConfig:
 
     authorizer: AuthorizerConfig = field(default_factory=AuthorizerConfig)
 
+    delegation_token_secret_key: str = field(default="", repr=False)
+    """`delegation.token.secret.key`: what the HMACs of tokens are made by; empty: there are no delegation tokens."""
+
     metrics_enable: bool = True
     """Whether requests are counted and timed."""
     traces_sample_every: int = 0

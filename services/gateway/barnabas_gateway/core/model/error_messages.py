@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.wire.errors import ErrorCode
-from barnabas_gateway.core.model.request_context import ANONYMOUS, Principal
 
 _CHARACTERS_MAX: Final = 1000
 """A message may quote names of the request, and in responses that are not flexible the maximum is 32,767 bytes."""
@@ -21,9 +20,3 @@ def error_message(code: int) -> str:
 def client_message(code: int, message: str) -> str | None:
     """Return the message for a response with this code: the given one, shortened, or Kafka's; none without an error."""
     return (message[:_CHARACTERS_MAX] or error_message(code)) if code else None
-
-
-def token_error(principal: Principal) -> ErrorCode:
-    """Return why there are no delegation tokens for a client, as Kafka without a secret for them says it."""
-    is_unknown = principal == ANONYMOUS
-    return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if is_unknown else ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -40,6 +40,8 @@ class RequestContext:
     principal: Principal = ANONYMOUS
     node_id: int = ANY_NODE
     """The broker whose own port the client has connected to."""
+    is_token_authenticated: bool = False
+    """Whether it has authenticated by a delegation token (`KafkaPrincipal.tokenAuthenticated`)."""
     address: str = field(init=False)
     """The client's address without its port, as Java writes it: what ACLs call the host."""
 

@@ -78,7 +78,7 @@ class Outcome(Enum):
 class SaslAuthentications:
     """Begins the authentication of the connections of a processor, and counts how they end."""
 
-    __slots__ = ("connections", "counts", "create_server", "environment", "log_lines", "routes_by_state")
+    __slots__ = ("connections", "counts", "create_server", "environment", "log_lines", "routes_by_state", "wall_ms")
 
     def __init__(
         self,
@@ -87,12 +87,16 @@ class SaslAuthentications:
         log_lines: LogLineBuffer,
         routes: Mapping[int, Route],
         create_server: CreateServer,
+        wall_ms: Callable[[], int],
     ) -> None:
-        """`routes`: of connections that need not authenticate. `create_server` begins an exchange of a mechanism."""
+        """`routes`: of connections that need not authenticate. `create_server` begins an exchange of a mechanism.
+        `wall_ms` is the clock by which tokens expire.
+        """
         self.environment = environment
         self.connections = connections
         self.log_lines = log_lines
         self.create_server = create_server
+        self.wall_ms = wall_ms
         self.routes_by_state: dict[_State, Mapping[int, Route]] = {_State.COMPLETE: routes}
         for state, api_keys in _API_KEYS.items():
             self.routes_by_state[state] = {key: route for key, route in routes.items() if key >> 16 in api_keys}
@@ -122,6 +126,7 @@ class SaslAuthentication:
         "_problem",
         "_sasl",
         "_server",
+        "_session_ms",
         "_state",
         "deadline_bucket",
     )
@@ -138,6 +143,8 @@ class SaslAuthentication:
         """That of the exchange; it stays the same for as long as the connection lives."""
         self._problem = ""
         """What makes the exchange fail at its next token, though its handshake was answered."""
+        self._session_ms = 0
+        """How long the session lasts that began last; 0: as long as the connection."""
         self._began_ms = -REAUTHENTICATION_MS_MIN
         """When it last began again."""
         self._failed: tuple[PendingRequest, Response] | None = None
@@ -196,7 +203,7 @@ class SaslAuthentication:
             response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
             self._fail(pending, response, str(failure))
             return
-        lifetime_ms = self._session_ms() if self.is_complete else 0
+        lifetime_ms = self._session_ms if self.is_complete else 0
         self._respond(pending, SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms))
 
     def frame_without_route(self, frame: memoryview) -> bool:
@@ -232,12 +239,11 @@ class SaslAuthentication:
         if self._problem:
             raise SaslFailure("another mechanism than before", self._problem)
         answer = self._server.respond(token)
-        user = self._server.user
-        if user is not None:
-            self._succeed(Principal(USER, user))
+        if self._server.user is not None:
+            self._succeed(self._server, Principal(USER, self._server.user))
         return answer
 
-    def _succeed(self, principal: Principal) -> None:
+    def _succeed(self, server: SaslServer, principal: Principal) -> None:
         connection, owner = self._connection, self._owner
         before = connection.context.principal
         if connection.is_authenticated and before != principal:
@@ -246,12 +252,14 @@ class SaslAuthentication:
                 f"Cannot change principals during re-authentication from {before.principal_type}.{before.name}: "
                 f"{principal.principal_type}.{principal.name}",
             )
-        connection.context = replace(connection.context, principal=principal)
+        connection.context = replace(
+            connection.context, principal=principal, is_token_authenticated=server.is_token_authenticated
+        )
         connection.is_authenticated = True
         owner.connections.unauthenticated.pop(connection, None)
         self._server = None
         self._enter(_State.COMPLETE)
-        session_ms = self._session_ms()
+        session_ms = self._session_ms = self._lifetime_ms(server)
         if session_ms:
             deadlines = owner.environment.deadlines
             deadlines.schedule(self, owner.environment.clock.now_ms + session_ms)
@@ -320,8 +328,13 @@ class SaslAuthentication:
         environment = self._owner.environment
         environment.deadlines.schedule(self, environment.clock.now_ms + environment.config.authentication_ms_max)
 
-    def _session_ms(self) -> int:
-        return self._sasl.reauthentication_ms_by_mechanism.get(self._mechanism, 0)
+    def _lifetime_ms(self, server: SaslServer) -> int:
+        """Return how long the session lasts: no longer than what the client has proven (KIP-368). 0: no end."""
+        limit_ms = self._sasl.reauthentication_ms_by_mechanism.get(self._mechanism, 0)
+        if server.expires_ms is None:
+            return limit_ms
+        left_ms = max(1, server.expires_ms - self._owner.wall_ms())
+        return min(left_ms, limit_ms) if limit_ms else left_ms
 
     def _standard_message(self) -> str:
         which = "re-authentication" if self._connection.is_authenticated else "authentication"

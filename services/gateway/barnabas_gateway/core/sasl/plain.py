@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from barnabas_gateway.core.sasl.sasl_server import SaslFailure
 
@@ -18,6 +18,9 @@ class PlainServer:
     """One token: `authzid NUL authcid NUL password`, in UTF-8."""
 
     __slots__ = ("_users", "claimed_user", "user")
+
+    is_token_authenticated = False
+    expires_ms: ClassVar[int | None] = None
 
     def __init__(self, users: Mapping[str, str]) -> None:
         """`users`: passwords by name."""

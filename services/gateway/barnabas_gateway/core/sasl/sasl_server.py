@@ -30,6 +30,14 @@ class SaslServer(Protocol):
         """The name that is proven; None while the exchange is under way."""
 
     @property
+    def is_token_authenticated(self) -> bool:
+        """Whether it was proven by a delegation token: such a client gets no tokens itself."""
+
+    @property
+    def expires_ms(self) -> int | None:
+        """When what it has proven is over (ms of the wall clock); None: never."""
+
+    @property
     def claimed_user(self) -> str:
         """The name that the client has claimed so far, proven or not; empty: none. For the log."""
 

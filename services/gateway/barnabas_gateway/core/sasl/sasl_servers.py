@@ -7,21 +7,23 @@ from collections.abc import Callable
 from functools import partial
 
 from barnabas.cluster.image import ClusterImage
-from barnabas.cluster.scram import MECHANISMS_BY_NAME, ScramCredential, ScramMechanism
+from barnabas.cluster.scram import MECHANISMS_BY_NAME, ScramMechanism
 from barnabas_gateway.core.model.config import SaslConfig
+from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
 from barnabas_gateway.core.sasl.plain import PlainServer
 from barnabas_gateway.core.sasl.sasl_server import PLAIN, SaslServer
-from barnabas_gateway.core.sasl.scram import NONCE_BYTES, ScramServer
+from barnabas_gateway.core.sasl.scram import NONCE_BYTES, ScramIdentity, ScramServer
 
 
 class SaslServers:
-    """Creates servers; SCRAM credentials are those of the image when a client begins."""
+    """Creates servers; SCRAM credentials and tokens are those of the image when a client begins."""
 
-    __slots__ = ("_image", "_random_bytes")
+    __slots__ = ("_image", "_random_bytes", "_tokens")
 
-    def __init__(self, image: ClusterImage, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(self, image: ClusterImage, tokens: DelegationTokens, random_bytes: Callable[[int], bytes]) -> None:
         """`random_bytes` returns that many, unpredictable."""
         self._image = image
+        self._tokens = tokens
         self._random_bytes = random_bytes
 
     def create_server(self, sasl: SaslConfig, mechanism: str) -> SaslServer:
@@ -32,8 +34,15 @@ class SaslServers:
         nonce = b64encode(self._random_bytes(NONCE_BYTES)).decode()
         # Only clients that have authenticated learn the cluster's id.
         secret = self._image.cluster_id.encode()
-        return ScramServer(scram, partial(self._find_credential, scram), nonce, secret)
+        return ScramServer(scram, partial(self._find_identity, scram), nonce, secret)
 
-    def _find_credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        found = self._image.scram_credentials.get((user, mechanism.number))
-        return None if found is None else found.credential()
+    def _find_identity(self, mechanism: ScramMechanism, name: str, is_token: bool) -> ScramIdentity | None:
+        if not is_token:
+            found = self._image.scram_credentials.get((name, mechanism.number))
+            return None if found is None else ScramIdentity(name, found.credential())
+        token = self._tokens.find_valid(name)
+        credential = None if token is None else token.credential(mechanism.number)
+        if token is None or credential is None:
+            return None
+        _, _, owner = token.owner.partition(":")
+        return ScramIdentity(owner, credential.credential(), token.expiry_timestamp_ms)

@@ -6,8 +6,8 @@ The server never runs PBKDF2: it answers in microseconds whatever a client sends
 - The client's final nonce has to be the server's exactly (Kafka compared only its end, CVE-2024-56128).
 - An unknown user gets a salt that is always the same, and fails at its proof: the exchange does not show which users
   exist.
-- An authorization id other than the user fails, as in Kafka. Extensions are ignored, except for `tokenauth`: there are
-  no delegation tokens, so that it fails.
+- An authorization id other than the user fails, as in Kafka. Extensions are ignored, except for `tokenauth=true`: the
+  name is then the id of a delegation token, and the client is proven to be the token's owner (KIP-48).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from barnabas.cluster.scram import (
     ITERATIONS_MIN,
@@ -34,38 +35,56 @@ _SALT_BYTES: Final = 26
 _OTHER_AUTHZID: Final = "Authentication failed: Client requested an authorization id that is different from username"
 
 
+@dataclass(slots=True, frozen=True)
+class ScramIdentity:
+    """Who a client is that has the credential."""
+
+    user: str
+    credential: ScramCredential
+    expires_ms: int | None = None
+    """When it is over (ms of the wall clock); None: never."""
+
+
+FindIdentity: TypeAlias = Callable[[str, bool], ScramIdentity | None]
+"""By a name: a user's, or the id of a delegation token if the second argument is True."""
+
+
 class ScramServer:
     __slots__ = (
-        "_credential",
-        "_find_credential",
+        "_find_identity",
         "_first_messages",
         "_header",
+        "_identity",
         "_mechanism",
         "_nonce",
         "_secret",
         "_server_nonce",
         "claimed_user",
+        "expires_ms",
+        "is_token_authenticated",
         "user",
     )
 
     def __init__(
         self,
         mechanism: ScramMechanism,
-        find_credential: Callable[[str], ScramCredential | None],
+        find_identity: FindIdentity,
         server_nonce: str,
         secret: bytes,
     ) -> None:
-        """`find_credential` is by user. `server_nonce` is random, of printable characters without commas. `secret`
-        makes the salts of unknown users: the same on all gateways, and not known to clients.
+        """`server_nonce` is random, of printable characters without commas. `secret` makes the salts of unknown users:
+        the same on all gateways, and not known to clients.
         """
         self._mechanism = mechanism
-        self._find_credential = find_credential
+        self._find_identity = find_identity
         self._server_nonce = server_nonce
         self._secret = secret
         self._header = b""
         self._nonce = ""
         self._first_messages = b""
-        self._credential: ScramCredential | None = None
+        self._identity: ScramIdentity | None = None
+        self.is_token_authenticated = False
+        self.expires_ms: int | None = None
         self.claimed_user = ""
         self.user: str | None = None
 
@@ -98,12 +117,11 @@ class ScramServer:
         self.claimed_user = user
         if acts_for and acts_for != user:
             raise SaslFailure("an authorization id that is not the user", _OTHER_AUTHZID)
-        if any(each.lower() == "tokenauth=true" for each in attributes[2:]):
-            raise SaslFailure("a delegation token, and there are none")
-        self._credential = self._find_credential(user)
+        self.is_token_authenticated = any(each.lower() == "tokenauth=true" for each in attributes[2:])
+        self._identity = self._find_identity(user, self.is_token_authenticated)
         salt, iterations = self._salt_of_unknown(user), ITERATIONS_MIN
-        if self._credential is not None:
-            salt, iterations = self._credential.salt, self._credential.iterations
+        if self._identity is not None:
+            salt, iterations = self._identity.credential.salt, self._identity.credential.iterations
         self._nonce = nonce + self._server_nonce
         answer = f"r={self._nonce},s={b64encode(salt).decode()},i={iterations}".encode()
         self._first_messages = bare.encode() + b"," + answer
@@ -123,13 +141,14 @@ class ScramServer:
             raise SaslFailure("a header that differs from that of the first message")
         if not hmac.compare_digest(attributes[1][2:].encode(), self._nonce.encode()):
             raise SaslFailure("a nonce that is not the server's")
-        if self._credential is None:
-            raise SaslFailure("unknown user")
+        if self._identity is None:
+            raise SaslFailure("unknown or expired token" if self.is_token_authenticated else "unknown user")
         message = self._first_messages + b"," + without_proof.encode()
-        if not is_proof_of(self._mechanism, self._credential, message, proof):
+        credential = self._identity.credential
+        if not is_proof_of(self._mechanism, credential, message, proof):
             raise SaslFailure("wrong password")
-        self.user = self.claimed_user
-        return b"v=" + b64encode(server_signature(self._mechanism, self._credential.server_key, message))
+        self.user, self.expires_ms = self._identity.user, self._identity.expires_ms
+        return b"v=" + b64encode(server_signature(self._mechanism, credential.server_key, message))
 
     def _salt_of_unknown(self, user: str) -> bytes:
         return hmac.digest(self._secret, user.encode(), "sha256")[:_SALT_BYTES]
