@@ -1,4 +1,5 @@
-"""The tokens of a client that authenticates, without its connection: PLAIN and SCRAM, one exchange after the other.
+"""The tokens of a client that authenticates, without its connection: PLAIN, SCRAM, and SCRAM with a delegation token,
+one exchange after the other.
 
 A failure is the only way to be refused; no user comes out without the secret, and no other user than its own.
 
@@ -7,8 +8,10 @@ The input is pieces (`tests.fuzz.pieces`): the first byte of the first picks the
 
 from __future__ import annotations
 
+from base64 import b64encode
+from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.client.sasl import ScramClient
 from barnabas.cluster.image import ClusterImage
@@ -20,56 +23,73 @@ from barnabas.cluster.scram import (
     salted_password,
 )
 from barnabas_gateway.core.model.config import SaslConfig
+from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
 from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, PLAIN, SaslFailure, SaslServer
 from barnabas_gateway.core.sasl.sasl_servers import SaslServers
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 
 _USERS: Final = {PLAIN: "alice", "SCRAM-SHA-256": "carol", "SCRAM-SHA-512": "d=a,ve"}
+_TOKEN_OWNER: Final = "erin"
 _PASSWORD: Final = "pencil"
 _SALT: Final = b"0123456789"
 _ITERATIONS: Final = 4096
 _TOKENS_MAX: Final = 8
 _SASL: Final = SaslConfig(MECHANISMS, {_USERS[PLAIN]: _PASSWORD}, {})
+_IMAGE: Final = ClusterImage()
+_DELEGATION_TOKENS: Final = DelegationTokens("key", _IMAGE, lambda count: b"\x01" * count, lambda: 0)
+_SERVERS: Final = SaslServers(_IMAGE, _DELEGATION_TOKENS, lambda count: b"\x01" * count)
 
 
-def _servers() -> SaslServers:
-    image = ClusterImage()
+def _add_users() -> tuple[str, str]:
+    """Return the id and the password of the one delegation token."""
     for mechanism in MECHANISMS_BY_NAME.values():
         salted = salted_password(mechanism, _PASSWORD, _SALT, _ITERATIONS)
         keys = credential_of(mechanism, salted, _SALT, _ITERATIONS)
         user = _USERS[mechanism.mechanism_name]
-        image.scram_credentials[user, mechanism.number] = UserScramCredential(
+        _IMAGE.scram_credentials[user, mechanism.number] = UserScramCredential(
             user, mechanism.number, _ITERATIONS, _SALT, keys.stored_key, keys.server_key
         )
-    return SaslServers(image, lambda count: b"\x01" * count)
+    token, secret = _DELEGATION_TOKENS.create(f"User:{_TOKEN_OWNER}", "User:admin", [])
+    _IMAGE.delegation_tokens[token.token_id] = replace(token, expiry_timestamp_ms=1, max_timestamp_ms=1)
+    return token.token_id, b64encode(secret).decode()
 
 
-_SERVERS: Final = _servers()
-
-
-def _tokens_of(name: str) -> tuple[bytes, ...]:
-    """Return what a client sends that knows the password: always the same, since a test's random bytes are."""
-    if name == PLAIN:
-        return (f"\0{_USERS[PLAIN]}\0{_PASSWORD}".encode(),)
-    client, server = ScramClient(MECHANISMS_BY_NAME[name], _USERS[name], _PASSWORD, "nonce"), _server(name)
-    first = client.first_token()
-    proof = client.next_token(server.respond(first))
-    assert proof is not None
-    return first, proof
+_TOKEN_ID, _TOKEN_SECRET = _add_users()
 
 
 def _server(name: str) -> SaslServer:
     return _SERVERS.create_server(_SASL, name)
 
 
-_TOKENS: Final = {name: _tokens_of(name) for name in MECHANISMS}
 _PADDED: Final = 4
 """Characters at the end of base64 of which several mean the same bytes."""
-_SECRETS: Final = {
-    name: _PASSWORD.encode() if name == PLAIN else tokens[-1].rpartition(b",p=")[2][:-_PADDED]
-    for name, tokens in _TOKENS.items()
-}
+
+
+class _Way(NamedTuple):
+    """How a client that knows a secret authenticates: always the same tokens, since a test's random bytes are."""
+
+    mechanism: str
+    user: str
+    tokens: tuple[bytes, ...]
+    secret: bytes
+
+
+def _scram_way(mechanism: ScramMechanism, *, is_token: bool) -> _Way:
+    name = mechanism.mechanism_name
+    user, password = (_TOKEN_ID, _TOKEN_SECRET) if is_token else (_USERS[name], _PASSWORD)
+    client, server = ScramClient(mechanism, user, password, "nonce", is_token=is_token), _server(name)
+    first = client.first_token()
+    proof = client.next_token(server.respond(first))
+    assert proof is not None
+    secret = proof.rpartition(b",p=")[2][:-_PADDED]
+    return _Way(name, _TOKEN_OWNER if is_token else user, (first, proof), secret)
+
+
+_WAYS: Final = (
+    _Way(PLAIN, _USERS[PLAIN], (f"\0{_USERS[PLAIN]}\0{_PASSWORD}".encode(),), _PASSWORD.encode()),
+    *(_scram_way(mechanism, is_token=is_token) for mechanism in ScramMechanism for is_token in (False, True)),
+)
 
 
 def check(data: bytes) -> None:
@@ -86,16 +106,17 @@ def check(data: bytes) -> None:
             return
         if server.user is not None:
             break
-    assert server.user is None or (server.user == _USERS[name] and _SECRETS[name] in data)
+    known = [way.user for way in _WAYS if way.mechanism == name and way.secret in data]
+    assert server.user is None or server.user in known
 
 
 def build(random: Random) -> bytes:
-    number = random.randrange(len(MECHANISMS))
-    tokens = list(_TOKENS[MECHANISMS[number]])
+    way = random.choice(_WAYS)
+    tokens = list(way.tokens)
     if random.random() < 0.2:
         client = ScramClient(ScramMechanism.SHA_256, random.choice(("nobody", "carol")), _PASSWORD, "nonce")
         tokens[0] = client.first_token()
-    return join_pieces([bytes([number]), *tokens])
+    return join_pieces([bytes([MECHANISMS.index(way.mechanism)]), *tokens])
 
 
 TARGET = Target("sasl_tokens", check, build, input_bytes_max=2048)
