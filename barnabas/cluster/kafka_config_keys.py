@@ -55,7 +55,7 @@ _UNSUPPORTED: Final = {
         controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
         controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
         controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
-        controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+        controller.socket.timeout.ms
         early.start.listeners initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
         internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes metadata.log.dir
         metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
@@ -105,9 +105,6 @@ _UNSUPPORTED: Final = {
     "purgatory is a separate service and drops completed entries at once": """
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
         producer.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests
-    """,
-    "client quotas are not supported yet": """
-        max.connection.creation.rate quota.window.num quota.window.size.seconds
     """,
     "services use gRPC between each other, on separate listeners": """
         inter.broker.listener.name security.inter.broker.protocol

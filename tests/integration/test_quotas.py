@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from time import monotonic
 
 import pytest
 
@@ -59,3 +61,48 @@ def test_kafka_configs_sets_lists_and_removes(cluster: RunningCluster, kafka_too
         key = value.partition("=")[0]
         assert "Completed" in configs(kafka_tools, cluster, "--alter", *entity, "--delete-config", key)
         assert key not in configs(kafka_tools, cluster, "--describe", *entity)
+
+
+def test_a_producer_over_its_quota_is_throttled(cluster: RunningCluster, kafka_tools: KafkaTools) -> None:
+    from confluent_kafka import Producer
+
+    entity = ("--entity-type", "clients", "--entity-name", "greedy")
+    configs(kafka_tools, cluster, "--alter", *entity, "--add-config", "producer_byte_rate=200000")
+    throttled: list[float] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "client.id": "greedy",
+            "batch.size": 50_000,
+            "throttle_cb": lambda event: throttled.append(event.throttle_time),
+        }
+    )
+    began_s = monotonic()
+    for _ in range(2600):
+        producer.produce("greedy", bytes(1000))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert throttled
+    assert monotonic() - began_s > 2, "2.6 MB, of which 2 MB were free"
+    configs(kafka_tools, cluster, "--alter", *entity, "--delete-config", "producer_byte_rate")
+
+
+def test_connections_over_the_rate_of_their_address_are_turned_away(
+    cluster: RunningCluster, kafka_tools: KafkaTools
+) -> None:
+    entity = ("--entity-type", "ips", "--entity-default")
+    configs(kafka_tools, cluster, "--alter", *entity, "--add-config", "connection_creation_rate=20")
+    host, port = cluster.bootstrap.rsplit(":", 1)
+    opened = [socket.create_connection((host, int(port)), 5) for _ in range(230)]
+    try:
+        opened[-1].settimeout(5)
+        assert opened[-1].recv(1) == b"", "closed, after its delay"
+        opened[0].settimeout(0.01)
+        with pytest.raises(TimeoutError):
+            opened[0].recv(1)
+    finally:
+        for each in opened:
+            each.close()
+    assert "Completed" in configs(
+        kafka_tools, cluster, "--alter", *entity, "--delete-config", "connection_creation_rate"
+    )

@@ -68,6 +68,7 @@ from barnabas_gateway.core.handlers.api_10_find_coordinator import FindCoordinat
 from barnabas_gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
 from barnabas_gateway.core.model.audit import Audit
 from barnabas_gateway.core.model.authorizer import Authorizer
+from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.cluster_view import ClusterView
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
@@ -135,9 +136,10 @@ class GatewayCore:
         self.coordinators = CoordinatorClient(self.logstores)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
         self.tokens = DelegationTokens(config.delegation_token_secret_key, image, random_bytes, wall_ms)
+        self.quotas = ClientQuotas(config, clock, read_us)
         # The connections that requests come from and responses go to.
         self.connections = Connections(
-            config, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics, turn
+            config, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics, turn, self.quotas
         )
         self.request_memory = self.connections.request_memory
         self.responder = Responder(
@@ -153,7 +155,7 @@ class GatewayCore:
         )
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
         logstores_meter = LogstoresMeter(self.logstores, self.reads)
-        self.measured: list[Measured] = [self.request_meter, logstores_meter, self.audit]
+        self.measured: list[Measured] = [self.request_meter, logstores_meter, self.audit, self.quotas]
         """The meters; the host reads them at a scrape."""
 
     def _create_handlers(self, environment: RequestEnvironment) -> dict[int, Handler]:
@@ -195,8 +197,12 @@ class GatewayCore:
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.clock.now_ms = now_ms
         connection = self.connections.find_connection(connection_id)
-        if connection is not None:
+        if connection is None:
+            return
+        if connection.quotas is None:
             self.dispatcher.bytes_received(connection, data)
+        else:
+            self.dispatcher.timed_bytes_received(connection, data, connection.quotas)
 
     def unsent_bytes(self, connection_id: int, unsent_bytes: int, now_ms: int) -> None:
         """How many bytes written to a connection the client has not read; only changes need to be reported."""
@@ -313,6 +319,10 @@ class GatewayCore:
         self.clock.now_ms = now_ms
         if self.image.apply(update):
             self.authorizer.metadata_updated(update)
+            self.quotas.gateways_changed(update.gateways)
+            if update.full or update.client_quotas:
+                self.quotas.quotas_changed(self.image.client_quotas)
+                self.connections.quotas_changed()
             self.appends.routes_changed()
             self.controller.image_updated()
             self.read_replicas.image_changed()

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from barnabas.cluster.quotas import Entity
+from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from barnabas_gateway.core.connections.admission import Admission, ConnectionQuota
+from barnabas_gateway.core.connections.connection_rates import ConnectionRates
 from barnabas_gateway.core.model.addresses import broker_port, node_of_port
 from barnabas_gateway.core.model.config import AddressPolicy
 from barnabas_gateway.shell.config import GatewayProperties
@@ -19,6 +22,8 @@ from barnabas_gateway.shell.processors import Processors
 _log = get_logger("gateway.acceptor")
 
 _ACCEPTS_PER_WAKEUP = 64
+_THROTTLED_MAX = 1_000
+"""Connections that are held until they are closed because of their address' rate; further ones are closed at once."""
 _ACCEPT_PAUSE_S = 0.1
 """Delay after accept failed because descriptors or memory ran out."""
 
@@ -32,6 +37,15 @@ class Acceptor:
         self._backlog = properties.socket_listen_backlog_size
         self._policy = AddressPolicy(properties.advertised_address_policy)
         self._quota = ConnectionQuota(properties.max_connections, properties.max_connections_per_ip)
+        self._rates = ConnectionRates(
+            {name: each.connection_rate_max for name, each in properties.security().items()},
+            properties.quota_window_num,
+            properties.quota_window_size_seconds * 1000,
+        )
+        self._resting: set[str] = set()
+        """Listeners that accept nothing until their rate is kept again."""
+        self._throttled: set[socket.socket] = set()
+        """Connections that will be closed."""
         self._hosts = {name: host for name, host, _ in properties.bound_listeners()}
         self._sockets: dict[tuple[str, int], socket.socket] = {}
         """By listener name and port."""
@@ -68,14 +82,19 @@ class Acceptor:
                     _log.error("a broker's port can't be bound", listener=name, node_id=node_id, reason=str(error))
                     continue
                 self._sockets[name, port] = bound
-                if self._is_reading:
+                if self._is_reading and name not in self._resting:
                     self._loop.add_reader(bound, self._accept, name, bound)
 
-    def limit(self, connections_max: int, connections_per_ip_max: int) -> None:
+    def limit(self, connections_max: int, connections_per_ip_max: int, connection_rate_max: int) -> None:
         """Change the limits."""
         self._quota.limit(connections_max, connections_per_ip_max)
+        self._rates.limit(connection_rate_max, monotonic_ms())
         if not self._quota.is_full():
             self._read()
+
+    def quotas_changed(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
+        """Limit the rates of addresses by these."""
+        self._rates.quotas_changed(quotas)
 
     def connection_closed(self, listener: str, address: str) -> None:
         self.meter.closed[listener] += 1
@@ -90,12 +109,42 @@ class Acceptor:
         for bound in self._sockets.values():
             bound.close()
         self._sockets.clear()
+        for throttled in self._throttled:
+            throttled.close()
+        self._throttled.clear()
 
     def _read(self) -> None:
         if not self._is_reading and self._processors is not None:
             self._is_reading = True
             for (name, _), bound in self._sockets.items():
-                self._loop.add_reader(bound, self._accept, name, bound)
+                if name not in self._resting:
+                    self._loop.add_reader(bound, self._accept, name, bound)
+
+    def _rest(self, listener: str, rest_ms: int) -> None:
+        """Accept nothing at a listener for so long."""
+        self._resting.add(listener)
+        for (name, _), bound in self._sockets.items():
+            if name == listener:
+                self._loop.remove_reader(bound)
+        self._loop.call_later(rest_ms / 1000, self._rested, listener)
+
+    def _rested(self, listener: str) -> None:
+        self._resting.discard(listener)
+        if self._is_reading:
+            for (name, _), bound in self._sockets.items():
+                if name == listener:
+                    self._loop.add_reader(bound, self._accept, name, bound)
+
+    def _close_later(self, accepted: socket.socket, delay_ms: int) -> None:
+        if len(self._throttled) >= _THROTTLED_MAX:
+            accepted.close()
+            return
+        self._throttled.add(accepted)
+        self._loop.call_later(delay_ms / 1000, self._close_throttled, accepted)
+
+    def _close_throttled(self, accepted: socket.socket) -> None:
+        self._throttled.discard(accepted)
+        accepted.close()
 
     def _pause(self) -> None:
         if self._is_reading:
@@ -107,7 +156,7 @@ class Acceptor:
     def _accept(self, listener: str, bound: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_WAKEUP):
             processors = self._processors
-            if processors is None or not self._is_reading:
+            if processors is None or not self._is_reading or listener in self._resting:
                 return
             if self._quota.is_full():
                 _log.warning("max.connections is reached: further connections wait")
@@ -135,6 +184,15 @@ class Acceptor:
             self.meter.refused[listener] += 1
             accepted.close()
             return
+        throttle = self._rates.accepted(listener, host, monotonic_ms())
+        if throttle.address_ms:
+            self._quota.release(host)
+            self.meter.throttled["ip"] += 1
+            self._close_later(accepted, throttle.address_ms)
+            return
+        if throttle.listener_ms:
+            self.meter.throttled["listener"] += 1
+            self._rest(listener, throttle.listener_ms)
         self.meter.created[listener] += 1
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own_port = accepted.getsockname()[1]

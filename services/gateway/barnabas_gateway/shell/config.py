@@ -102,7 +102,14 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
     max_request_partition_size_limit: Int32 = _CORE.request_partitions_max
     connections_max_idle_ms: Count = _CORE.connection_idle_ms_max
     max_connections: Annotated[int, bounds("max.connections")] = _UNSET
+    # The rate at which connections are accepted; listeners may have one of their own.
+    max_connection_creation_rate: Annotated[int, bounds("max.connection.creation.rate")] = _UNSET
     max_connections_per_ip: Annotated[int, bounds("max.connections.per.ip")] = _UNSET
+    # What clients' quotas are measured over, and mutations of topics.
+    quota_window_num: Int32 = _CORE.quota_windows
+    quota_window_size_seconds: Int32 = _CORE.quota_window_ms // 1000
+    controller_quota_window_num: Int32 = _CORE.controller_quota_windows
+    controller_quota_window_size_seconds: Int32 = _CORE.controller_quota_window_ms // 1000
     # Kafka's StandardAuthorizer, or none: everything is allowed.
     authorizer_class_name: str = ""
     # Principals that may do everything, separated by semicolons: "User:admin;User:operator".
@@ -199,6 +206,11 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
             metrics_enable=self.metrics_enable,
             traces_sample_every=self._traces_sample_every(),
             request_log_slow_ms=self.request_log_slow_ms,
+            processors=self.num_network_threads,
+            quota_windows=self.quota_window_num,
+            quota_window_ms=self.quota_window_size_seconds * 1000,
+            controller_quota_windows=self.controller_quota_window_num,
+            controller_quota_window_ms=self.controller_quota_window_size_seconds * 1000,
             authorizer=self._authorizer(),
             delegation_token_secret_key=self.delegation_token_secret_key,
             settings=settings or {},

@@ -12,6 +12,7 @@ from barnabas.metrics.connection_families import (
     CONNECTIONS_REFUSED,
 )
 from barnabas.metrics.family import Sample
+from barnabas.metrics.quota_families import CONNECTIONS_THROTTLED
 
 
 class ConnectionMeter:
@@ -19,6 +20,8 @@ class ConnectionMeter:
         self.created: Counter[str] = Counter()
         self.closed: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
+        self.throttled: Counter[str] = Counter()
+        """By what limits their rate: "listener" or "ip"."""
         self.pauses = 0
 
     def samples(self) -> Iterator[Sample]:
@@ -27,6 +30,7 @@ class ConnectionMeter:
             (CONNECTIONS_CREATED, self.created),
             (CONNECTIONS_CLOSED, self.closed),
             (CONNECTIONS_REFUSED, self.refused),
+            (CONNECTIONS_THROTTLED, self.throttled),
         ):
-            for listener, count in counts.items():
-                yield Sample(family, (listener,), count)
+            for label, count in counts.items():
+                yield Sample(family, (label,), count)

@@ -143,6 +143,7 @@ class Gateway:
         self._acceptor.limit(
             int(given.get("max.connections", properties.max_connections)),
             int(given.get("max.connections.per.ip", properties.max_connections_per_ip)),
+            int(given.get("max.connection.creation.rate", properties.max_connection_creation_rate)),
         )
         processors = int(given.get("num.network.threads", properties.num_network_threads))
         if processors != self._wanted_processors:
@@ -161,6 +162,8 @@ class Gateway:
         """Brokers' ports are open before they are advertised to any client."""
         if self._image.apply(update):
             self._acceptor.add_brokers(self._image.brokers)
+            if update.full or update.client_quotas:
+                self._acceptor.quotas_changed(self._image.client_quotas)
             self._follow_dynamic_configs()
             self._processors.metadata_updated(message.SerializeToString())
 

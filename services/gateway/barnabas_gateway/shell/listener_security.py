@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Final
 
 from barnabas.cluster.jaas import PLAIN_MODULE, SCRAM_MODULE, login_options
+from barnabas_gateway.core.connections.connection_rates import UNLIMITED
 from barnabas_gateway.core.model.config import SaslConfig
 from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, PLAIN
 from barnabas_gateway.shell.tls.tls_config import TLS_KEYS, TlsConfig, tls_config
@@ -29,6 +30,7 @@ _MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 _JAAS_KEY: Final = "sasl.jaas.config"
 _REAUTHENTICATION_KEY: Final = "connections.max.reauth.ms"
 _RECEIVE_KEY: Final = "sasl.server.max.receive.size"
+_CONNECTION_RATE_KEY: Final = "max.connection.creation.rate"
 _USER: Final = "user_"
 
 
@@ -63,6 +65,8 @@ class ListenerSecurity:
     protocol: SecurityProtocol
     sasl: SaslConfig | None
     tls: TlsConfig | None
+    connection_rate_max: int
+    """`max.connection.creation.rate` of its own."""
 
 
 def listener_securities(
@@ -78,9 +82,10 @@ def listener_securities(
         own = {key.removeprefix(prefix): left.pop(key) for key in keys if key.startswith(prefix) and key in left}
         sasl = _sasl_config(name, own, defaults) if protocol.has_sasl else None
         tls = _tls_config(name, own, defaults) if protocol.has_tls else None
+        connection_rate_max = _number(name, own, _CONNECTION_RATE_KEY, UNLIMITED)
         if own:
             raise ValueError(_why_not(name, next(iter(own)), protocol))
-        securities[name] = ListenerSecurity(protocol, sasl, tls)
+        securities[name] = ListenerSecurity(protocol, sasl, tls, connection_rate_max)
     if left:
         raise ValueError(f"{_PREFIX}{next(iter(left))}: no listener has this name; names are in lower case in a key")
     return securities
@@ -164,8 +169,8 @@ def _jaas_options(key: str, text: str, mechanism: str) -> dict[str, str]:
 
 
 def _why_not(name: str, key: str, protocol: SecurityProtocol) -> str:
-    known = (*TLS_KEYS, _MECHANISMS_KEY, _REAUTHENTICATION_KEY, _RECEIVE_KEY, f"plain.{_JAAS_KEY}")
-    of_sasl = known[len(TLS_KEYS) :]
+    of_sasl = (_MECHANISMS_KEY, _REAUTHENTICATION_KEY, _RECEIVE_KEY, f"plain.{_JAAS_KEY}")
+    known = (*TLS_KEYS, *of_sasl, _CONNECTION_RATE_KEY)
     whole = f"{_PREFIX}{name.lower()}.{key}"
     if not protocol.has_tls and key in TLS_KEYS:
         return f"{whole}: listener {name} is {protocol.name}, without TLS"

@@ -19,6 +19,7 @@ from barnabas.wire.headers import RequestHeader
 from barnabas.wire.primitives import Buffer, Steps
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.backends.partition_appends import Fence, PartitionAppends, PartitionKey
+from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.request_context import RequestContext
 from barnabas_gateway.core.timing.request_counts import RequestKind
@@ -175,9 +176,11 @@ class Connection:
         "queued_bytes",
         "queued_frames",
         "queued_since_us",
+        "quotas",
         "requests",
         "routes",
         "run_api_key",
+        "spent_us",
         "splitter",
         "throttles",
         "unanswered",
@@ -230,6 +233,11 @@ class Connection:
         starts.
         """
         self.throttles = 0
+        """Throttle times that are not over: it is muted while there are any (KIP-219)."""
+        self.quotas: ClientQuotas | None = None
+        """None while no client has a quota."""
+        self.spent_us = 0
+        """The loop's time that its requests have taken since its last answer, while there are quotas."""
         self.unsent_bytes = 0
         """Response bytes that the host still holds, as it last reported."""
         self.written_bytes = 0

@@ -9,6 +9,7 @@ from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.connections.connection import Connection, PendingRequest
 from barnabas_gateway.core.connections.steps import Discarded
+from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
@@ -82,6 +83,7 @@ class Connections:
         "_log_lines",
         "_metrics",
         "_next_turn",
+        "_quotas",
         "_turn",
         "_writing",
         "config",
@@ -103,6 +105,7 @@ class Connections:
         log_lines: LogLineBuffer,
         metrics: RequestMetrics,
         turn: Turn,
+        quotas: ClientQuotas,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -112,6 +115,7 @@ class Connections:
         self.fetch_memory = fetch_memory
         self._metrics = metrics
         self._turn = turn
+        self._quotas = quotas
         self.discarded = Discarded()
         """What long requests leave to be freed."""
         self.long_requests: set[PendingRequest] = set()
@@ -137,8 +141,16 @@ class Connections:
         context = RequestContext(connection_id, listener, peer, principal, node_id)
         connection = Connection(self, context, now_ms)
         self._connections[connection_id] = connection
+        connection.quotas = self._quotas if self._quotas.is_active else None
         self._deadlines.schedule(connection, now_ms + self.config.connection_idle_ms_max)
         return connection
+
+    def quotas_changed(self) -> None:
+        """Limit the clients of all connections, or none, as there are quotas."""
+        quotas = self._quotas if self._quotas.is_active else None
+        for connection in self._connections.values():
+            connection.quotas = quotas
+            connection.spent_us = 0
 
     def unsent_bytes(self, connection: Connection, unsent_bytes: int) -> None:
         self.fetch_memory.unsent_bytes += unsent_bytes - connection.unsent_bytes

@@ -22,6 +22,7 @@ from barnabas_gateway.core.connections.connection import (
 )
 from barnabas_gateway.core.connections.connections import Connections
 from barnabas_gateway.core.connections.responder import Responder
+from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics, kind_key
 
@@ -115,6 +116,12 @@ class RequestDispatcher:
         if memory.is_over() or connection.wants_pause():
             self._connections.pause_reading(connection)
 
+    def timed_bytes_received(self, connection: Connection, data: bytes, quotas: ClientQuotas) -> None:
+        """Do the same for a connection whose client may have a quota of the loop's time."""
+        began_us = quotas.start_timing()
+        self.bytes_received(connection, data)
+        connection.spent_us += quotas.stop_timing(began_us)
+
     def start_runnable(self) -> None:
         """Start what may start now, and adjust the reading of the sockets."""
         runnable = self._connections.runnable
@@ -122,12 +129,20 @@ class RequestDispatcher:
             connection = runnable.popleft()
             if self._connections.is_draining:
                 self._connections.drain_one(connection)
+            elif connection.quotas is not None:
+                self._timed_run_one(connection, connection.quotas)
             elif not connection.is_closed:
                 self._run_one(connection)
             connection.is_runnable = False
         for connection in self._request_memory.take_resumable():
             if connection.is_paused and not connection.wants_pause():
                 self._connections.resume_reading(connection)
+
+    def _timed_run_one(self, connection: Connection, quotas: ClientQuotas) -> None:
+        if not connection.is_closed:
+            began_us = quotas.start_timing()
+            self._run_one(connection)
+            connection.spent_us += quotas.stop_timing(began_us)
 
     def _run_one(self, connection: Connection) -> None:
         queued = connection.queued_frames

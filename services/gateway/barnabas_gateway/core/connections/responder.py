@@ -33,6 +33,20 @@ short.
 """
 
 
+_THROTTLE_TIME_FIRST: dict[int, int] = {
+    ApiKey.OFFSET_COMMIT: 3,
+    ApiKey.OFFSET_FETCH: 3,
+    ApiKey.JOIN_GROUP: 2,
+    ApiKey.HEARTBEAT: 1,
+    ApiKey.LEAVE_GROUP: 1,
+    ApiKey.SYNC_GROUP: 1,
+    ApiKey.DESCRIBE_GROUPS: 1,
+    ApiKey.LIST_GROUPS: 1,
+    ApiKey.DELETE_GROUPS: 0,
+}
+"""Of the responses that coordinators encode, those that begin with the throttle time: the first such version."""
+
+
 class Responder:
     __slots__ = (
         "_clock",
@@ -97,6 +111,8 @@ class Responder:
     def respond(self, pending: PendingRequest, response: Response, *, may_have_failed: bool = True) -> None:
         """Answer a request; `may_have_failed`: it may contain errors, which are to be counted."""
         header = pending.header
+        if pending.connection.quotas is not None:
+            self._throttle_answer(pending, response)
         if pending.timing is not None:
             pending.timing.enter(Hop.GATEWAY)
         counts_errors = may_have_failed and self._is_measured
@@ -125,6 +141,8 @@ class Responder:
     def respond_encoded(self, pending: PendingRequest, body: Buffer) -> None:
         """Answer a request with bytes that another service has encoded, in the version of the request."""
         header = pending.header
+        if pending.connection.quotas is not None:
+            body = self._throttle_body(pending, body)
         if pending.timing is not None:
             pending.timing.enter(Hop.GATEWAY)
         if self._is_measured:
@@ -183,6 +201,53 @@ class Responder:
                 raise AssertionError(f"{pending.kind} is no answer")
             case unknown:
                 assert_never(unknown)
+
+    def _throttle_answer(self, pending: PendingRequest, response: Response) -> None:
+        """Name the throttle time in a response, and mute its connection, if its client is over a quota."""
+        named_ms: int | None = getattr(response, "throttle_time_ms", None)
+        throttle_ms = self.charge(pending, named_ms or 0)
+        if throttle_ms and named_ms is not None:
+            response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+
+    def _throttle_body(self, pending: PendingRequest, body: Buffer) -> Buffer:
+        """Do the same for a response that a coordinator has encoded."""
+        throttle_ms = self.charge(pending, 0)
+        header = pending.header
+        if not throttle_ms or header.api_version < _THROTTLE_TIME_FIRST.get(header.api_key, header.api_version + 1):
+            return body
+        return throttle_ms.to_bytes(4, "big") + bytes(body[4:])
+
+    def charge(self, pending: PendingRequest, throttle_ms: int) -> int:
+        """Charge a request that is about to be answered to its client's quotas, and mute the connection for as long as
+        the client has to wait, which is returned: `throttle_ms` at least.
+
+        The loop's time is that since the connection's last answer.
+        """
+        connection, header = pending.connection, pending.header
+        quotas = connection.quotas
+        if quotas is None:
+            return 0
+        context, client_id = connection.context, header.client_id
+        if header.api_key == ApiKey.PRODUCE:
+            throttle_ms = max(throttle_ms, quotas.produce_wait_ms(context, client_id))
+        spent_us, connection.spent_us = connection.spent_us, 0
+        throttle_ms = max(throttle_ms, quotas.worked(context, client_id, spent_us))
+        if throttle_ms:
+            self.throttle(connection, throttle_ms)
+            if pending.timing is not None:
+                pending.timing.kind.api.times.throttle.add(throttle_ms * 1000)
+        return throttle_ms
+
+    def charge_request_bytes(self, pending: PendingRequest) -> None:
+        """Charge a Produce to its client's quota as it starts: what follows it on its connection waits already, and not
+        from its answer on, for a client may have sent hundreds of them.
+        """
+        connection = pending.connection
+        if connection.quotas is not None:
+            context, client_id = connection.context, pending.header.client_id
+            throttle_ms = connection.quotas.produced(context, client_id, pending.frame_bytes)
+            if throttle_ms:
+                self.throttle(connection, throttle_ms)
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
         """Mute a connection for a while; its responses are still sent (KIP-219)."""

@@ -123,6 +123,8 @@ class RequestSteps:
         left = min(self._steps_left, STEPS_AT_ONCE)
         self._steps_left -= left
         self._running = pending
+        quotas = pending.connection.quotas
+        began_us = -1 if quotas is None else quotas.start_timing()
         try:
             while left > 0 and pending.steps is not None and not pending.connection.is_closed:
                 steps, pending.steps = pending.steps, None
@@ -139,6 +141,8 @@ class RequestSteps:
             self._owner.failed(pending, error)
         finally:
             self._running = None
+            if quotas is not None:
+                pending.connection.spent_us += quotas.stop_timing(began_us)
         self._steps_left += left
         if pending.steps is not None:
             if pending.connection.is_closed:

@@ -62,6 +62,8 @@ class ProduceHandler(BaseProduceHandler):
 
 def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[None]:
     handler = pending.handler
+    if pending.connection.quotas is not None:
+        handler.responder.charge_request_bytes(pending)
     pending.acks = request.acks
     pending.deadline_ms = handler.clock.now_ms + request.timeout_ms
     denial, refusal = _denial(pending, request), _refusal(request)

@@ -39,7 +39,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.model.fetch_target import READ_COMMITTED, FetchKey, FetchTarget
-from barnabas_gateway.core.requests.fetch import BaseFetchHandler, PendingFetch
+from barnabas_gateway.core.requests.fetch import PendingFetch
+from barnabas_gateway.core.requests.fetch_handling import BaseFetchHandler
 from barnabas_gateway.core.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
 
 _VERSION_WITH_TOPIC_IDS = 13

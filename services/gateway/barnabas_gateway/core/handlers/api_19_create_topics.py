@@ -15,6 +15,7 @@ Deviations: the static configs of single logstores are not in these configs; Des
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.cluster.config_description import BrokerValues, Wanted, describe_topic
@@ -45,6 +46,8 @@ from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.requests.controller_request import ControllerHandler, PendingControllerRequest
 
+_VERSION_WITH_QUOTA_ERROR: Final = 6
+
 
 class PendingCreateTopics(PendingControllerRequest[NewTopic]):
     __slots__ = ("results", "validate_only")
@@ -74,7 +77,7 @@ class PendingCreateTopics(PendingControllerRequest[NewTopic]):
         )
 
     def complete(self) -> None:
-        response = wire.CreateTopicsResponse(topics=list(self.results.values()))
+        response = wire.CreateTopicsResponse(throttle_time_ms=self.throttle_ms, topics=list(self.results.values()))
         self.handler.responder.respond(self, response)
 
 
@@ -98,6 +101,8 @@ class CreateTopicsHandler(ControllerHandler):
                 error, message = ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS
             if error or topic_or_none is None:
                 pending.refuse(name, error, message)
+            elif not pending.may_mutate(self._partitions_of(topic_or_none), _VERSION_WITH_QUOTA_ERROR):
+                pending.refuse(name, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             else:
                 pending.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
                 new = _new_topic(topic_or_none)
@@ -106,6 +111,12 @@ class CreateTopicsHandler(ControllerHandler):
                 yield cost
             yield 1
         pending.send_calls(request.timeout_ms)
+
+    def _partitions_of(self, topic: CreatableTopic) -> int:
+        """Return how many partitions it is to have; of the controller's default one, which is not known here."""
+        return len(topic.assignments) or max(
+            1, self.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+        )
 
 
 def _refusal(pending: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:

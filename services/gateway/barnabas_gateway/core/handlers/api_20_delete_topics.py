@@ -12,7 +12,7 @@ Deviations: none known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.cluster.messages import DeleteTopicsRequest as ControllerDeleteTopics
@@ -32,7 +32,8 @@ from barnabas_gateway.core.requests.controller_request import (
     PendingControllerRequest,
 )
 
-_VERSION_WITH_STATES = 6
+_VERSION_WITH_STATES: Final = 6
+_VERSION_WITH_QUOTA_ERROR: Final = 5
 
 
 _Asked: TypeAlias = tuple[TopicReference, DeletableTopicResult]
@@ -60,7 +61,8 @@ class PendingDeleteTopics(PendingControllerRequest[_Asked]):
         return answer.revision
 
     def complete(self) -> None:
-        self.handler.responder.respond(self, wire.DeleteTopicsResponse(responses=self.results))
+        response = wire.DeleteTopicsResponse(throttle_time_ms=self.throttle_ms, responses=self.results)
+        self.handler.responder.respond(self, response)
 
 
 class DeleteTopicsHandler(ControllerHandler):
@@ -83,7 +85,9 @@ class DeleteTopicsHandler(ControllerHandler):
             pending.results.append(result)
             if not error:
                 is_known = _is_known(pending, state)
-                if is_known or unknown_left:
+                if is_known and not pending.may_mutate(_partitions_of(pending, state), _VERSION_WITH_QUOTA_ERROR):
+                    _set(result, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+                elif is_known or unknown_left:
                     _set(result, ErrorCode.REQUEST_TIMED_OUT)
                     pending.add_query((TopicReference(state.name or "", state.topic_id), result))
                     unknown_left -= not is_known
@@ -123,6 +127,12 @@ def _error(pending: PendingDeleteTopics, state: DeleteTopicState, times_named: i
 def _is_known(pending: PendingDeleteTopics, state: DeleteTopicState) -> bool:
     image = pending.handler.image
     return state.topic_id in image.topics_by_id if state.name is None else state.name in image.topics_by_name
+
+
+def _partitions_of(pending: PendingDeleteTopics, state: DeleteTopicState) -> int:
+    image = pending.handler.image
+    topic_id = state.topic_id if state.name is None else image.topics_by_name[state.name].topic_id
+    return len(image.partitions_by_topic_id[topic_id])
 
 
 def _set(result: DeletableTopicResult, error_code: int, message: str = "") -> None:

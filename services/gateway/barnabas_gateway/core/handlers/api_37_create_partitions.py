@@ -11,7 +11,7 @@ Deviations: none known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.messages import (
@@ -42,6 +42,7 @@ from barnabas_gateway.core.requests.controller_request import (
     PendingControllerRequest,
 )
 
+_VERSION_WITH_QUOTA_ERROR: Final = 3
 _Asked: TypeAlias = tuple[NewPartitions, CreatePartitionsTopicResult]
 
 
@@ -65,7 +66,7 @@ class PendingCreatePartitions(PendingControllerRequest[_Asked]):
         return answer.revision
 
     def complete(self) -> None:
-        response = wire.CreatePartitionsResponse(results=list(self.results.values()))
+        response = wire.CreatePartitionsResponse(throttle_time_ms=self.throttle_ms, results=list(self.results.values()))
         self.handler.responder.respond(self, response)
 
 
@@ -102,6 +103,10 @@ class CreatePartitionsHandler(ControllerHandler):
                 _set(result, ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
             elif _has_too_many_replicas(topic_or_none):
                 _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "")
+            elif not pending.may_mutate(
+                max(0, topic_or_none.count - len(partitions_of(image, name))), _VERSION_WITH_QUOTA_ERROR
+            ):
+                _set(result, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "")
             else:
                 _set(result, ErrorCode.REQUEST_TIMED_OUT, "")
                 cost = 1 + len(topic_or_none.assignments or ()) + max(0, topic_or_none.count) // 10

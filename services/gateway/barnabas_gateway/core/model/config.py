@@ -135,6 +135,15 @@ class GatewayConfig:
     topic_creation_wait_ms_max: int = 5_000
     """How long Metadata waits for topics that it creates."""
 
+    processors: int = 1
+    """`num.network.threads`, as the gateway started: they share the quotas of their clients."""
+    quota_windows: int = 11
+    """`quota.window.num`, and the length of each: a client may use up at once what its quota gives in all but one."""
+    quota_window_ms: int = 1_000
+    controller_quota_windows: int = 11
+    """`controller.quota.window.num`: the same for mutations, of which all windows may be used up at once."""
+    controller_quota_window_ms: int = 1_000
+
     authorizer: AuthorizerConfig = field(default_factory=AuthorizerConfig)
 
     delegation_token_secret_key: str = field(default="", repr=False)

@@ -39,7 +39,7 @@ class ControllerHandler(Handler):
 class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what an answer means (`fill_results`) and how it ends (`complete`)."""
 
-    __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision")
+    __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision", "throttle_ms")
 
     def __init__(
         self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
@@ -53,6 +53,8 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
         self._deadline_ms = 0
         self._revision = -1
         """The revision that makes the answers true."""
+        self.throttle_ms = 0
+        """How long the client has to wait for its quota of mutations, in the response."""
 
     def add_query(self, query: Query, elements: int = 1) -> None:
         """Have this asked, by `send_calls`; `elements` is how much work it is to the controller."""
@@ -61,6 +63,19 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
             self._elements = 0
         self._calls[-1].append(query)
         self._elements += elements
+
+    def may_mutate(self, mutations: int, strict_version: int) -> bool:
+        """Charge this many new or deleted partitions to the client's quota (KIP-599). From `strict_version` on, return
+        False if it has used up its quota, and it gets an error; an older client only has to wait.
+        """
+        quotas = self.connection.quotas
+        if quotas is None:
+            return True
+        is_strict = self.header.api_version >= strict_version
+        context, client_id = self.connection.context, self.header.client_id
+        throttle_ms = quotas.mutate(context, client_id, mutations, is_strict=is_strict)
+        self.throttle_ms = max(self.throttle_ms, throttle_ms)
+        return not (is_strict and throttle_ms)
 
     @property
     def has_calls(self) -> bool:

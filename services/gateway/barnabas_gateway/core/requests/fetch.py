@@ -19,15 +19,13 @@ from barnabas.wire.message_set import MAGIC_0, MAGIC_1
 from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas_gateway.core.backends.down_conversion import DownConverted
-from barnabas_gateway.core.backends.purgatory_client import PurgatoryClient
-from barnabas_gateway.core.backends.read_replicas import ReadReplicas
-from barnabas_gateway.core.backends.read_router import PendingRead, ReadLane, ReadRouter
-from barnabas_gateway.core.backends.record_format_converter import DownConversion, RecordFormatConverter
+from barnabas_gateway.core.backends.read_router import PendingRead, ReadLane
+from barnabas_gateway.core.backends.record_format_converter import DownConversion
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.fetch_target import FetchKey, FetchTarget, find_topic, make_response
 from barnabas_gateway.core.requests.delayed_fetch import DelayedFetch
-from barnabas_gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
-from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
+from barnabas_gateway.core.requests.fetch_handling import BaseFetchHandler
+from barnabas_gateway.core.requests.fetch_sessions import FetchSession
 from barnabas_gateway.core.timing.hops import Hop
 
 _VERSION_WITH_MAGIC_1 = 2
@@ -36,26 +34,6 @@ _VERSION_WITH_BATCHES = 4
 
 _NAMES_LEADER = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
 """Errors that carry the current leader (KIP-951)."""
-
-
-class BaseFetchHandler(Handler):
-    """What a fetch in progress needs of its handler."""
-
-    def __init__(
-        self,
-        environment: RequestEnvironment,
-        reads: ReadRouter,
-        read_replicas: ReadReplicas,
-        fetch_sessions: FetchSessions,
-        purgatory: PurgatoryClient,
-        converter: RecordFormatConverter,
-    ) -> None:
-        super().__init__(environment)
-        self.reads = reads
-        self.read_replicas = read_replicas
-        self.fetch_sessions = fetch_sessions
-        self.purgatory = purgatory
-        self.converter = converter
 
 
 class PendingFetch(BaseRequest[BaseFetchHandler]):
@@ -144,6 +122,8 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
     # --- reading ---
 
     def _read(self) -> None:
+        if self.connection.quotas is not None and self._is_throttled():
+            return
         handler = self.handler
         steps = self._read_in_steps()
         if len(self.partitions) > SHORT_ELEMENTS_MAX:
@@ -153,6 +133,25 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
         else:
             for _ in steps:
                 pass
+
+    def _is_throttled(self) -> bool:
+        """Answer without reading if the client has used up its quota."""
+        throttle_ms, self.max_bytes = self.handler.limit(self, self.max_bytes)
+        self.min_bytes = min(self.min_bytes, self.max_bytes)
+        return self._answer_throttled(throttle_ms)
+
+    def _answer_throttled(self, throttle_ms: int) -> bool:
+        """Answer as Kafka (`FetchContext.getThrottledResponse`): no partitions, and no session that is not there yet.
+        Return False if the client need not wait.
+        """
+        if not throttle_ms:
+            return False
+        session_id = 0 if self.session is None else self.session.session_id
+        self._leave_session()
+        self._drop_reads()
+        response = FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id)
+        self.handler.responder.respond(self, response, may_have_failed=False)
+        return True
 
     def _read_in_steps(self) -> Steps[None]:
         handler = self.handler
@@ -465,6 +464,10 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
                 pass
 
     def _answer_in_steps(self, candidates: Iterable[FetchTarget]) -> Steps[None]:
+        if self.connection.quotas is not None:
+            records_bytes = sum([len(target.records) for target in self.targets])
+            if self._answer_throttled(self.handler.charge(self, records_bytes)):
+                return
         handler, session = self.handler, self.session
         if self.begins_session:
             sessions = handler.fetch_sessions

@@ -418,7 +418,9 @@ class PendingProduce(BaseRequest[BaseProduceHandler]):
         self.connection.produce_answered_ms = handler.clock.now_ms
         if self.acks != ACKS_NONE:
             handler.responder.respond(self, self.response, may_have_failed=self.has_failed)
-        elif self.has_failed:
+            return
+        handler.responder.charge(self, 0)
+        if self.has_failed:
             handler.responder.count_errors(self, self.response)
             handler.responder.finish(self, ResponseKind.CLOSE)
         else:

@@ -65,7 +65,7 @@ def _times(api: ApiMetrics) -> Iterator[Sample]:
     yield sample(families.REQUEST_BYTES, times.request_bytes)
     yield sample(families.TOTAL_TIME_MS, times.total)
     yield sample(families.LOCAL_TIME_MS, times.local)
-    yield sample(families.THROTTLE_TIME_MS, with_zeros(Histogram(), times.total.count))
+    yield sample(families.THROTTLE_TIME_MS, with_zeros(times.throttle, max(times.total.count, times.throttle.count)))
     for family, hop in _TIMES_OF_HOPS:
         yield sample(family, times.hop(hop))
     for hop, name in enumerate(HOP_NAMES):

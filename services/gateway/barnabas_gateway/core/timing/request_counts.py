@@ -9,11 +9,13 @@ from barnabas_gateway.core.timing.hops import HOP_NAMES, Hop
 class ApiTimes:
     """The times of the timed requests of one API."""
 
-    __slots__ = ("hops", "local", "request_bytes", "total")
+    __slots__ = ("hops", "local", "request_bytes", "throttle", "total")
 
     def __init__(self) -> None:
         self.total = Histogram()
         self.local = Histogram()
+        self.throttle = Histogram()
+        """Throttle times, without zeros."""
         self.hops = [Histogram() for _ in HOP_NAMES]
         """Times by hop, without zeros."""
         self.request_bytes = Histogram(BYTE_BOUNDS, unit=1)
