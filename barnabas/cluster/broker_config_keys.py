@@ -73,7 +73,7 @@ _KAFKAS: Final = (
     _key(
         "sasl.enabled.mechanisms",
         _LIST,
-        "SASL mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; by listener with listener.name.",
+        "SASL mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
         _GATEWAY,
     ),
     _key("sasl.server.max.receive.size", _INT, "Maximum size of a token before authentication.", _GATEWAY),
@@ -83,6 +83,17 @@ _KAFKAS: Final = (
         "How long an authenticated session lasts until the client has to authenticate again; 0: no limit.",
         _GATEWAY,
     ),
+    _key(
+        "sasl.oauthbearer.jwks.endpoint.url", _STRING, "Keys of the tokens' issuer: https://… or file:///….", _GATEWAY
+    ),
+    _key("sasl.oauthbearer.jwks.endpoint.refresh.ms", _LONG, "Interval at which these keys are read again.", _GATEWAY),
+    _key("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", _LONG, "Wait after keys could not be read.", _GATEWAY),
+    _key("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", _LONG, "Maximum of this wait.", _GATEWAY),
+    _key("sasl.oauthbearer.expected.issuer", _STRING, "Issuer that a token must have (iss).", _GATEWAY),
+    _key("sasl.oauthbearer.expected.audience", _LIST, "Audiences of which a token must have one (aud).", _GATEWAY),
+    _key("sasl.oauthbearer.clock.skew.seconds", _INT, "How far the issuer's clock may differ.", _GATEWAY),
+    _key("sasl.oauthbearer.scope.claim.name", _STRING, "The claim with a token's scope.", _GATEWAY),
+    _key("sasl.oauthbearer.sub.claim.name", _STRING, "The claim with the principal's name.", _GATEWAY),
     _key(
         "delegation.token.secret.key",
         _PASSWORD,

@@ -1,5 +1,5 @@
-"""The tokens of a client that authenticates, without its connection: PLAIN, SCRAM, and SCRAM with a delegation token,
-one exchange after the other.
+"""The tokens of a client that authenticates, without its connection: PLAIN, SCRAM, SCRAM with a delegation token, and
+OAUTHBEARER with a JWT, one exchange after the other.
 
 A failure is the only way to be refused; no user comes out without the secret, and no other user than its own.
 
@@ -8,10 +8,14 @@ The input is pieces (`tests.fuzz.pieces`): the first byte of the first picks the
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from dataclasses import replace
 from random import Random
 from typing import Final, NamedTuple
+
+from joserfc import jwt
+from joserfc.jwk import OKPKey
 
 from barnabas.client.sasl import ScramClient
 from barnabas.cluster.image import ClusterImage
@@ -22,10 +26,11 @@ from barnabas.cluster.scram import (
     credential_of,
     salted_password,
 )
-from barnabas_gateway.core.model.config import SaslConfig
+from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
 from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
-from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, PLAIN, SaslFailure, SaslServer
+from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, OAUTHBEARER, PLAIN, SaslFailure, SaslServer
 from barnabas_gateway.core.sasl.sasl_servers import SaslServers
+from barnabas_gateway.shell.oauth.access_tokens import AccessTokenValidator, read_keys
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 
@@ -35,10 +40,34 @@ _PASSWORD: Final = "pencil"
 _SALT: Final = b"0123456789"
 _ITERATIONS: Final = 4096
 _TOKENS_MAX: Final = 8
-_SASL: Final = SaslConfig(MECHANISMS, {_USERS[PLAIN]: _PASSWORD}, {})
+_OAUTH: Final = OAuthConfig("file:///keys", "issuer", ("kafka",))
+_SASL: Final = SaslConfig(MECHANISMS, {_USERS[PLAIN]: _PASSWORD}, {}, _OAUTH)
+_NOW_S: Final = 1_800_000_000
+_ISSUERS_KEY: Final = OKPKey.import_key(
+    {
+        "kty": "OKP",
+        "crv": "Ed25519",
+        "kid": "key",
+        "d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+        "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+    }
+)
+"""That of RFC 8037, whose signatures are always the same."""
+
+
+class _Source:
+    keys = read_keys(json.dumps({"keys": [_ISSUERS_KEY.as_dict(private=False)]}).encode())
+
+    def key_missing(self) -> None:
+        """There are no others."""
+
+
+_ACCESS_TOKENS: Final = AccessTokenValidator(_OAUTH, _Source(), lambda: _NOW_S * 1000)
 _IMAGE: Final = ClusterImage()
 _DELEGATION_TOKENS: Final = DelegationTokens("key", _IMAGE, lambda count: b"\x01" * count, lambda: 0)
-_SERVERS: Final = SaslServers(_IMAGE, _DELEGATION_TOKENS, lambda count: b"\x01" * count)
+_SERVERS: Final = SaslServers(
+    _IMAGE, _DELEGATION_TOKENS, lambda _, token: _ACCESS_TOKENS.validate(token), lambda count: b"\x01" * count
+)
 
 
 def _add_users() -> tuple[str, str]:
@@ -86,7 +115,16 @@ def _scram_way(mechanism: ScramMechanism, *, is_token: bool) -> _Way:
     return _Way(name, _TOKEN_OWNER if is_token else user, (first, proof), secret)
 
 
+def _jwt_way() -> _Way:
+    claims = {"iss": "issuer", "aud": "kafka", "sub": "frank", "iat": _NOW_S, "exp": _NOW_S + 60, "scope": "all"}
+    token = jwt.encode({"alg": "Ed25519", "kid": "key"}, claims, _ISSUERS_KEY, algorithms=["Ed25519"])
+    # Of its base64 the signature alone can be written in other ways.
+    signed = token.rpartition(".")[0].encode()
+    return _Way(OAUTHBEARER, "frank", (f"n,,\x01auth=Bearer {token}\x01a=b\x01\x01".encode(), b"\x01"), signed)
+
+
 _WAYS: Final = (
+    _jwt_way(),
     _Way(PLAIN, _USERS[PLAIN], (f"\0{_USERS[PLAIN]}\0{_PASSWORD}".encode(),), _PASSWORD.encode()),
     *(_scram_way(mechanism, is_token=is_token) for mechanism in ScramMechanism for is_token in (False, True)),
 )

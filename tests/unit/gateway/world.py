@@ -55,6 +55,7 @@ from barnabas_gateway.core.model.outputs import (
 )
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.processor import GatewayCore
+from barnabas_gateway.core.sasl.oauthbearer import ValidateToken, refuse_all
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))
@@ -329,7 +330,12 @@ class ScriptedPod:
 
 class World:
     def __init__(
-        self, *topics: TopicMetadata, nodes: tuple[int, ...] = (1,), pods: tuple[str, ...] = (), **config: Any
+        self,
+        *topics: TopicMetadata,
+        nodes: tuple[int, ...] = (1,),
+        pods: tuple[str, ...] = (),
+        validate_token: ValidateToken = refuse_all,
+        **config: Any,
     ) -> None:
         self.now_ms = 1_000_000
         session_ids = count(1)
@@ -343,6 +349,7 @@ class World:
             lambda: self.clock_us,
             lambda count: b"\x01" * count,
             lambda: self.wall_ms,
+            validate_token,
         )
         self.logs: list[Log] = []
         self.expects_fault = False

@@ -80,6 +80,7 @@ from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 from barnabas_gateway.core.requests.request_meter import RequestMeter
 from barnabas_gateway.core.requests.sasl_authentication import SaslAuthentications
 from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
+from barnabas_gateway.core.sasl.oauthbearer import ValidateToken, refuse_all
 from barnabas_gateway.core.sasl.sasl_servers import SaslServers
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics, note_times
 
@@ -97,12 +98,13 @@ class GatewayCore:
         read_us: Callable[[], int],
         random_bytes: Callable[[int], bytes],
         wall_ms: Callable[[], int],
+        validate_token: ValidateToken = refuse_all,
     ) -> None:
         """`new_session_id` returns random numbers from 1 to 2^31 − 1, for fetch sessions.
 
         `read_us` returns the time in µs, monotonic, and decides nothing: requests are timed by it. `random_bytes`
         returns that many that can't be predicted, for the ids of traces and for nonces. `wall_ms` is the clock by which
-        tokens expire.
+        tokens expire; `validate_token` verifies those of OAUTHBEARER.
         """
         self.config = config
         self.clock = Clock()
@@ -149,7 +151,7 @@ class GatewayCore:
         self.dispatcher = RequestDispatcher(
             self.connections, clock, self.metrics, self.responder, self._create_handlers(environment)
         )
-        sasl = SaslServers(image, self.tokens, random_bytes)
+        sasl = SaslServers(image, self.tokens, validate_token, random_bytes)
         self.authentications = SaslAuthentications(
             environment, self.connections, self.log_lines, self.dispatcher.routes, sasl.create_server, wall_ms
         )

@@ -14,8 +14,9 @@ from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
-from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener
+from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener, OAuthConfig
 from barnabas_gateway.shell.listener_security import ListenerSecurity, SecurityDefaults, listener_securities
+from barnabas_gateway.shell.oauth.oauth_config import OAUTH_KEYS
 from barnabas_gateway.shell.tls.tls_config import TLS_KEYS
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -27,6 +28,7 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 """The value of `authorizer.class.name` that switches the authorizer on."""
 
 _CORE = GatewayConfig(gateway_id="", listeners=())
+_OAUTH = OAuthConfig("", "", ())
 
 
 class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +49,16 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
     listener_name: dict[str, str] = msgspec.field(default_factory=dict, name="listener.name.")
     sasl_enabled_mechanisms: list[str] = msgspec.field(default_factory=list)
     sasl_server_max_receive_size: Int32 = 524_288
+    # OAUTHBEARER: where the keys of the issuer are, and what a token has to say; `oauth_config` says what they may be.
+    sasl_oauthbearer_jwks_endpoint_url: str = ""
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Count = _OAUTH.refresh_ms
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Count = _OAUTH.retry_ms
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Count = _OAUTH.retry_ms_max
+    sasl_oauthbearer_expected_issuer: str = ""
+    sasl_oauthbearer_expected_audience: list[str] = msgspec.field(default_factory=list)
+    sasl_oauthbearer_clock_skew_seconds: Annotated[int, msgspec.Meta(ge=0)] = _OAUTH.clock_skew_s
+    sasl_oauthbearer_scope_claim_name: str = _OAUTH.scope_claim
+    sasl_oauthbearer_sub_claim_name: str = _OAUTH.subject_claim
     # The same on all gateways: what the secrets of delegation tokens are made by. Empty: there are none.
     delegation_token_secret_key: str = ""
     # How long a session lasts until the client has to authenticate again; 0: as long as its connection.
@@ -167,13 +179,14 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
             self.sasl_enabled_mechanisms,
             self.sasl_server_max_receive_size,
             self.connections_max_reauth_ms,
-            {key: self._tls_value(key) for key in TLS_KEYS},
+            {key: self._text_of(key) for key in OAUTH_KEYS},
+            {key: self._text_of(key) for key in TLS_KEYS},
         )
         return listener_securities(names, self.listener_security_protocol_map, self.listener_name, defaults)
 
-    def _tls_value(self, key: str) -> str:
+    def _text_of(self, key: str) -> str:
         value = getattr(self, key.replace(".", "_"))
-        return ",".join(value) if isinstance(value, list) else value
+        return ",".join(value) if isinstance(value, list) else str(value)
 
     def core_config(self, bound_ports: dict[str, int], settings: Mapping[str, Setting] | None = None) -> GatewayConfig:
         """Return the core's part, once the listeners are bound; `settings` by key, to describe brokers by."""

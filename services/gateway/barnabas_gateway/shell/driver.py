@@ -40,6 +40,7 @@ from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.client_socket import ClientSocket
 from barnabas_gateway.shell.conversion_worker import ConversionWorker
 from barnabas_gateway.shell.links import Links
+from barnabas_gateway.shell.oauth.listener_tokens import ListenerTokens
 from barnabas_gateway.shell.spans import spans_of
 from barnabas_gateway.shell.tls.listener_contexts import ListenerContexts
 from barnabas_gateway.shell.tls.tls_socket import HandshakeQueue, TlsSocket
@@ -53,7 +54,10 @@ class GatewayDriver:
     def __init__(self, settings: processor_ipc.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
         core_config = properties.core_config(settings.bound_ports, settings.settings)
-        self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes, wall_ms)
+        self._tokens = ListenerTokens(properties.security(), wall_ms)
+        self._core = GatewayCore(
+            core_config, _new_session_id, monotonic_us, secrets.token_bytes, wall_ms, self._tokens.validate
+        )
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket | TlsSocket] = {}
@@ -371,6 +375,7 @@ class GatewayDriver:
         if self._traces is not None:
             self._traces.close()
         self._contexts.stop()
+        self._tokens.stop()
         for client in (*self._sockets.values(), *(each for _, each in self._handshaking.values())):
             client.abort()
 

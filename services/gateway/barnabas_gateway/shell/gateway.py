@@ -43,6 +43,7 @@ from barnabas.runtime.rpc import Health, add_health, add_reflection, create_heal
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.shell.acceptor import Acceptor
 from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_gateway.shell.oauth.listener_tokens import usable_configs
 from barnabas_gateway.shell.processors import Processors
 from barnabas_gateway.shell.tls.tls_config import create_context
 
@@ -59,6 +60,7 @@ class Gateway:
         for security in properties.security().values():
             if security.tls is not None:
                 create_context(security.tls)
+        usable_configs(properties.security())
         self._properties = properties
         self._keys = Keys(properties.etcd_prefix)
         self._etcd = properties.etcd_client()

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from barnabas.cluster.jaas import PLAIN_MODULE, SCRAM_MODULE, login_options
+from barnabas.cluster.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, login_options
 from barnabas_gateway.core.connections.connection_rates import UNLIMITED
-from barnabas_gateway.core.model.config import SaslConfig
-from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, PLAIN
+from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
+from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, OAUTHBEARER, PLAIN
+from barnabas_gateway.shell.oauth.oauth_config import CALLBACK_KEY, OAUTH_KEYS, check_callback_handler, oauth_config
 from barnabas_gateway.shell.tls.tls_config import TLS_KEYS, TlsConfig, tls_config
 
 _PREFIX: Final = "listener.name."
@@ -32,6 +33,7 @@ _REAUTHENTICATION_KEY: Final = "connections.max.reauth.ms"
 _RECEIVE_KEY: Final = "sasl.server.max.receive.size"
 _CONNECTION_RATE_KEY: Final = "max.connection.creation.rate"
 _USER: Final = "user_"
+_MODULES: Final = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
 
 
 class SecurityProtocol(Enum):
@@ -54,6 +56,8 @@ class SecurityDefaults:
     mechanisms: Sequence[str]
     receive_bytes_max: int
     reauthentication_ms: int
+    oauth: Mapping[str, str]
+    """Of `OAUTH_KEYS`, those that are set."""
     tls: Mapping[str, str] = field(repr=False)
     """Of `TLS_KEYS`, those that are set."""
 
@@ -128,14 +132,31 @@ def _sasl_config(name: str, own: dict[str, str], defaults: SecurityDefaults) -> 
     for mechanism in mechanisms:
         key = f"{mechanism.lower()}.{_JAAS_KEY}"
         options = _jaas_options(f"{_PREFIX}{name.lower()}.{key}", own.pop(key, ""), mechanism)
+        if mechanism == OAUTHBEARER and options:
+            raise ValueError(f"{_PREFIX}{name.lower()}.{key}: {next(iter(options))} is an option of clients")
         if mechanism == PLAIN:
             users = {option[len(_USER) :]: text for option, text in options.items() if option.startswith(_USER)}
             if not users:
                 raise ValueError(
                     f'{_PREFIX}{name.lower()}.{key} has no users: {PLAIN_MODULE} required user_NAME="PASSWORD";'
                 )
+    oauth = _oauth_config(name, own, defaults) if OAUTHBEARER in mechanisms else None
     receive_bytes_max = _number(name, own, _RECEIVE_KEY, defaults.receive_bytes_max)
-    return SaslConfig(tuple(dict.fromkeys(mechanisms)), users, by_mechanism, receive_bytes_max)
+    return SaslConfig(tuple(dict.fromkeys(mechanisms)), users, by_mechanism, oauth, receive_bytes_max)
+
+
+def _oauth_config(name: str, own: dict[str, str], defaults: SecurityDefaults) -> OAuthConfig:
+    """Take what concerns OAUTHBEARER from a listener's own keys."""
+    values, of_mechanism = dict(defaults.oauth), f"{OAUTHBEARER.lower()}."
+    for key in OAUTH_KEYS:
+        for own_key in (key, of_mechanism + key):
+            if own_key in own:
+                values[key] = own.pop(own_key)
+    try:
+        check_callback_handler(own.pop(of_mechanism + CALLBACK_KEY, ""))
+        return oauth_config(values)
+    except ValueError as error:
+        raise ValueError(f"listener {name}: {error}") from None
 
 
 def _tls_config(name: str, own: dict[str, str], defaults: SecurityDefaults) -> TlsConfig:
@@ -163,13 +184,13 @@ def _jaas_options(key: str, text: str, mechanism: str) -> dict[str, str]:
     if not text.strip():
         return {}
     try:
-        return login_options(text, PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE)
+        return login_options(text, _MODULES.get(mechanism, SCRAM_MODULE))
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
 
 
 def _why_not(name: str, key: str, protocol: SecurityProtocol) -> str:
-    of_sasl = (_MECHANISMS_KEY, _REAUTHENTICATION_KEY, _RECEIVE_KEY, f"plain.{_JAAS_KEY}")
+    of_sasl = (_MECHANISMS_KEY, _REAUTHENTICATION_KEY, _RECEIVE_KEY, f"plain.{_JAAS_KEY}", *OAUTH_KEYS)
     known = (*TLS_KEYS, *of_sasl, _CONNECTION_RATE_KEY)
     whole = f"{_PREFIX}{name.lower()}.{key}"
     if not protocol.has_tls and key in TLS_KEYS:

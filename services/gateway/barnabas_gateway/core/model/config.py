@@ -22,6 +22,25 @@ class AddressPolicy(Enum):
 
 
 @dataclass(slots=True, frozen=True)
+class OAuthConfig:
+    """Which tokens of OAUTHBEARER are valid: Kafka's `sasl.oauthbearer.…`."""
+
+    jwks_url: str
+    """Where the issuer's keys are: `https://…` or `file:///…`."""
+    issuer: str
+    audiences: tuple[str, ...]
+    """A token has one of them."""
+    scope_claim: str = "scope"
+    subject_claim: str = "sub"
+    """The claim that is the principal's name."""
+    clock_skew_s: int = 30
+    refresh_ms: int = 3_600_000
+    retry_ms: int = 100
+    retry_ms_max: int = 10_000
+    """Keys are read again after `refresh_ms`; after a failure between `retry_ms` and this."""
+
+
+@dataclass(slots=True, frozen=True)
 class SaslConfig:
     """How the clients of a listener authenticate by SASL."""
 
@@ -31,6 +50,8 @@ class SaslConfig:
     """Passwords by user name, for PLAIN."""
     reauthentication_ms_by_mechanism: Mapping[str, int] = field(default_factory=dict)
     """`connections.max.reauth.ms`: how long a session lasts; 0 or missing: as long as its connection."""
+    oauth: OAuthConfig | None = None
+    """Set if OAUTHBEARER is among the mechanisms."""
     receive_bytes_max: int = 512 * KIBIBYTE
     """`sasl.server.max.receive.size`: the largest token of a client that has not authenticated."""
 

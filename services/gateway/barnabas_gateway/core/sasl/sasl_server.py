@@ -7,7 +7,8 @@ from typing import Final, Protocol
 from barnabas.cluster.scram import MECHANISMS_BY_NAME
 
 PLAIN: Final = "PLAIN"
-MECHANISMS: Final = (PLAIN, *MECHANISMS_BY_NAME)
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, *MECHANISMS_BY_NAME, OAUTHBEARER)
 """The mechanisms that a listener may have enabled, by the names that Kafka and IANA give them."""
 
 

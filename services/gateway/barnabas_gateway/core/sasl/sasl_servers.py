@@ -10,26 +10,37 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.scram import MECHANISMS_BY_NAME, ScramMechanism
 from barnabas_gateway.core.model.config import SaslConfig
 from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
+from barnabas_gateway.core.sasl.oauthbearer import OAuthBearerServer, ValidateToken
 from barnabas_gateway.core.sasl.plain import PlainServer
-from barnabas_gateway.core.sasl.sasl_server import PLAIN, SaslServer
+from barnabas_gateway.core.sasl.sasl_server import OAUTHBEARER, PLAIN, SaslServer
 from barnabas_gateway.core.sasl.scram import NONCE_BYTES, ScramIdentity, ScramServer
 
 
 class SaslServers:
     """Creates servers; SCRAM credentials and tokens are those of the image when a client begins."""
 
-    __slots__ = ("_image", "_random_bytes", "_tokens")
+    __slots__ = ("_image", "_random_bytes", "_tokens", "_validate_token")
 
-    def __init__(self, image: ClusterImage, tokens: DelegationTokens, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        image: ClusterImage,
+        tokens: DelegationTokens,
+        validate_token: ValidateToken,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
         """`random_bytes` returns that many, unpredictable."""
         self._image = image
         self._tokens = tokens
+        self._validate_token = validate_token
         self._random_bytes = random_bytes
 
     def create_server(self, sasl: SaslConfig, mechanism: str) -> SaslServer:
         """Begin an exchange; `mechanism` is one that the listener has enabled."""
         if mechanism == PLAIN:
             return PlainServer(sasl.plain_users)
+        if mechanism == OAUTHBEARER:
+            assert sasl.oauth is not None, "a listener with this mechanism has it"
+            return OAuthBearerServer(sasl.oauth, self._validate_token)
         scram = MECHANISMS_BY_NAME[mechanism]
         nonce = b64encode(self._random_bytes(NONCE_BYTES)).decode()
         # Only clients that have authenticated learn the cluster's id.

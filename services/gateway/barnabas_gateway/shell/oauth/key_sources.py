@@ -1,0 +1,108 @@
+"""JwksSource: the keys of a token's issuer from a file or by HTTPS, read in a thread, and again in time.
+
+By HTTPS every `sasl.oauthbearer.jwks.endpoint.refresh.ms`, and early when a token names a key that is not known: no
+more than once in ten seconds, since any client can name one. A file is looked at every two seconds. Keys that can't be
+read again stay as they were; before the first ones no token is valid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from barnabas.runtime.logs import get_logger
+from barnabas_gateway.core.model.config import OAuthConfig
+from barnabas_gateway.shell.oauth.access_tokens import VerificationKeys, read_keys
+
+KEYS_BYTES_MAX: Final = 1 << 20
+FETCH_S_MAX: Final = 10.0
+MISSING_KEY_S: Final = 10.0
+"""How often a key that is not known may cause a request."""
+_FILE_S: Final = 2.0
+
+_log = get_logger("gateway.oauth")
+
+
+class JwksSource:
+    """It reads as long as the loop runs, until `stop`."""
+
+    def __init__(self, config: OAuthConfig) -> None:
+        self._url = config.jwks_url
+        self._is_file = urlsplit(config.jwks_url).scheme == "file"
+        self._refresh_s = _FILE_S if self._is_file else config.refresh_ms / 1000
+        self._retry_s = config.retry_ms / 1000
+        self._retry_s_max = max(config.retry_ms, config.retry_ms_max) / 1000
+        self.keys: VerificationKeys | None = None
+        self._content = b""
+        self._missing = asyncio.Event()
+        self._following = asyncio.create_task(self._follow())
+
+    def key_missing(self) -> None:
+        self._missing.set()
+
+    def stop(self) -> None:
+        self._following.cancel()
+
+    async def _follow(self) -> None:
+        retry_s = self._retry_s
+        while True:
+            try:
+                content = await asyncio.to_thread(self._read)
+                if content != self._content:
+                    keys = await asyncio.to_thread(read_keys, content)
+                    self.keys, self._content = keys, content
+                    _log.info("keys of access tokens read", url=self._url, keys=len(keys))
+            except (OSError, ValueError) as error:
+                fields = {"url": self._url, "reason": str(error), "limit_key": f"keys of {self._url}"}
+                _log.error("keys of access tokens can't be read", **fields)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, self._retry_s_max)
+                continue
+            retry_s = self._retry_s
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait until it is time to read again."""
+        pause_s = min(MISSING_KEY_S, self._refresh_s)
+        await asyncio.sleep(pause_s)
+        if self._refresh_s > pause_s:
+            try:
+                async with asyncio.timeout(self._refresh_s - pause_s):
+                    await self._missing.wait()
+            except TimeoutError:
+                pass
+        self._missing.clear()
+
+    def _read(self) -> bytes:
+        """Raises OSError or ValueError."""
+        if self._is_file:
+            with Path(unquote(urlsplit(self._url).path)).open("rb") as file:
+                content = file.read(KEYS_BYTES_MAX + 1)
+        else:
+            content = _fetched(self._url)
+        if len(content) > KEYS_BYTES_MAX:
+            raise ValueError(f"larger than {KEYS_BYTES_MAX} bytes")
+        return content
+
+
+def _fetched(url: str) -> bytes:
+    """Return what is there, KEYS_BYTES_MAX + 1 bytes at most: by HTTPS alone, without a proxy or a redirection.
+
+    Raises OSError.
+    """
+    opener = urllib.request.OpenerDirector()
+    opener.add_handler(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
+    opener.add_handler(urllib.request.HTTPDefaultErrorHandler())
+    opener.add_handler(urllib.request.HTTPErrorProcessor())
+    try:
+        with opener.open(url, timeout=FETCH_S_MAX) as response:
+            content: bytes = response.read(KEYS_BYTES_MAX + 1)
+            return content
+    except urllib.error.HTTPError as answer:
+        answer.close()
+        raise
