@@ -74,6 +74,8 @@ def _first_part(partition: ReadPartitionResult, records: memoryview) -> ReadPart
         partition.fetch_position,
         records,
         partition.preferred_read_replica,
+        None,
+        partition.aborted_transactions,
     )
 
 

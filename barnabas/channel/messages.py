@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Annotated
+from struct import Struct
+from typing import Annotated, Final
 
 from barnabas.channel.timing import Timed, Times
 from barnabas.wire.file_range import Records
@@ -85,6 +86,7 @@ class PartitionState:
     online: Annotated[bool, "bool", 9] = False
     in_sync_replicas_at_minimum: Annotated[bool, "bool", 10] = False
     earlier_epochs_led: Annotated[int, "uint32", 11] = 0
+    last_stable_position: Annotated[int, "sint64", 12] = 0
 
     def leads_since(self, leader_epoch: int) -> bool:
         """Whether this logstore leads, and has led without interruption since `leader_epoch`."""
@@ -181,6 +183,10 @@ class RecordsRange:
     length: Annotated[int, "uint64", 3]
 
 
+ABORTED_TRANSACTION: Final = Struct(">qq")
+"""Producer id and first offset of one of `ReadPartitionResult.aborted_transactions`."""
+
+
 @dataclass(slots=True)
 class ReadPartitionResult:
     index: Annotated[int, "uint32", 1]
@@ -194,6 +200,7 @@ class ReadPartitionResult:
     records: Annotated[Records, "bytes", 9] = b""
     preferred_read_replica: Annotated[int | None, "uint32", 10] = None
     records_range: Annotated[RecordsRange | None, "message", 11] = None
+    aborted_transactions: Annotated[bytes, "bytes", 12] = b""
 
 
 @dataclass(slots=True)

@@ -861,6 +861,7 @@ def _scan_PartitionState(data: bytes, position: int, end: int, known: PartitionS
     f_online: bool = False
     f_in_sync_replicas_at_minimum: bool = False
     f_earlier_epochs_led: int = 0
+    f_last_stable_position: int = 0
     if known is not None:
         f_topic_id = known.topic_id
         f_partition = known.partition
@@ -873,6 +874,7 @@ def _scan_PartitionState(data: bytes, position: int, end: int, known: PartitionS
         f_online = known.online
         f_in_sync_replicas_at_minimum = known.in_sync_replicas_at_minimum
         f_earlier_epochs_led = known.earlier_epochs_led
+        f_last_stable_position = known.last_stable_position
     if position < end:
         tag = data[position]
         value = data[position + 1]
@@ -980,7 +982,16 @@ def _scan_PartitionState(data: bytes, position: int, end: int, known: PartitionS
                 position += 2
                 if value > 0x7F:
                     value, position = long_varint(data, position, value, tag)
-            if tag not in {32, 64, 40, 72, 10, 16, 48, 80, 24, 56, 88}:
+            if tag == 0x60:
+                f_last_stable_position = value >> 1 ^ -(value & 1)
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag not in {32, 64, 96, 40, 72, 10, 16, 48, 80, 24, 56, 88}:
                 position = skip_unknown(data, position, tag, value)
                 if position >= end:
                     break
@@ -991,7 +1002,7 @@ def _scan_PartitionState(data: bytes, position: int, end: int, known: PartitionS
                     value, position = long_varint(data, position, value, tag)
     if position != end:
         raise truncated('PartitionState')
-    return PartitionState(f_topic_id, f_partition, f_leader_epoch, f_high_watermark, f_last_stable_offset, f_log_start_offset, f_high_watermark_position, f_leading, f_online, f_in_sync_replicas_at_minimum, f_earlier_epochs_led)
+    return PartitionState(f_topic_id, f_partition, f_leader_epoch, f_high_watermark, f_last_stable_offset, f_log_start_offset, f_high_watermark_position, f_leading, f_online, f_in_sync_replicas_at_minimum, f_earlier_epochs_led, f_last_stable_position)
 
 
 def _scan_StateAnswer(data: bytes, position: int, end: int, known: StateAnswer | None = None) -> StateAnswer:
@@ -1372,6 +1383,7 @@ def _scan_ReadPartitionResult(data: bytes, view: memoryview, position: int, end:
     f_records: Any = b''
     f_preferred_read_replica: int | None = None
     f_records_range: RecordsRange | None = None
+    f_aborted_transactions: bytes = b''
     if known is not None:
         f_index = known.index
         f_error_code = known.error_code
@@ -1384,6 +1396,7 @@ def _scan_ReadPartitionResult(data: bytes, view: memoryview, position: int, end:
         f_records = known.records
         f_preferred_read_replica = known.preferred_read_replica
         f_records_range = known.records_range
+        f_aborted_transactions = known.aborted_transactions
     if position < end:
         tag = data[position]
         value = data[position + 1]
@@ -1492,7 +1505,17 @@ def _scan_ReadPartitionResult(data: bytes, view: memoryview, position: int, end:
                 position += 2
                 if value > 0x7F:
                     value, position = long_varint(data, position, value, tag)
-            if tag not in {32, 64, 90, 8, 40, 74, 16, 48, 80, 24, 56}:
+            if tag == 0x62:
+                f_aborted_transactions = data[position : position + value]
+                position += value
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag not in {32, 64, 98, 90, 8, 40, 74, 16, 48, 80, 24, 56}:
                 position = skip_unknown(data, position, tag, value)
                 if position >= end:
                     break
@@ -1503,7 +1526,7 @@ def _scan_ReadPartitionResult(data: bytes, view: memoryview, position: int, end:
                     value, position = long_varint(data, position, value, tag)
     if position != end:
         raise truncated('ReadPartitionResult')
-    return ReadPartitionResult(f_index, f_error_code, f_high_watermark, f_last_stable_offset, f_log_start_offset, f_leader_epoch, f_leader_id, f_fetch_position, f_records, f_preferred_read_replica, f_records_range)
+    return ReadPartitionResult(f_index, f_error_code, f_high_watermark, f_last_stable_offset, f_log_start_offset, f_leader_epoch, f_leader_id, f_fetch_position, f_records, f_preferred_read_replica, f_records_range, f_aborted_transactions)
 
 
 def _scan_ReadPiece(data: bytes, view: memoryview, position: int, end: int, known: ReadPiece | None = None) -> ReadPiece:
@@ -3281,7 +3304,7 @@ def pack_exchange_response(message: ExchangeResponse) -> bytes:
                 b6 += b'H\x01'
             if m6.in_sync_replicas_at_minimum:
                 b6 += b'P\x01'
-            b6 += (b'X' + SHORT_VARINTS[n] if 0 < (n := m6.earlier_epochs_led) < 16384 else b'' if not n else b'X' + varint(n))
+            b6 += (b'X' + SHORT_VARINTS[n] if 0 < (n := m6.earlier_epochs_led) < 16384 else b'' if not n else b'X' + varint(n)) + (b'`' + SHORT_VARINTS[n + n] if 0 < (n := m6.last_stable_position) < 8192 else b'`' + varint(n + n) if n > 0 else b'' if not n else b'`\x01' if n == -1 else b'`' + varint(-n - n - 1))
             b5 += b'\x1a' + (SHORT_VARINTS[n] if (n := len(b6)) < 16384 else varint(n)) + b6
         if m5.holds_append:
             b5 += b' \x01'
@@ -3584,6 +3607,7 @@ def pack_read_response(message: ReadResponse) -> bytes:
                 m5 = m3.records_range
                 b5 = (b'\x08' + SHORT_VARINTS[n] if 0 < (n := m5.file_number) < 16384 else b'' if not n else b'\x08' + varint(n)) + (b'\x10' + SHORT_VARINTS[n] if 0 < (n := m5.position) < 16384 else b'' if not n else b'\x10' + varint(n)) + (b'\x18' + SHORT_VARINTS[n] if 0 < (n := m5.length) < 16384 else b'' if not n else b'\x18' + varint(n))
                 b4 += b'Z' + (SHORT_VARINTS[n] if (n := len(b5)) < 16384 else varint(n)) + b5
+            b4 += (b'b' + varint(len(d)) + d if (d := m3.aborted_transactions) else b'')
             s0 = m3.records
             if s0:
                 l0 = len(s0)
@@ -4635,7 +4659,7 @@ def pack_watch_response(message: WatchResponse) -> bytes:
             b1 += b'H\x01'
         if m1.in_sync_replicas_at_minimum:
             b1 += b'P\x01'
-        b1 += (b'X' + SHORT_VARINTS[n] if 0 < (n := m1.earlier_epochs_led) < 16384 else b'' if not n else b'X' + varint(n))
+        b1 += (b'X' + SHORT_VARINTS[n] if 0 < (n := m1.earlier_epochs_led) < 16384 else b'' if not n else b'X' + varint(n)) + (b'`' + SHORT_VARINTS[n + n] if 0 < (n := m1.last_stable_position) < 8192 else b'`' + varint(n + n) if n > 0 else b'' if not n else b'`\x01' if n == -1 else b'`' + varint(-n - n - 1))
         parts.append(b'\x1a' + (SHORT_VARINTS[n] if (n := len(b1)) < 16384 else varint(n)) + b1)
     for m2 in message.group_states:
         b2 = (b'\n' + varint(len(d)) + d if (d := m2.topic_id) else b'') + (b'\x10' + SHORT_VARINTS[n] if 0 < (n := m2.partition) < 16384 else b'' if not n else b'\x10' + varint(n))

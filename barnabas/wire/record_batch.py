@@ -40,7 +40,7 @@ _MAX_TIMESTAMP_AT: Final = 35
 
 _COMPRESSION_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
-_TRANSACTIONAL: Final = 0x10
+TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL: Final = 0x20
 _DELETE_HORIZON: Final = 0x40
 
@@ -127,7 +127,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
@@ -236,7 +236,7 @@ def build_batch(
         partition_leader_epoch,
         MAGIC,
         0,
-        _TRANSACTIONAL * is_transactional | _CONTROL * is_control,
+        TRANSACTIONAL_BIT * is_transactional | _CONTROL * is_control,
         len(numbered) - 1,
         base_timestamp,
         max(record.timestamp_ms for record in numbered),
@@ -273,7 +273,7 @@ def rebuild_batch(
 
 def empty_batch(header: BatchHeader) -> bytes:
     """Return the batch of `header` without records, as compaction leaves it to keep a producer's sequence."""
-    attributes = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+    attributes = header.attributes & (_LOG_APPEND_TIME | TRANSACTIONAL_BIT | _CONTROL)
     empty = header._replace(attributes=attributes, base_timestamp=header.max_timestamp, records_count=0)
     return assemble_batch(empty, b"")
 

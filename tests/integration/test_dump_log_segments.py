@@ -12,9 +12,11 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.recovery.log_recovery import open_log
 from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.integration.kafka_tools import KafkaTools
-from tests.unit.logstore.storage.support import WALL_MS, append, batch, flush_all, settle
+from tests.unit.logstore.storage.support import WALL_MS, append, batch, close, flush_all, settle
+from tests.unit.logstore.storage.test_transactions import end, write
 
 pytestmark = [pytest.mark.integration, pytest.mark.java]
 
@@ -100,6 +102,29 @@ def test_the_tool_would_have_complained(kafka_tools: KafkaTools, partition: Path
     content[3] += 1
     index.write_bytes(content)
     assert COMPLAINT.search(dump(kafka_tools, [index])) is not None
+
+
+def test_markers_and_aborted_transactions_are_read(kafka_tools: KafkaTools, tmp_path: Path) -> None:
+    disk = PosixDisk()
+    (tmp_path / "data").mkdir()
+    opened = open_log(disk, str(tmp_path / "data"), ("t", 0), TopicConfig(), recovery_point=0, shut_down_cleanly=False)
+    log = opened.log
+    write(log, 0)
+    write(log, 0, producer_id=2)
+    end(log, commit=False, coordinator_epoch=3)
+    end(log, commit=True, producer_id=2, coordinator_epoch=4)
+    write(log, 1)
+    close(disk, log)
+    files = sorted((tmp_path / "data").glob("*.log"))
+    text = dump(kafka_tools, files, "--print-data-log")
+    markers = re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", text)
+    assert markers == [("ABORT", "3"), ("COMMIT", "4")]
+    assert text.count("isTransactional: true") == 5
+    aborted = dump(kafka_tools, sorted((tmp_path / "data").glob("*.txnindex")))
+    assert "version: 0 producerId: 1 firstOffset: 0 lastOffset: 2 lastStableOffset: 1" in aborted
+    snapshot = dump(kafka_tools, sorted((tmp_path / "data").glob("*.snapshot")))
+    producers = re.findall(r"producerId: (\d+).* coordinatorEpoch: (-?\d+) currentTxnFirstOffset: (\S+) ", snapshot)
+    assert producers == [("1", "3", "OptionalLong[4]"), ("2", "4", "OptionalLong.empty")]
 
 
 @pytest.mark.deep

@@ -363,9 +363,26 @@ def test_storage_opens_kafkas_files(kafkas: Copy, tmp_path: Path) -> None:
         assert epochs is not None
         assert log.leader_epochs.entries() == epochs.entries()
         check_indexes(log)
+        check_transactions(log)
     assert {file: file.read_bytes() for file in transaction_indexes} == transaction_indexes
     for file in path.glob(f"{TOPIC}-*/*.snapshot"):
         assert parse_snapshot(file.read_bytes()) is not None
+
+
+def check_transactions(log: PartitionLog) -> None:
+    """Two committed transactions and an aborted one, which is named with its records."""
+    transactions = log.producers.transactions
+    assert not transactions.open
+    assert transactions.last_stable_offset(log.log_end_offset) == log.log_end_offset
+    (aborted,) = [each for segment in log.segments.all() for each in segment.aborted.ending_from(0)]
+    headers = [
+        header
+        for segment in log.segments.all()
+        for _, header in scan_batches(PosixDisk(), segment.file, 0, segment.byte_count)
+        if aborted.first_offset <= header.base_offset <= aborted.last_offset and header.producer_id >= 0
+    ]
+    assert {header.producer_id for header in headers} == {aborted.producer_id}
+    assert [header.is_control for header in headers] == [False] * (len(headers) - 1) + [True]
 
 
 def check_indexes(log: PartitionLog) -> None:

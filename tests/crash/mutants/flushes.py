@@ -9,7 +9,7 @@ from barnabas_logstore.core.logstore import LogstoreCore
 from barnabas_logstore.core.storage import effect_execution, flushing
 from barnabas_logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
 from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
-from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.log.log_appends import AppendOutcome, LogAppends
 from barnabas_logstore.core.storage.segment.segment import Segment
 from tests.crash import life
 from tests.crash.mutants.planting import Plant, replace
@@ -56,15 +56,15 @@ def closed_segments_are_not_flushed() -> None:
 
 
 def flush_is_not_waited_for() -> None:
-    original = PartitionLog.begin_write
+    original = LogAppends.begin_write
 
-    def begin_write(self: PartitionLog) -> Any:
+    def begin_write(self: LogAppends) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
             effect.flush = self.flushes.in_flight = None
         return effect
 
-    replace(PartitionLog, "begin_write", begin_write)
+    replace(LogAppends, "begin_write", begin_write)
 
 
 def recovery_point_is_ahead() -> None:
@@ -79,14 +79,14 @@ def recovery_point_is_ahead() -> None:
 
 def repeated_batch_is_not_flushed() -> None:
     def repeat(
-        self: PartitionLog, base_offset: int, required_offset: int, timestamp_ms: int, token: object
+        self: LogAppends, base_offset: int, required_offset: int, timestamp_ms: int, token: object
     ) -> AppendOutcome:
         is_written = self.log_end_offset >= required_offset
         if not is_written:
             self.writes.join(required_offset, token)
         return AppendOutcome(base_offset, required_offset, -1, True, is_written)
 
-    replace(PartitionLog, "_repeat", repeat)
+    replace(LogAppends, "_repeat", repeat)
 
 
 def write_waits_for_ever_behind_a_flush() -> None:

@@ -112,8 +112,8 @@ def snapshots_past_the_end_stay() -> None:
 
 
 def producers_are_those_of_the_snapshot() -> None:
-    replace(producer_recovery, "note_producer", lambda producers, header: None)
-    replace(recovery, "note_producer", lambda producers, header: None)
+    replace(producer_recovery, "note_producer", lambda producers, header, marker: None)
+    replace(recovery, "note_producer", lambda producers, header, marker: None)
 
 
 def producers_are_forgotten() -> None:

@@ -16,7 +16,7 @@ from barnabas_logstore.core.storage.batches import batch_validation
 from barnabas_logstore.core.storage.batches.batch_validation import CheckedBatch
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effects import FlushEffect, StorageEffect
-from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.log_appends import LogAppends
 from barnabas_logstore.core.storage.log.state.producer_state import ProducedBatch, ProducerState
 from barnabas_logstore.core.storage.recovery.log_cut import _LastSegment
 from barnabas_logstore.core.storage.segment.scan import scan_batches
@@ -156,15 +156,15 @@ def a_second_batch_is_passed_over() -> None:
 
 @STORAGE.breaks("24", DISKS)
 def flush_is_not_waited_for() -> None:
-    original = PartitionLog.begin_write
+    original = LogAppends.begin_write
 
-    def begin_write(self: PartitionLog) -> Any:
+    def begin_write(self: LogAppends) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
             effect.flush = self.flushes.in_flight = None
         return effect
 
-    replace_in(PartitionLog, "begin_write", begin_write)
+    replace_in(LogAppends, "begin_write", begin_write)
 
 
 @STORAGE.breaks("26", [Fault.FLUSH_ERROR, Fault.POWER_CUT, Fault.TERMINATE_LOGSTORE], seconds=20)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.channel.messages import Credit, Outcome
+from barnabas.channel.messages import ABORTED_TRANSACTION, Credit, Outcome
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from barnabas.wire.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 from barnabas_gateway.core.backends.fetch_memory import READ_BYTES_MIN
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
@@ -32,6 +39,18 @@ def test_records_come_back() -> None:
     assert partition.preferred_read_replica == -1
     assert partition.aborted_transactions is None
     assert client.answers[0].session_id == 0
+
+
+def test_aborted_transactions_are_named_to_who_reads_committed_records() -> None:
+    world = World()
+    client = world.client()
+    asked = [FetchTopic("t", TOPIC_ID, [FetchPartition(0, partition_max_bytes=100)])]
+    client.ask(FetchRequest(max_wait_ms=10, min_bytes=1, isolation_level=1, topics=asked), ApiKey.FETCH, 12)
+    packed = ABORTED_TRANSACTION.pack(7, 3) + ABORTED_TRANSACTION.pack(8, 5)
+    world.logstore.read_result(b"batch", last_stable_offset=9, aborted_transactions=packed)
+    partition = partitions(client)[0]
+    assert partition.last_stable_offset == 9
+    assert partition.aborted_transactions == [AbortedTransaction(7, 3), AbortedTransaction(8, 5)]
 
 
 @pytest.mark.parametrize("version", range(4, 19))

@@ -64,6 +64,7 @@ def state(
     online: bool = True,
     at_minimum: bool = True,
     earlier_epochs_led: int = 0,
+    stable_position: int = 0,
 ) -> PartitionState:
     return PartitionState(
         topic_id,
@@ -77,6 +78,7 @@ def state(
         online,
         at_minimum,
         earlier_epochs_led,
+        stable_position,
     )
 
 
@@ -269,6 +271,14 @@ def test_read_committed_waits_for_the_last_stable_offset(core: PurgatoryCore) ->
     core.partition_states(LEADER, [state(20, position=200, last_stable_offset=10)])
     assert completions(core) == [Completion(2, Outcome.SATISFIED, [])]
     core.partition_states(LEADER, [state(20, position=200, last_stable_offset=20)])
+    assert completions(core) == [Completion(1, Outcome.SATISFIED, [])]
+
+
+def test_read_committed_goes_on_while_some_transaction_is_always_open(core: PurgatoryCore) -> None:
+    core.park_fetch(STREAM, fetch(1, polled(100, isolation_level=READ_COMMITTED)), 0)
+    core.partition_states(LEADER, [state(20, position=200, last_stable_offset=10, stable_position=100)])
+    assert completions(core) == []
+    core.partition_states(LEADER, [state(30, position=300, last_stable_offset=11, stable_position=110)])
     assert completions(core) == [Completion(1, Outcome.SATISFIED, [])]
 
 

@@ -516,6 +516,7 @@ class PartitionState(_message.Message):
     ONLINE_FIELD_NUMBER: _builtins.int
     IN_SYNC_REPLICAS_AT_MINIMUM_FIELD_NUMBER: _builtins.int
     EARLIER_EPOCHS_LED_FIELD_NUMBER: _builtins.int
+    LAST_STABLE_POSITION_FIELD_NUMBER: _builtins.int
     topic_id: _builtins.bytes
     partition: _builtins.int
     leader_epoch: _builtins.int
@@ -536,6 +537,8 @@ class PartitionState(_message.Message):
     """How many leader epochs before this one the same process has led without interruption: what was appended under them
     is still in its log. 0 if it does not lead.
     """
+    last_stable_position: _builtins.int
+    """Bytes of log below the last stable offset; 0 if that is the high watermark."""
     def __init__(
         self,
         *,
@@ -550,10 +553,11 @@ class PartitionState(_message.Message):
         online: _builtins.bool = ...,
         in_sync_replicas_at_minimum: _builtins.bool = ...,
         earlier_epochs_led: _builtins.int = ...,
+        last_stable_position: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier_epochs_led", b"earlier_epochs_led", "high_watermark", b"high_watermark", "high_watermark_position", b"high_watermark_position", "in_sync_replicas_at_minimum", b"in_sync_replicas_at_minimum", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leading", b"leading", "log_start_offset", b"log_start_offset", "online", b"online", "partition", b"partition", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier_epochs_led", b"earlier_epochs_led", "high_watermark", b"high_watermark", "high_watermark_position", b"high_watermark_position", "in_sync_replicas_at_minimum", b"in_sync_replicas_at_minimum", "last_stable_offset", b"last_stable_offset", "last_stable_position", b"last_stable_position", "leader_epoch", b"leader_epoch", "leading", b"leading", "log_start_offset", b"log_start_offset", "online", b"online", "partition", b"partition", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -764,6 +768,7 @@ class ReadPartitionResult(_message.Message):
     RECORDS_FIELD_NUMBER: _builtins.int
     PREFERRED_READ_REPLICA_FIELD_NUMBER: _builtins.int
     RECORDS_RANGE_FIELD_NUMBER: _builtins.int
+    ABORTED_TRANSACTIONS_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """The index in Read.partitions."""
     error_code: _builtins.int
@@ -778,6 +783,10 @@ class ReadPartitionResult(_message.Message):
     records: _builtins.bytes
     preferred_read_replica: _builtins.int
     """Where to read this partition instead: a follower in the client's rack that has the requested offset."""
+    aborted_transactions: _builtins.bytes
+    """For isolation level 1, the aborted transactions that may have batches among the records: 16 bytes each, producer id
+    and first offset, both big-endian, in the order of their ends.
+    """
     @_builtins.property
     def records_range(self) -> Global___RecordsRange:
         """Instead of records: where they are. What has been in such a range never changes, but a truncation may end the file
@@ -798,10 +807,11 @@ class ReadPartitionResult(_message.Message):
         records: _builtins.bytes = ...,
         preferred_read_replica: _builtins.int | None = ...,
         records_range: Global___RecordsRange | None = ...,
+        aborted_transactions: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "preferred_read_replica", b"preferred_read_replica", "records_range", b"records_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "error_code", b"error_code", "fetch_position", b"fetch_position", "high_watermark", b"high_watermark", "index", b"index", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_start_offset", b"log_start_offset", "preferred_read_replica", b"preferred_read_replica", "records", b"records", "records_range", b"records_range"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "aborted_transactions", b"aborted_transactions", "error_code", b"error_code", "fetch_position", b"fetch_position", "high_watermark", b"high_watermark", "index", b"index", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_start_offset", b"log_start_offset", "preferred_read_replica", b"preferred_read_replica", "records", b"records", "records_range", b"records_range"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preferred_read_replica: _TypeAlias = _typing.Literal["preferred_read_replica"]  # noqa: Y015
     _WhichOneofArgType__preferred_read_replica: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica"]  # noqa: Y015

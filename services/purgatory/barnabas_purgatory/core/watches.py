@@ -140,7 +140,7 @@ class PartitionWatch:
         self.node_id = node_id
         self.key = key
         self.state: PartitionState | None = None
-        # A lower bound: the position at the high watermark when the last stable offset last equalled it.
+        # A lower bound, where a logstore of an earlier release does not say it.
         self.stable_position = -1
         self.live = 0
         self.heaps: dict[tuple[int, Measure], WaitHeap] = {}
@@ -158,6 +158,8 @@ class PartitionWatch:
             self.stable_position = -1
         if state is not None and state.last_stable_offset >= state.high_watermark:
             self.stable_position = state.high_watermark_position
+        elif state is not None and state.last_stable_position:
+            self.stable_position = state.last_stable_position
         self.state = state
 
     def lose_sight(self) -> None:

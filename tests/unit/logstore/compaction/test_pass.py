@@ -18,11 +18,11 @@ from barnabas_logstore.core.storage.compaction.orders import (
     SourceSegment,
     UncleanableLog,
 )
-from barnabas_logstore.core.storage.compaction.transactions import AbortedTransaction, parse_transaction_index
 from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.storage.segment.segment import RELATIVE_OFFSET_MAX
+from barnabas_logstore.core.storage.segment.scan import RELATIVE_OFFSET_MAX
+from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction, parse_transaction_index
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import (
     BUFFER_BYTES,
@@ -144,6 +144,8 @@ def test_an_aborted_transaction_goes_and_its_marker_when_nothing_is_left_of_it()
     writer.roll()
     writer.records(keyed("active", "a"))
     log = writer.open(compacted_topic())
+    # A producer that is known keeps its last batch, and that one its marker.
+    log.producers.remove_expired(WALL_MS + DAY_MS, DAY_MS)
     index = f"{DIRECTORY}/{0:020d}.txnindex"
     clean(disk, log)
     assert values_of(disk, log) == [(0, "a", "committed"), (3, "b", "1"), (4, "active", "a")]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias, cast
 
-from barnabas.channel.messages import ReadPartition, ReadPartitionResult
+from barnabas.channel.messages import ABORTED_TRANSACTION, ReadPartition, ReadPartitionResult
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER, TopicMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import Records
 from barnabas.wire.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchResponse,
@@ -35,6 +36,7 @@ class FetchTarget(ReadPartition):
     """
 
     __slots__ = (
+        "aborted_transactions",
         "current_leader",
         "error_code",
         "fetch_position",
@@ -69,6 +71,8 @@ class FetchTarget(ReadPartition):
         self.last_stable_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.records: Records = b""
+        self.aborted_transactions: Buffer = b""
+        """As in `ReadPartitionResult`."""
         self.current_leader: LeaderIdAndEpoch | None = None
         self.preferred_read_replica: int | None = None
         """The replica that the client should read from (KIP-392)."""
@@ -93,7 +97,7 @@ class FetchTarget(ReadPartition):
         """Answer the partition with only this error."""
         self.error_code = error_code
         self.high_watermark = self.last_stable_offset = self.log_start_offset = UNKNOWN_OFFSET
-        self.records = b""
+        self.records = self.aborted_transactions = b""
         self.current_leader = None
         self.preferred_read_replica = None
 
@@ -104,6 +108,7 @@ class FetchTarget(ReadPartition):
         self.last_stable_offset = result.last_stable_offset
         self.log_start_offset = result.log_start_offset
         self.records = result.records
+        self.aborted_transactions = result.aborted_transactions
         self.leader_epoch = result.leader_epoch
         self.fetch_position = result.fetch_position
         self.current_leader = None
@@ -140,11 +145,15 @@ class FetchTarget(ReadPartition):
             None,
             self.current_leader,
             None,
-            [] if reads_committed else None,
+            self._aborted() if reads_committed else None,
             -1 if self.preferred_read_replica is None else self.preferred_read_replica,
             # A range of a file is passed on by the encoder, which needs only its length.
             cast("Buffer", self.records),
         )
+
+    def _aborted(self) -> list[AbortedTransaction]:
+        packed = self.aborted_transactions
+        return [AbortedTransaction(*each) for each in ABORTED_TRANSACTION.iter_unpack(packed)] if packed else []
 
 
 def find_topic(image: ClusterImage, target: FetchTarget, *, by_id: bool) -> TopicMetadata | ErrorCode:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from barnabas.channel.assembly import ReadResult
-from barnabas.channel.messages import Read, ReadPartition, ReadPartitionResult
+from barnabas.channel.messages import ABORTED_TRANSACTION, Read, ReadPartition, ReadPartitionResult
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.replica.partition import Partition
@@ -23,6 +23,7 @@ from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
+from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.streams import PendingRead, ReadStream
 
@@ -43,6 +44,10 @@ class _Range:
     result: ReadPartitionResult
     partition: Partition
     plan: ReadPlan
+
+
+def _pack(aborted: list[AbortedTransaction]) -> bytes:
+    return b"".join([ABORTED_TRANSACTION.pack(each.producer_id, each.first_offset) for each in aborted])
 
 
 class Reads:
@@ -169,6 +174,8 @@ class Reads:
             self._read(awaited, records)
             return
         awaited.result.records = records
+        if awaited.pending.read.isolation_level == READ_COMMITTED:
+            awaited.result.aborted_transactions = _pack(partition.log.aborted_transactions(plan, records))
         partition.meter.bytes_out += len(records)
         awaited.result.fetch_position = plan.fetch_position
         awaited.pending.outstanding -= 1

@@ -39,6 +39,8 @@ class ProducerExpiry:
             self._to_check.extend(self._replicas.by_key.values())
         producers_left = PRODUCERS_PER_TICK
         while self._to_check and producers_left > 0:
-            producers = self._to_check.popleft().log.producers
+            state = self._to_check.popleft().log.state
+            producers = state.producers
             producers_left -= len(producers) + PARTITION_COST
             producers.remove_expired(wall_ms, self._expiration_ms)
+            state.verification_guards.remove_expired(wall_ms, self._expiration_ms)

@@ -269,8 +269,13 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """LSO = min(first unstable offset, HW); there are no open transactions yet."""
-        return self.high_watermark
+        """LSO = min(first unstable offset, HW), but at least the log start."""
+        transactions = self.log.state.producers.transactions
+        if transactions.is_none:
+            return self.high_watermark
+        high_watermark = self.high_watermark
+        log_start_offset = min(self.log.log_start_offset, high_watermark)
+        return max(transactions.last_stable_offset(high_watermark), log_start_offset)
 
     def knows_latest_offset(self) -> bool:
         """Not while the high watermark is below the start of the leader's own epoch: it would seem to go back."""
@@ -332,12 +337,14 @@ class Partition:
             return PartitionState(self.topic_id, self.partition, leader_epoch=self.leader_epoch)
         if self.is_stopped:
             return PartitionState(self.topic_id, self.partition, online=True)
+        last_stable_offset = self.last_stable_offset
+        is_stable = last_stable_offset == self.high_watermark
         return PartitionState(
             topic_id=self.topic_id,
             partition=self.partition,
             leader_epoch=self.leader_epoch,
             high_watermark=self.high_watermark,
-            last_stable_offset=self.last_stable_offset,
+            last_stable_offset=last_stable_offset,
             log_start_offset=self.log.log_start_offset,
             high_watermark_position=self.log.byte_position_of(self.high_watermark),
             leading=self.leading,
@@ -345,4 +352,5 @@ class Partition:
             # For committed records: a replica that is about to join has them too (Kafka's `maximalIsr`).
             in_sync_replicas_at_minimum=len(self.isr.maximal) >= self.in_sync_replicas_min,
             earlier_epochs_led=self.leader_epoch - self.led_since_epoch if self.leading else 0,
+            last_stable_position=0 if is_stable else self.log.byte_position_of(last_stable_offset),
         )

@@ -113,7 +113,7 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
                 disk.truncate(disk.open(path, create=True), 0)
             disk.write_at(disk.open(effect.path), effect.position, effect.buffers)
             for write in effect.index_writes:
-                disk.write_at(disk.open(write.path), write.position, (write.content,))
+                disk.write_at(disk.open(write.path, create=write.creates), write.position, (write.content,))
             if effect.flush is not None:
                 flush(disk, effect.flush)
         case FlushEffect():

@@ -21,11 +21,12 @@ from barnabas_logstore.core.storage.checkpoints import TopicPartition
 
 @dataclass(slots=True, frozen=True)
 class SmallWrite:
-    """A few bytes beside the log: the new entries of an index."""
+    """A few bytes beside the log: the new entries of an index. `creates`: the file may not exist yet."""
 
     path: str
     position: int
     content: bytes
+    creates: bool = False
 
 
 @dataclass(slots=True, frozen=True)

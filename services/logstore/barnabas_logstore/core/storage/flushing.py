@@ -43,7 +43,7 @@ def _write(disk: Disk, effect: FlushEffect) -> None:
     for new in effect.new_files:
         _write_new(disk, new.path, new.content)
     for write in effect.writes:
-        disk.write_at(disk.open(write.path), write.position, (write.content,))
+        disk.write_at(disk.open(write.path, create=write.creates), write.position, (write.content,))
 
 
 def _write_new(disk: Disk, path: str, content: bytes) -> None:

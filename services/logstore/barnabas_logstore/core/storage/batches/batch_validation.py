@@ -19,6 +19,7 @@ from barnabas.wire.record_batch import (
     MAGIC,
     NO_TIMESTAMP,
     RECORD_BYTES_MIN,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     Compression,
     assemble_batch,
@@ -32,10 +33,9 @@ _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
 """The size of the oldest format's smallest message; less is a broken length in any format."""
 _LOG_APPEND_TIME_BIT = 0x08
-_TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 _CODECS = frozenset(int(codec) for codec in Compression)
-_UNUSUAL_BITS = _LOG_APPEND_TIME_BIT | _TRANSACTIONAL_BIT | _CONTROL_BIT
+_UNUSUAL_BITS = _LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | _CONTROL_BIT
 
 CheckedBatch = tuple[BatchHeader, memoryview]
 
@@ -118,9 +118,10 @@ def _fault_of_size(records: memoryview, header: BatchHeader) -> ErrorCode | None
 def _unusual(header: BatchHeader, records: memoryview, config: TopicConfig) -> CheckedBatch | ErrorCode:
     if header.attributes & _CONTROL_BIT:
         return ErrorCode.INVALID_RECORD
-    if header.attributes & _TRANSACTIONAL_BIT:
-        # A transaction has to be known to its coordinator before its first batch (KIP-890), and there is none.
+    if header.attributes & TRANSACTIONAL_BIT and header.producer_id < 0:
         return ErrorCode.INVALID_TXN_STATE
+    if not header.attributes & _LOG_APPEND_TIME_BIT:
+        return header, records
     if config.message_timestamp_type == LOG_APPEND_TIME or header.max_timestamp == NO_TIMESTAMP:
         # The broker sets the time of the append.
         return ErrorCode.INVALID_TIMESTAMP

@@ -10,6 +10,7 @@ from typing import Final
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs
+from barnabas.wire.markers import control_type_of
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import (
     HEADER_BYTES,
@@ -22,7 +23,6 @@ from barnabas.wire.record_batch import (
 from barnabas_logstore.core.storage.compaction.offset_map import OffsetMap
 from barnabas_logstore.core.storage.compaction.orders import UncleanableLog
 from barnabas_logstore.core.storage.compaction.record_walk import map_keys, offsets_of, places_of
-from barnabas_logstore.core.storage.compaction.transactions import control_type_of
 
 # Kafka's default is level 9, which means lz4-java's fast compressor there; for an lz4 frame it is a slow one.
 _LZ4_DEFAULT_LEVEL: Final = 9
@@ -63,7 +63,7 @@ class BatchReader:
         return self._codecs.compress(codec, payload, self._levels.get(codec))
 
     def control_type_of(self, data: bytes, index: int, header: BatchHeader) -> int:
-        """Return what a control batch marks; see `transactions.control_type_of`. Raises UncleanableLog."""
+        """Return what a control batch marks; see `markers.control_type_of`. Raises UncleanableLog."""
         payload = self.payload_of(data, index, header)
         try:
             records = decode_payload(header, payload)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Buffer, Disk
 from barnabas.wire.record_batch import BatchHeader, parse_header
-from barnabas_logstore.core.storage.compaction.transactions import (
-    TRANSACTION_INDEX_SUFFIX,
-    AbortedTransaction,
-    format_transaction_index,
-)
 from barnabas_logstore.core.storage.effects import CLEANED_SUFFIX
-from barnabas_logstore.core.storage.segment.segment import Segment, file_name
+from barnabas_logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 
 
 class CleanedSegmentWriter:
@@ -61,16 +57,11 @@ class CleanedSegmentWriter:
         """Write the indexes, and flush everything. `aborted` are the transactions with batches left in this segment."""
         self.write_gathered()
         self._segment.seal()
+        for each in aborted:
+            self._segment.aborted.add(each)
         for write in self._segment.take_unsaved_indexes():
-            self._disk.write_at(self._disk.open(write.path), write.position, (write.content,))
-        paths = self._segment.paths
-        if aborted:
-            name = file_name(self._segment.base_offset, TRANSACTION_INDEX_SUFFIX)
-            paths = [*paths, f"{self._directory}/{name}{CLEANED_SUFFIX}"]
-            file = self._disk.open(paths[-1], create=True)
-            self._disk.truncate(file, 0)
-            self._disk.write_at(file, 0, (format_transaction_index(aborted),))
-        for path in paths:
+            self._disk.write_at(self._disk.open(write.path, create=write.creates), write.position, (write.content,))
+        for path in self._segment.paths:
             self._disk.flush(self._disk.open(path))
 
     def _end_run(self) -> None:

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas_logstore.core.storage.compaction.orders import SourceSegment
-from barnabas_logstore.core.storage.segment.segment import (
-    OFFSET_INDEX_SUFFIX,
-    RELATIVE_OFFSET_MAX,
-    TIME_INDEX_SUFFIX,
-    file_name,
-)
+from barnabas_logstore.core.storage.segment.scan import RELATIVE_OFFSET_MAX
+from barnabas_logstore.core.storage.segment.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, file_name
 
 SEGMENTS_MAX = 256
 """Segments in one group, so that swapping it in is bounded work."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from barnabas_logstore.core.storage.compaction.orders import CleanedSegment
-from barnabas_logstore.core.storage.compaction.transactions import TRANSACTION_INDEX_SUFFIX
 from barnabas_logstore.core.storage.effects import CLEANED_SUFFIX, DELETED_SUFFIX, Rename, SwapEffect
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
 from barnabas_logstore.core.storage.segment.scan import scan_batches
@@ -27,6 +26,7 @@ from barnabas_logstore.core.storage.segment.segment import (
     Segment,
     file_name,
 )
+from barnabas_logstore.core.storage.segment.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 SWAP_SUFFIX = ".swap"
 _LOG_LAST = (*INDEX_SUFFIXES, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)

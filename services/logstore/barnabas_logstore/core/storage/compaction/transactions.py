@@ -1,52 +1,17 @@
 """Decide what of transactions a pass removes: the records of aborted ones at once, a marker once nothing of its
 transaction is left and its delete horizon has passed (KIP-534).
 
-The aborted transactions are in the `.txnindex` files, in Kafka's format: version, producer id, first and last offset of
-the transaction, and the last stable offset after it. A cleaned segment gets its own, with what is still needed to read
+The aborted transactions are in the `.txnindex` files. A cleaned segment gets its own, with what is still needed to read
 it.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from barnabas.wire.markers import ABORT, COMMIT
 from barnabas.wire.record_batch import BatchHeader
-
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
-
-_ENTRY = struct.Struct(">hqqqq")
-_VERSION = 0
-_CONTROL_KEY = struct.Struct(">hh")
-_ABORT = 0
-_COMMIT = 1
-
-
-class AbortedTransaction(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-
-def parse_transaction_index(content: bytes) -> list[AbortedTransaction]:
-    """Return the complete entries of the known version; a torn one at the end is ignored."""
-    whole = len(content) // _ENTRY.size * _ENTRY.size
-    entries = _ENTRY.iter_unpack(content[:whole])
-    return [AbortedTransaction(*fields[1:]) for fields in entries if fields[0] == _VERSION]
-
-
-def format_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
-    return b"".join([_ENTRY.pack(_VERSION, *entry) for entry in entries])
-
-
-def control_type_of(key: bytes | None) -> int:
-    """Return 0 for the marker of an abort, 1 of a commit, -1 for anything else."""
-    if key is None or len(key) < _CONTROL_KEY.size:
-        return -1
-    control_type: int = _CONTROL_KEY.unpack_from(key)[1]
-    return control_type
+from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 
 
 class TransactionRetention:
@@ -82,13 +47,13 @@ class TransactionRetention:
         self._enter_upto(header.last_offset)
         if header.records_count == 0:
             return True
-        if control_type == _ABORT:
+        if control_type == ABORT:
             transaction, has_batches = self._aborted.pop(header.producer_id, (None, False))
             if transaction is not None and has_batches:
                 self._retained.append(transaction)
                 return False
             return True
-        if control_type == _COMMIT:
+        if control_type == COMMIT:
             has_batches = header.producer_id in self._committed
             self._committed.discard(header.producer_id)
             return not has_batches

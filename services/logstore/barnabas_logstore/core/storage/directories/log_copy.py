@@ -31,7 +31,6 @@ MOVED_FROM = "moved-from"
 PIECE_BYTES = 4 * 1024 * 1024
 # How much may be missing when the log is held for the last part.
 TAIL_BYTES_MAX = 4 * 1024 * 1024
-TRANSACTION_INDEX_SUFFIX = ".txnindex"
 
 
 @dataclass(slots=True, frozen=True)
@@ -178,7 +177,7 @@ class LogCopy:
     def _small_files(self, segment: Segment) -> list[str]:
         """Return the indexes and the snapshot at its beginning; some of them exist only sometimes."""
         prefix = segment.log_path.removesuffix(LOG_SUFFIX)
-        return [*segment.paths[1:], prefix + TRANSACTION_INDEX_SUFFIX, prefix + SNAPSHOT_SUFFIX]
+        return [*segment.index_paths, prefix + SNAPSHOT_SUFFIX]
 
     def _add_files(self, effect: CopyEffect, paths: list[str]) -> None:
         for path in paths:

@@ -19,7 +19,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.file_range import FileRange
+from barnabas.wire.file_range import FileRange, Records
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effects import FilePart, FoundBatches, NotFound, ReadBatchesEffect
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import TimestampLookup, lookup_timestamp
@@ -28,6 +28,7 @@ from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
 from barnabas_logstore.core.storage.segment.segment import Segment
+from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 
 
 @dataclass(slots=True, eq=False)
@@ -163,6 +164,29 @@ class LogView:
     ) -> memoryview | FileRange | ReadBatchesEffect | ErrorCode:
         """Return the batches that `plan.effect` has found, or another effect to run first."""
         return _finish(self.state, plan, found)
+
+    def aborted_transactions(self, plan: ReadPlan, records: Records) -> list[AbortedTransaction]:
+        """Return the aborted transactions that may have batches among `records`, which `plan` has found, in the order
+        of their markers. Raises DiskError.
+        """
+        found: list[AbortedTransaction] = []
+        if not len(records):
+            return found
+        segments, segment = self.state.segments, plan.segment
+        following = segments.after(segment)
+        upto_offset = plan.upto_offset if following is None else min(plan.upto_offset, following.base_offset)
+        end_position = plan.fetch_position + len(records) - segment.position_in_log(0)
+        upto_offset = min(upto_offset, segment.offset_index.offset_from(end_position, upto_offset))
+        # What has replaced a cleaned segment since has what is needed of its transactions.
+        after: Segment | None = segments.containing(segment.base_offset) if segment.is_retired else segment
+        while after is not None:
+            for aborted in after.aborted.ending_from(plan.effect.offset):
+                if aborted.first_offset < upto_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= upto_offset:
+                    return found
+            after = segments.after(after)
+        return found
 
     def byte_position_of(self, offset: int) -> int:
         """Return the position of `offset` in the bytes of the whole log: never less for a later offset, across

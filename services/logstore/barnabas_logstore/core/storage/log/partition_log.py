@@ -1,4 +1,5 @@
-"""A partition's log: appends, what of them is written and what is durable, and what its features do to each other.
+"""A partition's log: appends (`log_appends`), what of them is written and what is durable, and what its features do to
+each other.
 
 Three offsets describe its state: `next_offset` is assigned in memory, `log_end_offset` is written (and flushed, if
 flush.messages requires it) and may be read, `recovery_point` is durable. One write is in progress at a time; whatever
@@ -11,14 +12,11 @@ effects. How a segment follows another: `log_rolling`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
-from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.record_batch import patch_log_append_time
-from barnabas_logstore.core.storage.batches.batch_validation import check_client_batch
 from barnabas_logstore.core.storage.compaction.orders import CleanedSegment
 from barnabas_logstore.core.storage.effects import (
     FlushEffect,
@@ -32,51 +30,27 @@ from barnabas_logstore.core.storage.effects import (
 )
 from barnabas_logstore.core.storage.log.features import log_retention, log_start
 from barnabas_logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
-from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
 from barnabas_logstore.core.storage.log.features.log_retention import RetentionOutcome, Rule
 from barnabas_logstore.core.storage.log.features.log_retirement import LogRetirement
 from barnabas_logstore.core.storage.log.features.log_swap import LogSwap
-from barnabas_logstore.core.storage.log.features.log_truncation import LogTruncation
-from barnabas_logstore.core.storage.log.features.log_writes import LogWrites
-from barnabas_logstore.core.storage.log.features.replicated_batches import check_replicated
-from barnabas_logstore.core.storage.log.log_rolling import LogRolling
-from barnabas_logstore.core.storage.log.log_view import LogView
+from barnabas_logstore.core.storage.log.log_appends import AppendOutcome, LogAppends
 from barnabas_logstore.core.storage.log.state.log_state import LogState
-from barnabas_logstore.core.storage.log.state.producer_state import ForgottenBatch, ProducedBatch, note_producer
+
+__all__ = ["AppendOutcome", "PartitionLog"]
 
 
-@dataclass(slots=True, eq=False)
-class AppendOutcome:
-    """Where a batch was appended. It counts once `log_end_offset` reaches `required_offset`.
-
-    `is_written` is only true for a duplicate whose first copy is already in the log: its token is not returned by
-    `on_written`. `log_append_time_ms` is -1 unless the topic has LogAppendTime. `base_offset` is -1 for a duplicate
-    that is in the log and whose offset is no longer known.
-    """
-
-    base_offset: int
-    required_offset: int
-    log_append_time_ms: int
-    is_duplicate: bool = False
-    is_written: bool = False
-
-
-class PartitionLog(LogView):
+class PartitionLog(LogAppends):
     """Created by `recovery.open_log`. `state` is shared by the features of the log, and written only by them and
     this.
     """
 
     def __init__(self, disk: Disk, state: LogState) -> None:
-        super().__init__(state)
+        super().__init__(disk, state)
         self.unreported: list[StorageEffect] = []
         """Effects that were in progress when it went offline, and may still change the files of these names."""
         self.disk_full = DiskFullRecovery(state)
         self.retirement = LogRetirement(state)
-        self.truncation = LogTruncation(state)
-        self.writes = LogWrites(state)
-        self.flushes = LogFlushes(state)
         self.swap = LogSwap(disk, state)
-        self._rolling = LogRolling(disk, state, self.flushes)
 
     @property
     def is_truncating(self) -> bool:
@@ -107,121 +81,6 @@ class PartitionLog(LogView):
         flush it.
         """
         self.flushes.add_file(path, content)
-
-    # --- appends ---
-
-    def append(self, records: memoryview, leader_epoch: int, wall_ms: int, token: object) -> AppendOutcome | ErrorCode:
-        """Append a batch under `leader_epoch`, which the caller knows to be the present one.
-
-        `records` must not change until the write that contains it is done. `token`, if any, is returned then, by
-        `on_written` or `fail`. KAFKA_STORAGE_ERROR: the log is offline (`error`), or its disk full (`no_room`).
-        """
-        state = self.state
-        if state.error is not None or state.no_room is not None:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        config = state.config
-        checked = check_client_batch(records, config, wall_ms)
-        if isinstance(checked, ErrorCode):
-            return checked
-        header, records = checked
-        last_offset_delta = header.last_offset_delta
-        if header.producer_id >= 0:
-            known = state.producers.check(
-                header.producer_id, header.producer_epoch, header.base_sequence, last_offset_delta
-            )
-            if isinstance(known, ProducedBatch):
-                return self._repeat(known.first_offset, known.last_offset + 1, known.timestamp_ms, token)
-            if isinstance(known, ForgottenBatch):
-                return self._repeat(-1, known.end_offset_max, -1, token)
-            if known is not ErrorCode.NONE:
-                return known
-        max_timestamp_ms = header.max_timestamp
-        log_append_time_ms = -1
-        if config.message_timestamp_type == LOG_APPEND_TIME:
-            stamped = bytearray(records)
-            patch_log_append_time(stamped, 0, wall_ms)
-            records = memoryview(stamped)
-            max_timestamp_ms = log_append_time_ms = wall_ms
-        byte_count = len(records)
-        base_offset = state.next_offset
-        last_offset = base_offset + last_offset_delta
-        segment = state.segments.active
-        if segment.must_roll(config, byte_count, last_offset, max_timestamp_ms, wall_ms):
-            segment = self._rolling.roll()
-        if leader_epoch != state.leader_epochs.latest:
-            assert leader_epoch > state.leader_epochs.latest, (
-                "an append under an old leader epoch must be fenced before"
-            )
-            state.leader_epochs.assign(leader_epoch, base_offset)
-        if header.producer_id >= 0:
-            state.producers.update(
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                last_offset_delta,
-                last_offset,
-                max_timestamp_ms,
-            )
-        self.writes.add(segment, records, base_offset, last_offset + 1, leader_epoch, token)
-        state.segments.recent.add(base_offset, segment.byte_count)
-        segment.add_batch(last_offset, byte_count, max_timestamp_ms)
-        state.next_offset = last_offset + 1
-        return AppendOutcome(base_offset, last_offset + 1, log_append_time_ms)
-
-    def _repeat(self, base_offset: int, required_offset: int, timestamp_ms: int, token: object) -> AppendOutcome:
-        """A duplicate succeeds when its first copy does: now if that is written, else along with it."""
-        state = self.state
-        log_append_time_ms = timestamp_ms if state.config.message_timestamp_type == LOG_APPEND_TIME else -1
-        # What an earlier process has written it may not have flushed before it died (flush.messages).
-        is_flushed = required_offset - state.recovery_point < state.config.flush_messages
-        is_written = state.log_end_offset >= required_offset and is_flushed
-        if not is_written and self.writes.is_idle:
-            self.writes.flush_behind(state.segments.active, state.next_offset, token)
-        elif not is_written:
-            self.writes.join(required_offset, token)
-        return AppendOutcome(base_offset, required_offset, log_append_time_ms, True, is_written)
-
-    def append_replicated(self, records: memoryview, leader_epoch: int, wall_ms: int) -> ErrorCode | str | None:
-        """Append the complete batches in `records`; a part of one at the end, as reads leave it, is ignored.
-
-        `leader_epoch` is that of the leader that sent them; no batch may be of a later one. Offsets may jump forward if
-        the leader's log has been compacted. Nothing is appended unless everything is valid: otherwise return what is
-        wrong, or KAFKA_STORAGE_ERROR while the log accepts no appends. The records must not change until they are
-        written.
-        """
-        state = self.state
-        if state.error is not None or state.no_room is not None:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        assert not self.truncation.is_begun
-        # An epoch that this replica led without a record must not be listed among those of another leader.
-        state.leader_epochs.truncate_from(state.next_offset)
-        headers = check_replicated(state, records, leader_epoch)
-        if isinstance(headers, str):
-            return headers
-        run_position = position = 0
-        for header in headers:
-            byte_count = header.size_bytes
-            last_offset = header.last_offset
-            segment = state.segments.active
-            if segment.must_roll(state.config, byte_count, last_offset, header.max_timestamp, wall_ms):
-                self._write_run(records[run_position:position])
-                run_position = position
-                segment = self._rolling.roll()
-            state.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-            note_producer(state.producers, header)
-            if run_position == position:
-                # The write begins where the segment ends now.
-                self.writes.open_run(segment, state.next_offset)
-            state.segments.recent.add(header.base_offset, segment.byte_count)
-            segment.add_batch(last_offset, byte_count, header.latest_timestamp)
-            state.next_offset = last_offset + 1
-            position += byte_count
-        self._write_run(records[run_position:position])
-        return None
-
-    def _write_run(self, run: memoryview) -> None:
-        if run:
-            self.writes.add_run(run, self.state.next_offset)
 
     # --- the log's start ---
 
@@ -290,45 +149,6 @@ class PartitionLog(LogView):
             self.swap.end(effect)
 
     # --- writes ---
-
-    def begin_write(self) -> WriteEffect | None:
-        """Return the next write, unless one is in progress or nothing waits. Its outcome goes to `on_written`,
-        `on_write_without_room` or `fail`.
-        """
-        writes = self.writes
-        if not writes.queue or writes.in_flight is not None:
-            return None
-        state = self.state
-        if state.error is not None or state.is_held:
-            return None
-        write = writes.queue[0]
-        effect = write.effect
-        if effect.creates:
-            self.flushes.names_changed()
-        if effect.end_offset - state.recovery_point >= state.config.flush_messages:
-            if self.flushes.in_flight is not None:
-                return None
-            effect.flush = self.flushes.begin(effect.end_offset)
-        elif write.segment is state.segments.active:
-            effect.index_writes = write.segment.take_unsaved_indexes()
-        return writes.begin()
-
-    def on_written(self, effect: WriteEffect) -> list[object]:
-        """`effect` is done, its flush included if it had one. Return the tokens of the appends that count from now
-        on.
-        """
-        state = self.state
-        if state.error is not None:
-            return []
-        write = self.writes.end(effect)
-        state.log_end_offset = effect.end_offset
-        state.written_position = write.segment.start_position + effect.position + effect.byte_count
-        if effect.flush is not None:
-            self.flushes.done(effect.flush)
-        elif effect.creates:
-            # A flush that was begun meanwhile may have flushed the directory too early.
-            self.flushes.names_changed()
-        return write.tokens
 
     def on_write_without_room(self, effect: WriteEffect, error: DiskError) -> list[object]:
         """Roll back what is not written. Return the tokens of its appends, for a KAFKA_STORAGE_ERROR each.

@@ -16,11 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
-from barnabas_logstore.core.storage.compaction.transactions import TRANSACTION_INDEX_SUFFIX
 from barnabas_logstore.core.storage.effects import TruncateEffect
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.recovery.log_recovery import recover_log
 from barnabas_logstore.core.storage.segment.segment import (
+    ALL_SUFFIXES,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
@@ -40,7 +40,7 @@ def cut_log(disk: Disk, effect: TruncateEffect) -> LogState:
     error, since it is unknown what is left of the log.
     """
     for write in effect.index_writes:
-        disk.write_at(disk.open(write.path), write.position, (write.content,))
+        disk.write_at(disk.open(write.path, create=write.creates), write.position, (write.content,))
     names = {entry.name for entry in disk.list(effect.directory)}
     base_offsets = offsets_of(names, LOG_SUFFIX)
     kept = [] if effect.truncate_fully else [each for each in base_offsets if each <= effect.offset]
@@ -48,7 +48,7 @@ def cut_log(disk: Disk, effect: TruncateEffect) -> LogState:
     disk.replace_file(effect.leader_epochs.path, effect.leader_epochs.content)
     try:
         for base_offset in reversed(base_offsets[len(kept) :]):
-            for suffix in (*SEGMENT_SUFFIXES, TRANSACTION_INDEX_SUFFIX):
+            for suffix in ALL_SUFFIXES:
                 _remove(disk, effect.directory, file_name(base_offset, suffix), names)
         if last is not None:
             last.cut(disk)
@@ -78,7 +78,8 @@ def _prepare_last(disk: Disk, effect: TruncateEffect, base_offset: int) -> _Last
     kept_bytes, next_offset = segment.end_below(effect.offset)
     if kept_bytes == segment.byte_count:
         return None
-    files = segment.closed_indexes_below(kept_bytes, effect.offset) if kept_bytes else []
+    offset = effect.offset
+    files = segment.closed_indexes_below(kept_bytes, offset) if kept_bytes else segment.transactions_below(offset)
     files += [(f"{effect.directory}/{file_name(next_offset, suffix)}", b"") for suffix in SEGMENT_SUFFIXES]
     for new_path, content in files:
         file = disk.open(new_path + PREPARED_SUFFIX, create=True)

@@ -20,14 +20,14 @@ from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH, LeaderEpochs
 from barnabas_logstore.core.storage.log.state.log_state import LogState, UnflushedFiles
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState, note_producer, stray_snapshots
+from barnabas_logstore.core.storage.log.state.transactions import index_aborted
 from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers
 from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
-from barnabas_logstore.core.storage.segment.scan import is_broken_off, scan_batches
+from barnabas_logstore.core.storage.segment.scan import is_broken_off, read_marker, scan_batches
 from barnabas_logstore.core.storage.segment.segment import (
-    INDEX_SUFFIXES,
+    ALL_SUFFIXES,
     LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     Segment,
     file_name,
@@ -229,7 +229,7 @@ class _Opening:
         """Remove files that belong to no segment, and snapshots with producers' batches that the log no longer has."""
         base_offsets = {segment.base_offset for segment in self.segments.all()}
         names = [name for name in self.files if name.endswith(LEFTOVER_SUFFIXES)]
-        for suffix in INDEX_SUFFIXES:
+        for suffix in ALL_SUFFIXES[1:]:
             orphans = [offset for offset in offsets_of(self.files, suffix) if offset not in base_offsets]
             names += [file_name(offset, suffix) for offset in orphans]
         ahead = [offset for offset in offsets_of(self.files, SNAPSHOT_SUFFIX) if offset > self.next_offset]
@@ -323,7 +323,8 @@ class _Opening:
             for position, header in segment.rebuild(in_order(batches, OffsetAndEpoch(self.next_offset, epoch), after)):
                 self.segments.recent.add(header.base_offset, position)
                 self._note_leader_epoch(header)
-                note_producer(self.producers, header)
+                ended = note_producer(self.producers, header, read_marker(self.disk, segment.file, position, header))
+                index_aborted(segment, ended)
                 self.next_offset, epoch = header.next_offset, header.partition_leader_epoch
             self.scanned_bytes += segment.byte_count
             self.is_damaged |= not is_broken_off(
@@ -364,7 +365,7 @@ class _Opening:
 
     def _drop(self, segment: Segment) -> None:
         self.dropped_bytes += segment.byte_count
-        for suffix in SEGMENT_SUFFIXES:
+        for suffix in ALL_SUFFIXES:
             name = file_name(segment.base_offset, suffix)
             if self.files.pop(name, None) is not None:
                 self.disk.remove(f"{self.directory}/{name}")

@@ -9,7 +9,7 @@ from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas_logstore.core.storage.effects import ProducersToLoad, SegmentFile
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState, note_producer, parse_snapshot
 from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
-from barnabas_logstore.core.storage.segment.scan import scan_batches
+from barnabas_logstore.core.storage.segment.scan import read_marker, scan_batches
 from barnabas_logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, file_name, offsets_of
 
 
@@ -56,10 +56,10 @@ def load_producers(
     for segment, end_offset in zip(segments, end_offsets, strict=False):
         if end_offset <= snapshot_offset:
             continue
-        position = segment.offset_index.position_before(snapshot_offset)
-        for _, header in scan_batches(disk, segment.file, position, segment.byte_count):
+        begin = segment.offset_index.position_before(snapshot_offset)
+        for position, header in scan_batches(disk, segment.file, begin, segment.byte_count):
             if snapshot_offset <= header.base_offset < upto_offset:
-                note_producer(producers, header)
+                note_producer(producers, header, read_marker(disk, segment.file, position, header))
     return producers, snapshot_offset
 
 

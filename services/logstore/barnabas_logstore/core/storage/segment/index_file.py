@@ -1,4 +1,4 @@
-"""What both indexes of a segment have in common: entries of one size, saved after the log.
+"""What the indexes of a segment have in common: entries of one size, saved after the log.
 
 The index of the active segment is in memory and its entries reach the file along with writes of the log. A crash may
 leave the file short or ahead of the log, which is harmless: past the recovery point indexes are rebuilt. The index of a
@@ -16,6 +16,8 @@ from barnabas_logstore.core.storage.effects import SmallWrite
 
 class IndexFile:
     entry_format: ClassVar[struct.Struct]
+    is_optional: ClassVar[bool] = False
+    """Whether the file exists only once it has an entry."""
 
     def __init__(self, path: str, base_offset: int, entries: Buffer) -> None:
         """`entries` is the content of the file. A bytearray can grow, anything else is closed."""
@@ -38,7 +40,8 @@ class IndexFile:
         """Return what the file does not contain yet; the caller writes it."""
         if self.is_saved:
             return None
-        write = SmallWrite(self.path, self._saved_bytes, bytes(memoryview(self._entries)[self._saved_bytes :]))
+        unsaved = bytes(memoryview(self._entries)[self._saved_bytes :])
+        write = SmallWrite(self.path, self._saved_bytes, unsaved, self.is_optional)
         self._saved_bytes = len(self._entries)
         self.is_saved = True
         return write

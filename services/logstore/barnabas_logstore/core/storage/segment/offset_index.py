@@ -7,6 +7,7 @@ ascending.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from typing import ClassVar
 
 from barnabas_logstore.core.storage.segment.index_file import IndexFile
@@ -35,6 +36,13 @@ class OffsetIndex(IndexFile):
     def last_position(self) -> int:
         """The beginning of the last entry's batch; 0 without entries."""
         return self.entry(self.entry_count - 1)[1] if self._entries else 0
+
+    def offset_from(self, position: int, default: int) -> int:
+        """Return an offset that every batch before `position` is below; `default` if there is no entry from there
+        on.
+        """
+        index = bisect_left(range(self.entry_count), position, key=lambda index: self.entry(index)[1])
+        return self.entry(index)[0] if index < self.entry_count else default
 
     def position_before(self, offset: int) -> int:
         """Return where a batch begins that contains `offset` or precedes it, at most an interval and a batch away."""

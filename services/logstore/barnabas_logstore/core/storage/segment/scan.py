@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from barnabas.ports.disk import Disk, DiskFile
+from barnabas.wire.markers import MARKER_BYTES_MAX, Marker, marker_of
 from barnabas.wire.record_batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
@@ -15,6 +16,7 @@ from barnabas.wire.record_batch import (
 )
 
 CHUNK_BYTES = 1024 * 1024
+RELATIVE_OFFSET_MAX = 2**31 - 1
 # A larger part of a batch at the end of a log is not examined.
 BROKEN_OFF_BYTES_MAX = 16 * 1024 * 1024
 
@@ -48,6 +50,23 @@ def scan_batches(
                 return
         yield position, header
         position += byte_count
+
+
+def ascending(batches: Iterable[tuple[int, BatchHeader]], base_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield up to the first batch that can't follow those before it in this segment: offsets have no checksum."""
+    next_offset = base_offset
+    for position, header in batches:
+        if header.base_offset < next_offset or header.last_offset - base_offset > RELATIVE_OFFSET_MAX:
+            return
+        next_offset = header.next_offset
+        yield position, header
+
+
+def read_marker(disk: Disk, file: DiskFile, position: int, header: BatchHeader) -> Marker | None:
+    """Return the marker in the batch at `position`, if it is a control batch with one. Raises DiskError."""
+    if not header.is_control or header.size_bytes > MARKER_BYTES_MAX:
+        return None
+    return marker_of(header, disk.read_at(file, position, header.size_bytes))
 
 
 def is_broken_off(disk: Disk, file: DiskFile, position: int, end: int, next_offset: int) -> bool:

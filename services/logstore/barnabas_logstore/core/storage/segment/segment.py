@@ -1,4 +1,5 @@
-"""One segment of a log: `<base offset, 20 digits>.log` and its two indexes.
+"""One segment of a log: `<base offset, 20 digits>.log`, its two indexes, and its `.txnindex` if it has aborted
+transactions.
 
 A segment counts bytes as soon as their place is assigned; `PartitionLog` knows how many of them are written. Once
 rolled it never changes: its indexes leave memory and are mapped from their files when a lookup needs them. No segment
@@ -19,9 +20,10 @@ from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
 from barnabas_logstore.core.storage.effects import SegmentFile, SmallWrite
 from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
-from barnabas_logstore.core.storage.segment.scan import scan_batches
+from barnabas_logstore.core.storage.segment.scan import RELATIVE_OFFSET_MAX, ascending, scan_batches
 from barnabas_logstore.core.storage.segment.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from barnabas_logstore.core.storage.segment.time_index import NO_TIMESTAMP, TimeIndex
+from barnabas_logstore.core.storage.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedInSegment
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -30,12 +32,12 @@ SNAPSHOT_SUFFIX = ".snapshot"
 """The snapshot of the producers as of the base offset in the name."""
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
-RELATIVE_OFFSET_MAX = 2**31 - 1
+ALL_SUFFIXES = (*SEGMENT_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 _RECENT_BATCHES_MIN = 512
 
 # Returned by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first
-# timestamp, whether the indexes are full, entries of both.
-SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int]
+# timestamp, whether the indexes are full, entries of all three.
+SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int, int]
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -95,6 +97,8 @@ class Segment:
         self._disk = disk
         self._directory = directory
         self.base_offset = base_offset
+        self.aborted = AbortedInSegment(disk, "", base_offset)
+        """The aborted transactions whose markers it has."""
         self._name_files(name_suffix)
         self._held_file: DiskFile | None = None
         # For the active segment, and for a closed one until its entries are in its files; mapped otherwise.
@@ -121,8 +125,10 @@ class Segment:
         self.first_timestamp_ms = NO_TIMESTAMP
 
     def _name_files(self, name_suffix: str) -> None:
-        names = [file_name(self.base_offset, suffix) + name_suffix for suffix in SEGMENT_SUFFIXES]
-        self.log_path, self._offset_index_path, self._time_index_path = [f"{self._directory}/{name}" for name in names]
+        names = [file_name(self.base_offset, suffix) + name_suffix for suffix in ALL_SUFFIXES]
+        paths = [f"{self._directory}/{name}" for name in names]
+        self.log_path, self._offset_index_path, self._time_index_path, transaction_index_path = paths
+        self.aborted.relocate(transaction_index_path)
 
     def relocate(self, directory: str) -> None:
         """The files are in another directory from now on."""
@@ -140,6 +146,7 @@ class Segment:
     def hold_files(self) -> None:
         """Use the files that have the names now, whatever they are renamed to afterwards."""
         self._offset_index, self._time_index = self._map_indexes()
+        self.aborted.load()
         self._held_file = self.file
 
     def let_go_of_files(self) -> None:
@@ -159,7 +166,12 @@ class Segment:
     @property
     def paths(self) -> list[str]:
         """All files that have to be flushed for the segment to be durable: the log's first, then the indexes'."""
-        return [self.log_path, self._offset_index_path, self._time_index_path]
+        return [self.log_path, self._offset_index_path, self._time_index_path, *self.aborted.paths]
+
+    @property
+    def index_paths(self) -> list[str]:
+        """The files of the indexes, whether they exist or not."""
+        return [self._offset_index_path, self._time_index_path, self.aborted.path]
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -171,6 +183,7 @@ class Segment:
 
     def create(self) -> None:
         """Create the files, empty."""
+        self.aborted.remove()
         for path in self.paths:
             self._disk.truncate(self._disk.open(path, create=True), 0)
         self.begin()
@@ -185,6 +198,7 @@ class Segment:
         self._max_timestamp = (NO_TIMESTAMP, self.base_offset)
         self._offset_index = OffsetIndex(self._offset_index_path, self.base_offset, bytearray())
         self._time_index = TimeIndex(self._time_index_path, self.base_offset, bytearray())
+        self.aborted.begin()
 
     def remove(self) -> None:
         """Undo a `create` that failed halfway. Raises DiskError."""
@@ -204,6 +218,7 @@ class Segment:
             self.indexes_full,
             self._offset_index.entry_count,
             self._time_index.entry_count,
+            0 if self.aborted.index is None else self.aborted.index.entry_count,
         )
 
     def take_back(self, mark: SegmentMark) -> None:
@@ -220,15 +235,19 @@ class Segment:
             self.indexes_full,
             offset_entries,
             time_entries,
+            aborted_entries,
         ) = mark
         self._offset_index.cut(offset_entries)
         self._time_index.cut(time_entries)
+        self.aborted.cut(aborted_entries)
 
     def save_whole_indexes(self) -> None:
         """A write of index entries may not have been done."""
         if self._offset_index is not None and self._time_index is not None:
             self._offset_index.save_whole()
             self._time_index.save_whole()
+            if self.aborted.index is not None:
+                self.aborted.index.save_whole()
 
     def open_active(self, *, is_in_doubt: bool = False) -> list[tuple[int, BatchHeader]]:
         """Prepare a cleanly closed segment for appends; return its last batches as (position, header).
@@ -242,6 +261,7 @@ class Segment:
             offset_index, time_index = self._map_indexes()
         self._offset_index = OffsetIndex(offset_index.path, self.base_offset, bytearray(offset_index.content()))
         self._time_index = TimeIndex(time_index.path, self.base_offset, bytearray(time_index.content()))
+        self.aborted.load()
         position = self.offset_index.last_position()
         self._max_timestamp = self.time_index.last()
         self._bytes_since_index_entry = self.byte_count - position
@@ -341,20 +361,26 @@ class Segment:
     def take_unsaved_indexes(self) -> list[SmallWrite]:
         if self._offset_index is None or self._time_index is None:
             return []
-        if self._offset_index.is_saved and self._time_index.is_saved:
+        aborted = self.aborted.index
+        if self._offset_index.is_saved and self._time_index.is_saved and aborted is None:
             return []
-        unsaved = (self._offset_index.take_unsaved(), self._time_index.take_unsaved())
+        unsaved = [self._offset_index.take_unsaved(), self._time_index.take_unsaved()]
+        if aborted is not None:
+            unsaved.append(aborted.take_unsaved())
         return [write for write in unsaved if write is not None]
 
     def release_indexes(self) -> None:
         """Drop the entries in memory; the files have them all."""
         self._offset_index = self._time_index = None
+        self.aborted.release()
 
     def rebuild(self, batches: Iterable[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader]]:
         """Rebuild the indexes from the log's own batches, which are passed in and yielded as (position, header).
 
-        Ends with them, or at the first that is out of order; `byte_count` is then how far the log is valid.
+        Ends with them, or at the first that is out of order; `byte_count` is then how far the log is valid. The index
+        of aborted transactions is removed: who reads the batches adds them again.
         """
+        self.aborted.remove()
         for path in self.paths[1:]:
             self._disk.truncate(self._disk.open(path, create=True), 0)
         self.begin()
@@ -377,7 +403,7 @@ class Segment:
         return self.byte_count, next_offset
 
     def closed_indexes_below(self, byte_count: int, offset: int) -> list[tuple[str, bytes]]:
-        """Return (path, content) of both indexes of a closed segment that has only the first `byte_count` bytes, which
+        """Return (path, content) of the indexes of a closed segment that has only the first `byte_count` bytes, which
         are below `offset`.
         """
         offsets, times = self._map_indexes()
@@ -392,7 +418,13 @@ class Segment:
             if header.latest_timestamp > latest[0]:
                 latest = (header.latest_timestamp, header.last_offset)
         kept_times.append_if_later(*latest)
-        return [(offsets.path, offset_content), (times.path, kept_times.content())]
+        files = [(offsets.path, offset_content), (times.path, kept_times.content())]
+        return files + self.transactions_below(offset)
+
+    def transactions_below(self, offset: int) -> list[tuple[str, bytes]]:
+        """Return (path, content) of the index of aborted transactions without those that end later, if it exists."""
+        content = self.aborted.content_below(offset)
+        return [] if content is None else [(self.aborted.path, content)]
 
     def cut(self) -> int:
         """Truncate the file durably to `byte_count`; return how many bytes were past it."""
@@ -438,11 +470,15 @@ class Segment:
         )
 
     def _repair_indexes(self) -> None:
+        """The index of aborted transactions stays: batches alone do not tell where a transaction began."""
+        aborted = list(self.aborted.ending_from(self.base_offset))
         for _ in self.rebuild(scan_batches(self._disk, self.file, 0, self._disk.size(self.file))):
             pass
+        for each in aborted:
+            self.aborted.add(each)
         self.seal()
         for write in self.take_unsaved_indexes():
-            file = self._disk.open(write.path)
+            file = self._disk.open(write.path, create=write.creates)
             self._disk.write_at(file, write.position, (write.content,))
             self._disk.flush(file)
         self.release_indexes()
@@ -456,13 +492,3 @@ def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
     """Return the offsets in the names of the files with `suffix`, ascending."""
     digits = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
     return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())
-
-
-def ascending(batches: Iterable[tuple[int, BatchHeader]], base_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield up to the first batch that can't follow those before it in this segment: offsets have no checksum."""
-    next_offset = base_offset
-    for position, header in batches:
-        if header.base_offset < next_offset or header.last_offset - base_offset > RELATIVE_OFFSET_MAX:
-            return
-        next_offset = header.next_offset
-        yield position, header

@@ -16,6 +16,7 @@ from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.storage.effects import NewFile, ProducersToLoad, TakeBackEffect
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerEntry, ProducerState
+from barnabas_logstore.core.storage.log.state.transactions import NO_OFFSET
 from barnabas_logstore.core.storage.segment.segment import Segment, SegmentMark
 
 
@@ -59,7 +60,7 @@ class DiskFullRecovery:
         state.next_offset = state.log_end_offset
         # An epoch that begins here has no batch yet, and the leader may be leading under it.
         state.leader_epochs.truncate_from(state.log_end_offset + 1)
-        cuts = [(segment.log_path, segment.byte_count), *((path, 0) for path in segment.paths[1:])]
+        cuts = [(segment.log_path, segment.byte_count), *((path, 0) for path in segment.index_paths)]
         # They may describe batches that are rolled back, and be trusted when others are in their place.
         self._to_take_back = cuts + [(file.path, 0) for file in new_files]
 
@@ -69,7 +70,7 @@ class DiskFullRecovery:
             return None
         state = self._state
         effect = TakeBackEffect(state.directory, self._to_take_back)
-        if any(_reaches(entry, state.log_end_offset) for entry in state.producers.entries()):
+        if any(entry.last_offset >= state.log_end_offset for entry in state.producers.entries()):
             files = [segment.as_file() for segment in state.segments.all()]
             effect.producers = ProducersToLoad(state.directory, files, state.log_end_offset)
         self._to_take_back = None
@@ -81,17 +82,13 @@ class DiskFullRecovery:
         assert effect is self.in_flight
         self.in_flight = None
         if producers is not None:
-            self._state.producers.load(_taken_back(self._state, producers))
+            self._state.producers.load(_taken_back(self._state, producers), self._state.log_end_offset)
 
     def undo(self, effect: TakeBackEffect) -> None:
         """There was not even space for this: to be tried again."""
         assert effect is self.in_flight
         self.in_flight = None
         self._to_take_back = effect.cuts
-
-
-def _reaches(entry: ProducerEntry, end_offset: int) -> bool:
-    return bool(entry.batches) and entry.batches[-1].last_offset >= end_offset
 
 
 def _taken_back(state: LogState, loaded: ProducerState) -> list[ProducerEntry]:
@@ -104,7 +101,7 @@ def _taken_back(state: LogState, loaded: ProducerState) -> list[ProducerEntry]:
     by_id = {entry.producer_id: entry for entry in loaded.entries()}
     entries = []
     for entry in state.producers.entries():
-        if not _reaches(entry, end_offset):
+        if entry.last_offset < end_offset:
             entries.append(entry)
             continue
         kept = [batch for batch in entry.batches if batch.last_offset < end_offset]
@@ -116,5 +113,7 @@ def _taken_back(state: LogState, loaded: ProducerState) -> list[ProducerEntry]:
         elif kept:
             # Its batches are no longer in the log, and it is still remembered.
             entry.batches = kept
+            if entry.transaction_first_offset >= end_offset:
+                entry.transaction_first_offset = NO_OFFSET
             entries.append(entry)
     return entries

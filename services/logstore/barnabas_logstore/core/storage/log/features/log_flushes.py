@@ -131,7 +131,7 @@ class LogFlushes:
         effect.files += [snapshot.path for _, snapshot in snapshots] + [other.path for other in unflushed.other_files]
         effect.writes += unflushed.other_files
         unflushed.other_files = []
-        if unflushed.has_new_names:
+        if unflushed.has_new_names or any(write.creates for write in effect.writes):
             effect.directories = [state.directory, state.directory.rpartition("/")[0]]
             unflushed.has_new_names = False
         return effect

@@ -30,7 +30,7 @@ class LogRetirement:
         for segment in retired:
             segment.is_retired = True
             snapshot = f"{state.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
-            self._waiting.append([*segment.paths, snapshot])
+            self._waiting.append([segment.log_path, *segment.index_paths, snapshot])
         state.move_log_start(state.segments.first.base_offset)
 
     def begin(self) -> RetireEffect | None:

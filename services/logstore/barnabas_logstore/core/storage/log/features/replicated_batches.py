@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.wire.record_batch import HEADER_BYTES, MAGIC, BatchHeader, crc_is_valid, parse_header
 from barnabas_logstore.core.storage.log.state.log_state import LogState
-from barnabas_logstore.core.storage.segment.segment import RELATIVE_OFFSET_MAX
+from barnabas_logstore.core.storage.segment.scan import RELATIVE_OFFSET_MAX
 
 
 def check_replicated(state: LogState, records: memoryview, leader_epoch: int) -> list[BatchHeader] | str:

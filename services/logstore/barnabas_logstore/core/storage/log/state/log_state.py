@@ -14,6 +14,7 @@ from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effects import NewFile, SmallWrite
 from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
+from barnabas_logstore.core.storage.log.state.verification_guards import VerificationGuards
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
 from barnabas_logstore.core.storage.segment.segment import Segment
 
@@ -69,6 +70,8 @@ class LogState:
     """Why the log accepts no appends for now."""
     is_being_cleaned: bool = False
     """The cleaner is working on it, and may open its files by their names."""
+    verification_guards: VerificationGuards = field(default_factory=VerificationGuards)
+    """Which producers may begin a transaction."""
     is_held: bool = False
     """It is about to be moved to another log directory: nothing new is begun on the disk, appends accumulate."""
 

@@ -37,13 +37,16 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import Marker
 from barnabas.wire.record_batch import BatchHeader
+from barnabas_logstore.core.storage.log.state.transactions import NO_OFFSET, EndedTransaction, Transactions
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_COORDINATOR_EPOCH = -1
-NO_OFFSET = -1
+EPOCH_BUMP_VERSION = 2
+"""The first transaction version with an epoch for each transaction."""
 BATCHES_KEPT = 5
 BATCHES_KEPT_MAX = 64
 PRODUCERS_WITH_MANY_BATCHES = 500
@@ -95,6 +98,18 @@ class ProducerEntry:
     """Its last offset when it was last spared from removal."""
     run_length: int = 0
     """Sequences up to the last one that are known to be in the log without a gap; at most `_RUN_LENGTH_MAX`."""
+    marker_offset: int = NO_OFFSET
+    """The offset of its last marker, if that was appended since the log was opened."""
+
+    def begin_epoch(self, producer_epoch: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.batches.clear()
+        self.run_length = 0
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset that it, or the marker of its transaction, is known to have."""
+        return max(self.batches[-1].last_offset if self.batches else NO_OFFSET, self.marker_offset)
 
     @property
     def last_sequence(self) -> int:
@@ -122,12 +137,17 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
+        self.transactions = Transactions()
+        """Their transactions; changed only by this."""
 
     def __len__(self) -> int:
         return len(self._producers)
 
     def entries(self) -> list[ProducerEntry]:
         return list(self._producers.values())
+
+    def entry_of(self, producer_id: int) -> ProducerEntry | None:
+        return self._producers.get(producer_id)
 
     def check(
         self, producer_id: int, producer_epoch: int, base_sequence: int, last_offset_delta: int
@@ -162,28 +182,55 @@ class ProducerState:
         """Record a batch that is in the log. Never refuses: what a leader accepted is valid."""
         entry = self._producers.get(producer_id)
         if entry is None:
-            if len(self._producers) >= PRODUCERS_MAX:
-                self._let_one_go()
-            entry = self._producers[producer_id] = ProducerEntry(producer_id)
+            entry = self._add(producer_id)
         if producer_epoch != entry.producer_epoch:
-            entry.producer_epoch = producer_epoch
-            entry.batches.clear()
-            entry.run_length = 0
+            entry.begin_epoch(producer_epoch)
         elif base_sequence != sequence_after(entry.last_sequence, 1):
             entry.run_length = 0
         entry.run_length = min(entry.run_length + last_offset_delta + 1, _RUN_LENGTH_MAX)
         kept_max = BATCHES_KEPT_MAX if len(self._producers) <= PRODUCERS_WITH_MANY_BATCHES else BATCHES_KEPT
         if len(entry.batches) >= kept_max:
             del entry.batches[: len(entry.batches) - kept_max + 1]
-        last_sequence = sequence_after(base_sequence, last_offset_delta)
+        last_sequence = sequence_after(base_sequence, last_offset_delta) if base_sequence >= 0 else NO_SEQUENCE
         entry.batches.append(ProducedBatch(last_sequence, last_offset, last_offset_delta, timestamp_ms))
         entry.last_timestamp_ms = timestamp_ms
+
+    def begin_transaction(self, producer_id: int, first_offset: int) -> None:
+        """A batch of a transaction was recorded: it begins one, unless the producer has one open."""
+        entry = self._producers[producer_id]
+        if entry.transaction_first_offset == NO_OFFSET:
+            entry.transaction_first_offset = first_offset
+            self.transactions.begin(first_offset, producer_id)
+
+    def end_transaction(self, header: BatchHeader, marker: Marker) -> EndedTransaction | None:
+        """Record a marker that is in the log. None: the producer had no transaction open here.
+
+        A marker of a later epoch begins that epoch (KIP-890). Never refuses.
+        """
+        producer_id = header.producer_id
+        entry = self._producers.get(producer_id) or self._add(producer_id)
+        if header.producer_epoch != entry.producer_epoch:
+            entry.begin_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp_ms = header.max_timestamp
+        entry.marker_offset = header.base_offset
+        first_offset, entry.transaction_first_offset = entry.transaction_first_offset, NO_OFFSET
+        if first_offset == NO_OFFSET:
+            return None
+        return self.transactions.end(first_offset, producer_id, header.base_offset, is_aborted=not marker.is_commit)
+
+    def _add(self, producer_id: int) -> ProducerEntry:
+        if len(self._producers) >= PRODUCERS_MAX:
+            self._let_one_go()
+        entry = self._producers[producer_id] = ProducerEntry(producer_id)
+        return entry
 
     def _let_one_go(self) -> None:
         """Remove the producer that has been known for longest, unless it has written since it was last checked for
         this.
 
-        No order has to be maintained for it while batches arrive.
+        No order has to be maintained for it while batches arrive. While transactions of all of them are open, none can
+        go: the coordinator ends each in time.
         """
         producers = self._producers
         for _ in range(_SECOND_CHANCES):
@@ -193,7 +240,10 @@ class ProducerState:
                 break
             entry.offset_when_passed_over = last_offset
             producers[producer_id] = producers.pop(producer_id)
-        del producers[next(iter(producers))]
+        closed = (each.producer_id for each in producers.values() if each.transaction_first_offset == NO_OFFSET)
+        oldest = next(closed, None)
+        if oldest is not None:
+            del producers[oldest]
 
     def remove_expired(self, wall_ms: int, expiration_ms: int) -> None:
         """Remove producers without an open transaction whose last timestamp is `expiration_ms` ago or more."""
@@ -208,10 +258,17 @@ class ProducerState:
 
     def clear(self) -> None:
         self._producers.clear()
+        self.transactions = Transactions()
 
-    def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Start from a snapshot."""
+    def load(self, entries: Iterable[ProducerEntry], end_offset: int | None = None) -> None:
+        """Start from a snapshot, or from what is left of these producers below `end_offset`."""
         self._producers = {entry.producer_id: entry for entry in entries}
+        opened = [
+            (entry.transaction_first_offset, entry.producer_id)
+            for entry in self._producers.values()
+            if entry.transaction_first_offset != NO_OFFSET
+        ]
+        self.transactions.restart(opened, end_offset)
 
     def recall(self, earlier: ProducerState) -> None:
         """Recall the batches that `earlier` knew of the same log, before that was truncated: the snapshot from which
@@ -246,9 +303,36 @@ class ProducerState:
         return _SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
 
 
-def note_producer(producers: ProducerState, header: BatchHeader) -> None:
-    """Record a batch that is in the log."""
-    if header.producer_id >= 0 and header.base_sequence >= 0:
+def check_marker(
+    entry: ProducerEntry | None, producer_epoch: int, marker: Marker, transaction_version: int
+) -> ErrorCode:
+    """Return whether a marker for the transaction of `entry` may be appended.
+
+    Before version 2 it has the epoch of the transaction's batches, or a later one. In version 2 its coordinator has
+    raised the epoch for it (KIP-890, KIP-1228): one of the same epoch is late, and ends nothing that it was meant for,
+    unless no transaction is open, where it only comes again.
+    """
+    if entry is None:
+        return ErrorCode.NONE
+    if producer_epoch < entry.producer_epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    is_open = entry.transaction_first_offset != NO_OFFSET
+    if transaction_version >= EPOCH_BUMP_VERSION and producer_epoch == entry.producer_epoch and is_open:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    is_fenced = marker.coordinator_epoch < entry.coordinator_epoch
+    return ErrorCode.TRANSACTION_COORDINATOR_FENCED if is_fenced else ErrorCode.NONE
+
+
+def note_producer(producers: ProducerState, header: BatchHeader, marker: Marker | None) -> EndedTransaction | None:
+    """Record a batch that is in the log, with the marker that it contains. Return the transaction that it ends.
+
+    A batch that compaction has emptied begins no transaction: only what is over is compacted.
+    """
+    if header.producer_id < 0:
+        return None
+    if marker is not None:
+        return producers.end_transaction(header, marker)
+    if not header.is_control and (header.base_sequence >= 0 or header.is_transactional):
         producers.update(
             header.producer_id,
             header.producer_epoch,
@@ -257,6 +341,9 @@ def note_producer(producers: ProducerState, header: BatchHeader) -> None:
             header.last_offset,
             header.max_timestamp,
         )
+        if header.is_transactional and header.records_count:
+            producers.begin_transaction(header.producer_id, header.base_offset)
+    return None
 
 
 def parse_snapshot(content: bytes) -> list[ProducerEntry] | None:
