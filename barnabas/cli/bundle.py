@@ -19,9 +19,12 @@ from typing import Any, Final
 
 from barnabas import __version__
 from barnabas.cli import host_facts
-from barnabas.cli.local.layout import HOST, ClusterDirectory
+from barnabas.cli.local.etcd import ask_etcd_over_http
+from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
+from barnabas.cli.local.secrets import local_access
 from barnabas.cli.operating import plain
 from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas.cli.operator_access import OperatorAccess
 from barnabas.cli.redaction import redacted_properties
 from barnabas_protos.controller.v1 import operations_pb2 as pb
 
@@ -81,25 +84,24 @@ class Bundle:
                 archive.addfile(info, io.BytesIO(data))
 
 
-def gather_bundle(directory: ClusterDirectory, address: str | None) -> Bundle:
+def gather_bundle(directory: ClusterDirectory, access: OperatorAccess | None) -> Bundle:
     """Collect a bundle for the cluster at that controller, or for the one in the directory. Takes up to a minute."""
     bundle = Bundle()
     bundle.gather("versions.json", lambda: _json(host_facts.versions()))
     bundle.gather("host.json", lambda: _json(host_facts.facts(directory.path)))
-    layout = None if address else directory.read_layout()
+    layout = None if access is not None and access.address else directory.read_layout()
     if layout is not None:
-        address = f"{HOST}:{layout.controller_port}"
+        access = local_access(directory, layout)
         _gather_local(bundle, directory)
         for name in ("health", "version", "metrics"):
-            url = f"http://{HOST}:{layout.etcd_client_port}/{name}"
-            bundle.gather(f"etcd/{name}", partial(_fetch, url))
+            bundle.gather(f"etcd/{name}", partial(_etcd, directory, layout, name))
     else:
         for name in ("status.json", "logs", "configs", "etcd"):
             bundle.missing[name] = _LOCAL_ONLY
-    if address is None:
+    if access is None or not access.address:
         bundle.missing["cluster"] = f"no cluster in {directory.path}, and no --address is given"
     else:
-        _gather_described(bundle, address)
+        _gather_described(bundle, access)
     return bundle
 
 
@@ -131,8 +133,8 @@ def _tail(path: Path) -> bytes:
         return log.read(LOG_BYTES_MAX)
 
 
-def _gather_described(bundle: Bundle, address: str) -> None:
-    with OperationsClient(address, ANSWER_SECONDS_MAX) as operations:
+def _gather_described(bundle: Bundle, access: OperatorAccess) -> None:
+    with OperationsClient(access.address, ANSWER_SECONDS_MAX, access) as operations:
         nodes: list[pb.Node] = []
         for name, describe in _descriptions(operations, nodes):
             bundle.gather(f"cluster/{name}.json", partial(_described, describe))
@@ -206,6 +208,10 @@ def _described(describe: Callable[[], object]) -> bytes:
 def _configs(operations: OperationsClient, node_id: int) -> bytes:
     request = pb.DescribeConfigsRequest(broker=node_id, only_set=True)
     return _json(plain(operations.ask(lambda stub: stub.DescribeConfigs, request)))
+
+
+def _etcd(directory: ClusterDirectory, layout: ClusterLayout, name: str) -> bytes:
+    return ask_etcd_over_http(directory, layout, name, ANSWER_SECONDS_MAX)[:ENTRY_BYTES_MAX]
 
 
 def _fetch(url: str) -> bytes:

@@ -6,6 +6,7 @@ import functools
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec
 
@@ -13,7 +14,9 @@ import click
 from google.protobuf.message import Message
 
 from barnabas.cli.local.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.local.secrets import local_access
 from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas.cli.operator_access import AccessError, OperatorAccess, access_options
 from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
 
 P = ParamSpec("P")
@@ -28,43 +31,41 @@ class ListingGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-def controller_address(directory: ClusterDirectory, address: str | None) -> str:
-    """Return the controller's address. Raises LayoutError."""
-    if address:
-        return address
+def controller_access(directory: ClusterDirectory, access: OperatorAccess | None) -> OperatorAccess:
+    """Return how to reach the controllers: as the options say, else those of the local cluster. Raises LayoutError,
+    AccessError.
+    """
+    if access is not None and access.address:
+        return access
     layout = directory.read_layout()
     if layout is None:
         raise LayoutError(
             f"no cluster in {directory.path}: start one with `barnabas up`, "
             "or select a controller with --address HOST:PORT or BARNABAS_CONTROLLER"
         )
-    return f"{HOST}:{layout.controller_port}"
-
-
-def address_option(command: Callable[P, None]) -> Callable[P, None]:
-    return click.option(
-        "--address",
-        metavar="HOST:PORT",
-        envvar="BARNABAS_CONTROLLER",
-        help="The controllers of a remote cluster, separated by commas.  [env var: BARNABAS_CONTROLLER]",
-    )(command)
+    if access is None:
+        return local_access(directory, layout)
+    return replace(access, address=f"{HOST}:{layout.operations_port}")
 
 
 def operating(command: Callable[Concatenate[OperationsClient, P], None]) -> Callable[..., None]:
     """Decorate a command with the options that select a cluster; it is called with a client of that cluster."""
 
     @data_dir_option
-    @address_option
+    @access_options
     @click.option("--timeout", default=30.0, show_default=True, metavar="SECONDS", help="Timeout of each request.")
     @functools.wraps(command)
     def run(
-        directory: ClusterDirectory, address: str | None, timeout: float, *args: P.args, **kwargs: P.kwargs
+        directory: ClusterDirectory,
+        access: OperatorAccess | None,
+        timeout: float,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> None:
-        with (
-            clear_errors(OperationsError, LayoutError),
-            OperationsClient(controller_address(directory, address), timeout) as operations,
-        ):
-            command(operations, *args, **kwargs)
+        with clear_errors(OperationsError, LayoutError, AccessError):
+            found = controller_access(directory, access)
+            with OperationsClient(found.address, timeout, found) as operations:
+                command(operations, *args, **kwargs)
 
     return run
 

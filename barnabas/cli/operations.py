@@ -9,13 +9,12 @@ from typing import Final, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from barnabas.cli.operator_access import OPEN, AccessError, OperatorAccess
 from barnabas_protos.controller.v1 import operations_pb2 as pb
 from barnabas_protos.controller.v1.operations_pb2_grpc import OperationsStub
 
 _ACTIVE_IS_AT: Final = "barnabas-controller"
 _REFUSED: Final = "barnabas-refused"
-# Ignore proxies from the environment: a service of the cluster is never reached through one.
-_OPTIONS: Final = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", 256 << 20)]
 
 RequestT = TypeVar("RequestT", bound=Message, contravariant=True)
 AnswerT = TypeVar("AnswerT", bound=Message, covariant=True)
@@ -23,6 +22,7 @@ AnswerT = TypeVar("AnswerT", bound=Message, covariant=True)
 
 # Requests that change nothing may be sent to any controller and repeated.
 _READING = ("Describe", "List")
+_HANDSHAKE = ("certificate", "handshake", "SSL", "socket closed", "peer name")
 # gRPC's details when it had no connection to send the request.
 _NEVER_SENT = ("failed to connect", "DNS resolution failed")
 
@@ -38,14 +38,16 @@ class OperationsError(Exception):
 class Unary(Protocol[RequestT, AnswerT]):
     """One of the stub's methods."""
 
-    def __call__(self, request: RequestT, timeout: float | None = None) -> AnswerT: ...
+    def __call__(
+        self, request: RequestT, timeout: float | None = None, metadata: tuple[tuple[str, str], ...] | None = None
+    ) -> AnswerT: ...
 
 
 class OperationsClient:
     """Use it as a context manager. Every call raises OperationsError."""
 
-    def __init__(self, address: str, timeout_seconds: float = 10.0) -> None:
-        """`address`: host:port of every controller, separated by commas."""
+    def __init__(self, address: str, timeout_seconds: float = 10.0, access: OperatorAccess = OPEN) -> None:
+        """`address`: host:port of every controller, separated by commas; `access`: how to authenticate there."""
         self.addresses = [each.strip() for each in address.split(",") if each.strip()]
         if not self.addresses:
             raise OperationsError("no controller address is given")
@@ -54,6 +56,7 @@ class OperationsClient:
             if not host or not port.isdecimal():
                 raise OperationsError(f"'{each}' is not a controller address HOST:PORT")
         self._timeout_seconds = timeout_seconds
+        self._access = access
         self._channels: dict[str, grpc.Channel] = {}
         # The controller that answered last: the active one, as far as is known.
         self._active = self.addresses[0]
@@ -75,7 +78,9 @@ class OperationsClient:
         last: grpc.RpcError | None = None
         for address in self._candidates():
             try:
-                answer = method(self._stub(address))(request, timeout=self._timeout_seconds)
+                answer = method(self._stub(address))(
+                    request, timeout=self._timeout_seconds, metadata=self._access.metadata
+                )
             except grpc.RpcError as error:
                 if not self._is_elsewhere(error):
                     raise self._explained(error, address) from None
@@ -96,7 +101,9 @@ class OperationsClient:
         last: grpc.RpcError | None = None
         for address in self._candidates():
             try:
-                for response in self._stub(address).WatchEvents(pb.WatchEventsRequest(from_revision=from_revision)):
+                for response in self._stub(address).WatchEvents(
+                    pb.WatchEventsRequest(from_revision=from_revision), metadata=self._access.metadata
+                ):
                     self._active = address
                     # The next controller continues from this revision.
                     from_revision = response.revision
@@ -132,7 +139,10 @@ class OperationsClient:
 
     def _stub(self, address: str) -> OperationsStub:
         if address not in self._channels:
-            self._channels[address] = grpc.insecure_channel(address, options=_OPTIONS)
+            try:
+                self._channels[address] = self._access.channel(address, self.addresses[0])
+            except AccessError as error:
+                raise OperationsError(str(error)) from None
         return OperationsStub(self._channels[address])
 
     def _explained(self, error: grpc.RpcError, address: str) -> OperationsError:
@@ -140,12 +150,18 @@ class OperationsClient:
         details = " ".join((error.details() or error.code().name).split())
         match error.code():
             case grpc.StatusCode.UNAVAILABLE if not is_refused:
-                details = f"the controller at {', '.join(self.addresses)} can't be reached"
+                details = f"the controller at {', '.join(self.addresses)} can't be reached{_tls_hint(details)}"
             case grpc.StatusCode.DEADLINE_EXCEEDED if not is_refused:
                 details = f"the controller at {address} did not answer within {self._timeout_seconds:g} s"
             case grpc.StatusCode.UNIMPLEMENTED:
                 details = f"the controller at {address} is of another version and does not know this: {details}"
         return OperationsError(details, error.code())
+
+
+def _tls_hint(details: str) -> str:
+    """Return what gRPC says of a handshake that failed, which is not that a controller is down."""
+    failed = [word for word in _HANDSHAKE if word.lower() in details.lower()]
+    return f": {details}" if failed else ""
 
 
 def _trailers(error: grpc.RpcError) -> dict[str, str | bytes]:

@@ -7,17 +7,18 @@ import click
 from barnabas.cli.commands.nodes import NODE_HEADER, node_row
 from barnabas.cli.operating import moment, plain, print_json
 from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas.cli.operator_access import OperatorAccess
 from barnabas.cli.terminal import clear_errors, print_table
 
 _ANSWER_SECONDS_MAX = 10.0
 
 
-def show_remote_status(address: str, as_json: bool) -> int:
+def show_remote_status(access: OperatorAccess, as_json: bool) -> int:
     """Print the status and return the exit code: 0 if the cluster is healthy."""
-    with clear_errors(OperationsError), OperationsClient(address, _ANSWER_SECONDS_MAX) as operations:
+    with clear_errors(OperationsError), OperationsClient(access.address, _ANSWER_SECONDS_MAX, access) as operations:
         found = operations.describe_cluster()
     if as_json:
-        print_json({"healthy": not found.problems, "ops": address, **plain(found)})
+        print_json({"healthy": not found.problems, "ops": access.address, **plain(found)})
         return 1 if found.problems else 0
     print_table(NODE_HEADER, [node_row(node) for node in found.nodes])
     click.echo()

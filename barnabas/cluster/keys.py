@@ -180,9 +180,11 @@ class PurgatoryRegistration:
 class ControllerRegistration:
     controller_id: str
     incarnation: str
-    # Membership and Operations are both served at this address.
+    # Of Membership.
     address: str
     metrics_address: str = ""
+    # Of Operations; controllers of 0.1 serve it at the other address.
+    operations_address: str = ""
 
 
 Registration = LogstoreRegistration | GatewayRegistration | PurgatoryRegistration | ControllerRegistration
@@ -329,7 +331,9 @@ def registration_addresses(registration: Registration) -> dict[str, str]:
         case PurgatoryRegistration():
             addresses = {"park": registration.address}
         case ControllerRegistration():
-            addresses = {"ops": registration.address}
+            operations = registration.operations_address
+            addresses = {"ops": operations or registration.address}
+            addresses |= {"membership": registration.address} if operations else {}
     addresses["metrics"] = registration.metrics_address
     return {purpose: address for purpose, address in addresses.items() if address}
 

@@ -11,6 +11,8 @@ from typing import Final
 
 from barnabas.cluster.keys import Role
 
+DEFAULT_DOMAIN: Final = "barnabas.internal"
+"""Of `inter.service.tls.domain`: what follows the role in a certificate's name."""
 _MEMBERSHIP: Final = "/barnabas.controller.v1.Membership/"
 _ADMINISTRATION: Final = "/barnabas.logstore.v1.Administration/"
 

@@ -26,12 +26,12 @@ from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas_protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
 from tests.faults.machines import (
     CLIENTS,
-    CONTROLLER_PORT,
     CONTROLLERS,
     ETCD,
     ETCD_CLIENT_PORT,
     LOGSTORES,
     MACHINES,
+    OPERATIONS_PORT,
     SERVICES,
     Layout,
     command_of,
@@ -188,7 +188,7 @@ class FaultCluster:
     def describe(self) -> DescribeClusterResponse | None:
         """What the active controller says; None while there is none."""
         for controller in CONTROLLERS:
-            address = f"{self.layout.address(controller)}:{CONTROLLER_PORT}"
+            address = f"{self.layout.address(controller)}:{OPERATIONS_PORT}"
             try:
                 with OperationsClient(address, _PROBE_SECONDS_MAX) as operations:
                     return operations.describe_cluster()

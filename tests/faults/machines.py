@@ -27,7 +27,8 @@ MACHINES: Final = (*SERVICES, CLIENTS)
 
 ETCD_CLIENT_PORT: Final = 2379
 ETCD_PEER_PORT: Final = 2380
-CONTROLLER_PORT: Final = 9090
+CONTROLLER_PORT: Final = 9091
+OPERATIONS_PORT: Final = 9090
 LOGSTORE_PORT: Final = 9300
 PURGATORY_PORT: Final = 9600
 KAFKA_PORT: Final = 9092
@@ -101,7 +102,12 @@ def properties_of(layout: Layout, service: str) -> dict[str, str]:
     }
     match role_of(service):
         case Role.CONTROLLER:
-            own = {"controller.id": service, "listeners": f"{address}:{CONTROLLER_PORT}"}
+            own = {
+                "controller.id": service,
+                "listeners": f"{address}:{CONTROLLER_PORT}",
+                "operations.listeners": f"{address}:{OPERATIONS_PORT}",
+                "operations.authentication": "none",
+            }
         case Role.LOGSTORE:
             own = {
                 "node.id": str(broker_id(service)),

@@ -128,8 +128,11 @@ class ContainerCluster:
             case _:
                 return {
                     "BARNABAS_CONTROLLER_ID": service,
-                    "BARNABAS_LISTENERS": "0.0.0.0:9090",
-                    "BARNABAS_ADVERTISED_LISTENERS": f"{service}:9090",
+                    "BARNABAS_LISTENERS": "0.0.0.0:9091",
+                    "BARNABAS_ADVERTISED_LISTENERS": f"{service}:9091",
+                    "BARNABAS_OPERATIONS_LISTENERS": "0.0.0.0:9090",
+                    "BARNABAS_OPERATIONS_ADVERTISED_LISTENERS": f"{service}:9090",
+                    "BARNABAS_OPERATIONS_AUTHENTICATION": "none",
                     "BARNABAS_OFFSETS_TOPIC_NUM_PARTITIONS": "6",
                 }
 

@@ -73,7 +73,7 @@ class RunningCluster:
 
     @property
     def ops_address(self) -> str:
-        return f"{HOST}:{self.local.layout.controller_port}"
+        return f"{HOST}:{self.local.layout.operations_port}"
 
     @property
     def pids(self) -> dict[str, int]:

@@ -66,10 +66,12 @@ async def client(etcd: EtcdProcess) -> AsyncIterator[EtcdClient]:
 class ControllerProcess:
     def __init__(self, controller_id: str, etcd: EtcdProcess, log: Path) -> None:
         self.address = f"127.0.0.1:{free_port()}"
+        self.operations_address = f"127.0.0.1:{free_port()}"
         argv = [sys.executable, "-m", "barnabas_controller"]
         for key, value in {
             "controller.id": controller_id,
             "listeners": self.address,
+            "operations.listeners": self.operations_address,
             "etcd.endpoints": etcd.endpoint,
             "lease.ttl.ms": "2000",
         }.items():
@@ -309,7 +311,7 @@ async def test_a_paused_controller_does_nothing_when_it_wakes_deposed(
     assert await gateway.create("after") is ErrorCode.NONE
     reported = len(logstore.requests)
     stale.send(signal.SIGCONT)
-    async with create_channel(stale.address, Role.CONTROLLER) as channel:
+    async with create_channel(stale.operations_address, Role.CONTROLLER) as channel:
         stub = OperationsStub(channel)
 
         async def refusal() -> grpc.aio.AioRpcError:
@@ -319,7 +321,9 @@ async def test_a_paused_controller_does_nothing_when_it_wakes_deposed(
             return refused.value
 
         # Until it has read who replaced it, it can only say that it is not the one; never may it answer.
-        while f"('barnabas-controller', '{successor.address}')" not in repr((await refusal()).trailing_metadata()):
+        while f"('barnabas-controller', '{successor.operations_address}')" not in repr(
+            (await refusal()).trailing_metadata()
+        ):
             await asyncio.sleep(0.02)
     assert all(request.controller_epoch == 2 for request in logstore.requests[reported:])
     assert gateway.image.controller_epoch == 2
@@ -343,7 +347,7 @@ async def test_a_crashed_logstore_loses_its_leaders_at_once_and_gets_them_back_u
         return partition.leader, partition.leader_epoch
 
     await until(lambda: leader() == (NO_LEADER, 1))
-    async with create_channel(controller.address, Role.CONTROLLER) as channel:
+    async with create_channel(controller.operations_address, Role.CONTROLLER) as channel:
         described = await OperationsStub(channel).DescribeCluster(operations_pb2.DescribeClusterRequest())
     assert [node.alive for node in described.nodes if node.role == "logstore"] == [False]
     assert any(problem.startswith("logstore 1 is down since") for problem in described.problems)
@@ -390,6 +394,6 @@ async def test_a_second_live_controller_of_the_same_id_is_refused_with_one_line(
     assert second.process is not None
     assert await asyncio.to_thread(second.process.wait) != 0
     assert (
-        f"controller controller-0 is already running at {first.address}"
+        f"controller controller-0 is already running at {first.operations_address}, {first.address}"
         in (tmp_path / "controller-0.log").read_text().splitlines()[-1]
     )

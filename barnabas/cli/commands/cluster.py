@@ -13,7 +13,7 @@ from barnabas.cli.etcd_binary import EtcdMissingError
 from barnabas.cli.local.cluster import ClusterError, cluster_to_start, existing_cluster, sole_command
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout, LayoutError, settle_layout
 from barnabas.cli.local.processes import last_lines
-from barnabas.cli.operating import address_option
+from barnabas.cli.operator_access import OperatorAccess, access_options
 from barnabas.cli.remote_status import show_remote_status
 from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
 
@@ -52,7 +52,8 @@ def _say_what_to_type(directory: ClusterDirectory, layout: ClusterLayout) -> Non
         click.echo(f"""
 These properties are in {properties}/client.properties,
 those for kcat and librdkafka in {properties}/librdkafka.properties.
-Operators:      {HOST}:{layout.controller_port} (gRPC, reflection on; without TLS or a password, on this host only)
+Operators:      {HOST}:{layout.operations_port} (gRPC with a certificate: {properties}/operators has those of
+                a viewer, an operator and an admin; commands in this directory use the admin's)
 
 Try:
   echo hello | {command} produce greetings{where}
@@ -62,7 +63,7 @@ Try:
         return
     click.echo(f"""
 Kafka clients:  bootstrap.servers={bootstrap}
-Operators:      {HOST}:{layout.controller_port} (gRPC, reflection on)
+Operators:      {HOST}:{layout.operations_port} (gRPC, reflection on)
 
 Try:
   echo hello | {command} produce greetings{where}
@@ -97,12 +98,12 @@ def down(directory: ClusterDirectory) -> None:
 
 @click.command()
 @data_dir_option
-@address_option
+@access_options
 @click.option("--json", "as_json", is_flag=True, help="Print all details, with addresses, as JSON.")
-def status(directory: ClusterDirectory, address: str | None, as_json: bool) -> None:
+def status(directory: ClusterDirectory, access: OperatorAccess | None, as_json: bool) -> None:
     """Show which services run and which do not. The exit code is 0 if the cluster is healthy."""
-    if address:
-        raise SystemExit(show_remote_status(address, as_json))
+    if access is not None and access.address:
+        raise SystemExit(show_remote_status(access, as_json))
     from barnabas.cli.local.status import State, inspect
 
     with clear_errors(LayoutError):
@@ -178,11 +179,11 @@ def _print_log_line(name: str, line: str, with_name: bool) -> None:
     metavar="FILE.tar.gz",
     help="Write a diagnostic bundle for a bug report to a file instead.",
 )
-@address_option
-def doctor(directory: ClusterDirectory, port: int | None, bundle: Path | None, address: str | None) -> None:
+@access_options
+def doctor(directory: ClusterDirectory, port: int | None, bundle: Path | None, access: OperatorAccess | None) -> None:
     """Check whether a cluster can run here and what to change if not, or write a diagnostic bundle."""
     if bundle is not None:
-        _write_bundle(directory, bundle, address)
+        _write_bundle(directory, bundle, access)
         return
     with clear_errors(LayoutError):
         findings = checks.examine(directory, settle_layout(directory, port, None))
@@ -194,12 +195,12 @@ def doctor(directory: ClusterDirectory, port: int | None, bundle: Path | None, a
     raise SystemExit(0 if all(finding.is_well is not False for finding in findings) else 1)
 
 
-def _write_bundle(directory: ClusterDirectory, path: Path, address: str | None) -> None:
+def _write_bundle(directory: ClusterDirectory, path: Path, access: OperatorAccess | None) -> None:
     from barnabas.cli.bundle import gather_bundle
     from barnabas.cli.operations import OperationsError
 
     with clear_errors(LayoutError, OperationsError, OSError):
-        bundle = gather_bundle(directory, address)
+        bundle = gather_bundle(directory, access)
         bundle.write(path)
     for name, why in sorted(bundle.missing.items()):
         click.secho(f"missing: {name}: {why}", fg="yellow", err=True)

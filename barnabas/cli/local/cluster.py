@@ -16,7 +16,7 @@ from barnabas.cli.local import ports, processes
 from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
 from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.cli.local.readiness import not_ready
-from barnabas.cli.local.secrets import create_user, ensure_secrets, local_security
+from barnabas.cli.local.secrets import create_user, ensure_secrets, local_access, local_security
 from barnabas.cli.local.services import Role, Service, service_environment, services_of
 
 STOP_SECONDS_MAX = 30.0
@@ -91,7 +91,8 @@ class LocalCluster:
         if self.layout.secure and stopped:
             self._wait(lambda: create_user(self.directory, self.layout))
         security = local_security(self.directory, self.layout)
-        self._wait(lambda: not_ready(self.layout, security), ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0)
+        access = local_access(self.directory, self.layout)
+        self._wait(lambda: not_ready(self.layout, security, access), ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0)
         return Started([service.name for service in stopped], time.monotonic() - began)
 
     def _ensure_secrets(self) -> None:

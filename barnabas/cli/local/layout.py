@@ -24,6 +24,7 @@ LOGSTORES_MAX: Final = 50
 FORMAT: Final = 1
 
 _INTERNAL_PORTS_OFFSET: Final = 10_000
+_MEMBERSHIP_OFFSET: Final = 2 * LOGSTORES_MAX + 8
 _LOGSTORE_METRICS_OFFSET: Final = 2 * LOGSTORES_MAX + 10
 _PORT_MAX: Final = 65_535
 
@@ -59,9 +60,14 @@ class ClusterLayout:
         return self.internal_port + 1
 
     @property
-    def controller_port(self) -> int:
-        """The port for membership and the ops API."""
+    def operations_port(self) -> int:
+        """The controller's port for operators."""
         return self.internal_port + 2
+
+    @property
+    def membership_port(self) -> int:
+        """The controller's port for the other services."""
+        return self.internal_port + _MEMBERSHIP_OFFSET
 
     @property
     def purgatory_port(self) -> int:
@@ -96,6 +102,7 @@ class ClusterLayout:
     def ports_used(self) -> Iterator[int]:
         yield from range(self.kafka_port, self.kafka_port + self.logstores + 1)
         yield from range(self.internal_port, self.logstore_control_port(self.logstores - 1) + 1)
+        yield self.membership_port
         yield from (self.logstore_metrics_port(logstore_id) for logstore_id in self.logstore_ids)
 
 

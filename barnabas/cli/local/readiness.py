@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from barnabas.cli.local import ports
 from barnabas.cli.local.layout import HOST, ClusterLayout
+from barnabas.cli.operator_access import OPEN, OperatorAccess
 from barnabas.cli.record_client import KafkaError, RecordClient
 from barnabas.client.client_security import ClientSecurity
 from barnabas.client.kafka_connection import CLEAR
@@ -16,7 +17,7 @@ NETWORK_THREADS = "3"
 """Kafka's default of `num.network.threads`, for an environment that does not set it."""
 
 
-def not_ready(layout: ClusterLayout, security: ClientSecurity = CLEAR) -> str | None:
+def not_ready(layout: ClusterLayout, security: ClientSecurity = CLEAR, access: OperatorAccess = OPEN) -> str | None:
     """Return why a client could not produce now; None if it could.
 
     A client can produce when the gateway answers, the controller answers and has a live control channel to every
@@ -24,16 +25,16 @@ def not_ready(layout: ClusterLayout, security: ClientSecurity = CLEAR) -> str | 
     """
     if not ports.accepts(layout.kafka_port):
         return "the gateway does not listen yet"
-    if not ports.accepts(layout.controller_port):
+    if not ports.accepts(layout.operations_port):
         return "the controller does not listen yet"
-    return _controller_waits_for(layout) or _gateway_waits_for(layout, security)
+    return _controller_waits_for(layout, access) or _gateway_waits_for(layout, security)
 
 
-def _controller_waits_for(layout: ClusterLayout) -> str | None:
+def _controller_waits_for(layout: ClusterLayout, access: OperatorAccess) -> str | None:
     from barnabas.cli.operations import OperationsClient, OperationsError
 
     try:
-        with OperationsClient(f"{HOST}:{layout.controller_port}", PROBE_SECONDS_MAX) as operations:
+        with OperationsClient(f"{HOST}:{layout.operations_port}", PROBE_SECONDS_MAX, access) as operations:
             cluster = operations.describe_cluster()
     except OperationsError as error:
         return str(error)

@@ -1,7 +1,13 @@
-"""The secrets of a local cluster that was started with `--secure`: an authority, the gateway's certificate, one user.
+"""The secrets of a local cluster that was started with `--secure`: an authority, certificates, one user.
 
 data/secrets/ca.key, ca.crt                  the authority; only `up` reads its key
-data/secrets/gateway.pem                     the gateway's key and certificate, renewed before it expires
+data/secrets/gateway.pem                     the gateway's key and certificate for clients, renewed before it expires
+data/secrets/inside/<role>.pem               those of each service for the others
+data/secrets/etcd/ca.key, ca.crt             an authority for etcd alone, whose clients may do everything
+data/secrets/etcd/etcd.pem, client.pem       etcd's certificate, and the one of its clients
+data/secrets/operations.pem                  that of the operators' port
+data/secrets/operators/<role>.pem            certificates of a viewer, an operator and an admin
+data/secrets/operators/<role>.properties     for `barnabas --operator-config`
 data/secrets/client.properties               for Kafka's own tools, and for `barnabas --config`
 data/secrets/librdkafka.properties           the same for kcat and other clients on librdkafka
 """
@@ -14,10 +20,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from barnabas.cli.local.etcd import etcd_files
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.operator_access import OperatorAccess, read_access
 from barnabas.client.client_security import ClientSecurity, client_security
 from barnabas.client.kafka_connection import CLEAR
 from barnabas.cluster.jaas import SCRAM_MODULE
+from barnabas.cluster.keys import Role
 from barnabas.cluster.scram import (
     ITERATIONS_MIN,
     AlterScramCredentialsRequest,
@@ -26,10 +35,26 @@ from barnabas.cluster.scram import (
     credential_of,
     salted_password,
 )
+from barnabas.cluster.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.configuration.properties import parse_properties
+from barnabas.runtime.pem_files import TlsFiles
 
 USER: Final = "admin"
 MECHANISM: Final = ScramMechanism.SHA_512
+OPERATORS: Final = ("viewer", "operator", "admin")
+_LOCALHOST: Final = (HOST, "localhost")
+_SERVICES: Final = ("controller", "gateway", "logstore", "purgatory")
+_CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "gateway": ("gateway", _LOCALHOST),
+    "operations": ("operations", _LOCALHOST),
+    **{f"inside/{role}": (role, (f"{role}.{DEFAULT_DOMAIN}",)) for role in _SERVICES},
+    **{f"operators/{role}": (role, ()) for role in OPERATORS},
+}
+"""By file: common name and alternative names."""
+_ETCD_CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "etcd": ("etcd", _LOCALHOST),
+    "client": ("barnabas", ()),
+}
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _RENEWED_BEFORE: Final = timedelta(days=30)
 _SALT_BYTES: Final = 24
@@ -61,15 +86,60 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
 
     now, path = datetime.fromtimestamp(time.time(), UTC), directory.secrets_path
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not (path / "ca.key").exists():
-        write_authority(path, create_authority("Barnabas local cluster", now))
-    certificate = path / "gateway.pem"
-    if not certificate.exists() or expires(certificate.read_bytes()) - now < _RENEWED_BEFORE:
-        write_secret(certificate, issue(read_authority(path), "gateway", (HOST, "localhost"), now))
+    for authority_path, certificates in ((path, _CERTIFICATES), (path / "etcd", _ETCD_CERTIFICATES)):
+        if not (authority_path / "ca.key").exists():
+            write_authority(authority_path, create_authority(f"Barnabas local {authority_path.name}", now))
+        authority = read_authority(authority_path)
+        for name, (common_name, hosts) in certificates.items():
+            certificate = authority_path / f"{name}.pem"
+            if not certificate.exists() or expires(certificate.read_bytes()) - now < _RENEWED_BEFORE:
+                write_secret(certificate, issue(authority, common_name, hosts, now))
+    for role in OPERATORS:
+        operator_lines = "".join(f"{key}={value}\n" for key, value in _operator_properties(path, layout, role).items())
+        write_secret(path / "operators" / f"{role}.properties", operator_lines.encode())
     if not directory.client_properties_path.exists():
         password = secrets.token_urlsafe(18)
         for name, lines in _client_properties(path / "ca.crt", layout, password).items():
             write_secret(path / name, "".join(f"{line}\n" for line in lines).encode())
+
+
+def inside_security(directory: ClusterDirectory, role: str) -> dict[str, str]:
+    """Return the properties of a service for the other services, and for etcd."""
+    path, etcd = directory.secrets_path, etcd_files(directory)
+    return {
+        "inter.service.tls.authority": str(path / "ca.crt"),
+        "inter.service.tls.certificate": str(path / "inside" / f"{role}.pem"),
+        "inter.service.tls.key": str(path / "inside" / f"{role}.pem"),
+        "etcd.tls.authority": etcd.authority,
+        "etcd.tls.certificate": etcd.certificate,
+        "etcd.tls.key": etcd.key,
+    }
+
+
+def operations_security(directory: ClusterDirectory) -> dict[str, str]:
+    """Return the properties by which the controller wants a certificate from operators."""
+    path = directory.secrets_path
+    return {
+        "operations.tls.authority": str(path / "ca.crt"),
+        "operations.tls.certificate": str(path / "operations.pem"),
+        "operations.tls.key": str(path / "operations.pem"),
+    }
+
+
+def _operator_properties(path: Path, layout: ClusterLayout, role: str) -> dict[str, str]:
+    return {
+        "address": f"{HOST}:{layout.operations_port}",
+        "tls.authority": str(path / "ca.crt"),
+        "tls.certificate": str(path / "operators" / f"{role}.pem"),
+        "tls.key": str(path / "operators" / f"{role}.pem"),
+    }
+
+
+def local_access(directory: ClusterDirectory, layout: ClusterLayout) -> OperatorAccess:
+    """Return how this user's commands reach the operators' API of the local cluster. Raises AccessError."""
+    if not layout.secure:
+        return OperatorAccess(f"{HOST}:{layout.operations_port}")
+    return read_access(directory.secrets_path / "operators" / "admin.properties")
 
 
 def _client_properties(authority: Path, layout: ClusterLayout, password: str) -> dict[str, list[str]]:
@@ -102,10 +172,17 @@ def local_security(directory: ClusterDirectory, layout: ClusterLayout) -> Client
     return client_security(parse_properties(directory.client_properties_path.read_text()))
 
 
+def _inside_files(directory: ClusterDirectory, role: str) -> TlsFiles:
+    path = directory.secrets_path
+    own = str(path / "inside" / f"{role}.pem")
+    return TlsFiles(str(path / "ca.crt"), own, own)
+
+
 def create_user(directory: ClusterDirectory, layout: ClusterLayout) -> str | None:
     """Have the controller keep the credential of `USER`. Return why it does not yet; None if it does."""
     import grpc
 
+    from barnabas.runtime.inter_service.identity import ServiceIdentity
     from barnabas.runtime.protobuf import to_proto
     from barnabas_protos.controller.v1 import membership_pb2 as pb
     from barnabas_protos.controller.v1.membership_pb2_grpc import MembershipStub
@@ -115,8 +192,11 @@ def create_user(directory: ClusterDirectory, layout: ClusterLayout) -> str | Non
     keys = credential_of(MECHANISM, salted, salt, ITERATIONS_MIN)
     credential = UserScramCredential(USER, MECHANISM.number, ITERATIONS_MIN, salt, keys.stored_key, keys.server_key)
     request = to_proto(AlterScramCredentialsRequest([], [credential], _TIMEOUT_MS), pb.AlterScramCredentialsRequest)
-    options = [("grpc.enable_http_proxy", 0)]
-    with grpc.insecure_channel(f"{HOST}:{layout.controller_port}", options) as channel:
+    # Membership is for services: this command, which has the authority's key, speaks as the gateway does.
+    identity = ServiceIdentity(_inside_files(directory, "gateway"), DEFAULT_DOMAIN)
+    options = [("grpc.enable_http_proxy", 0), *identity.channel_options(Role.CONTROLLER)]
+    address = f"{HOST}:{layout.membership_port}"
+    with grpc.secure_channel(address, identity.channel_credentials(), options) as channel:
         try:
             answer = MembershipStub(channel).AlterScramCredentials(request, timeout=2 * _TIMEOUT_MS / 1000)
         except grpc.RpcError as error:

@@ -13,7 +13,7 @@ from typing import Final
 
 from barnabas.cli.etcd_binary import cache_path
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local.secrets import gateway_security
+from barnabas.cli.local.secrets import gateway_security, inside_security, operations_security
 
 ETCD_HEARTBEAT_MS = 40
 ETCD_ELECTION_MS = 200
@@ -94,8 +94,9 @@ def _package_folders() -> list[str]:
 
 
 def _etcd(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> Service:
-    client_url = f"http://{HOST}:{layout.etcd_client_port}"
-    peer_url = f"http://{HOST}:{layout.etcd_peer_port}"
+    scheme = "https" if layout.secure else "http"
+    client_url = f"{scheme}://{HOST}:{layout.etcd_client_port}"
+    peer_url = f"{scheme}://{HOST}:{layout.etcd_peer_port}"
     argv = [
         str(etcd),
         "--name=etcd",
@@ -111,8 +112,25 @@ def _etcd(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> Ser
         "--auto-compaction-retention=1h",
         "--logger=zap",
         "--log-level=warn",
+        *(_etcd_tls(directory) if layout.secure else ()),
     ]
     return Service(Role.ETCD, Role.ETCD, argv, {"client": layout.etcd_client_port, "peer": layout.etcd_peer_port})
+
+
+def _etcd_tls(directory: ClusterDirectory) -> list[str]:
+    """Return the options by which etcd accepts certificates of its own authority alone."""
+    authority, own = directory.secrets_path / "etcd" / "ca.crt", directory.secrets_path / "etcd" / "etcd.pem"
+    return [
+        f"--cert-file={own}",
+        f"--key-file={own}",
+        f"--trusted-ca-file={authority}",
+        "--client-cert-auth",
+        f"--peer-cert-file={own}",
+        f"--peer-key-file={own}",
+        f"--peer-trusted-ca-file={authority}",
+        "--peer-client-cert-auth",
+        "--peer-cert-allowed-cn=etcd",
+    ]
 
 
 def _python_service(
@@ -128,6 +146,7 @@ def _python_service(
         "metrics.listeners": f"{HOST}:{ports['metrics']}",
         "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
         "log.format": "console",
+        **(inside_security(directory, role) if layout.secure else {}),
     }
     argv = [sys.executable, "-m", f"barnabas_{role}", "--config", str(directory.config_path(name))]
     return Service(name, role, argv, ports, properties)
@@ -135,8 +154,18 @@ def _python_service(
 
 def _controller(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
     name = str(Role.CONTROLLER)
-    ports = {"ops": layout.controller_port, "metrics": layout.controller_metrics_port}
-    own = {"controller.id": name, "listeners": f"{HOST}:{layout.controller_port}"}
+    ports = {
+        "ops": layout.operations_port,
+        "membership": layout.membership_port,
+        "metrics": layout.controller_metrics_port,
+    }
+    own = {
+        "controller.id": name,
+        "listeners": f"{HOST}:{layout.membership_port}",
+        "operations.listeners": f"{HOST}:{layout.operations_port}",
+    }
+    if layout.secure:
+        own |= operations_security(directory)
     return _python_service(directory, layout, Role.CONTROLLER, name, ports, own)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from barnabas.cli.local import ports, processes
 from barnabas.cli.local.cluster import LocalCluster
+from barnabas.cli.local.etcd import ask_etcd_over_http
 from barnabas.cli.local.layout import HOST
-from barnabas.cli.local.secrets import local_security
+from barnabas.cli.local.secrets import local_access, local_security
 from barnabas.cli.local.services import Role, Service
 from barnabas.cli.record_client import KafkaError, RecordClient
 
@@ -72,7 +72,7 @@ def inspect(cluster: LocalCluster) -> ClusterStatus:
     return ClusterStatus(
         healthy=not problems and all(service.state is State.UP for service in services),
         bootstrap=f"{HOST}:{cluster.layout.kafka_port}",
-        ops=f"{HOST}:{cluster.layout.controller_port}",
+        ops=f"{HOST}:{cluster.layout.operations_port}",
         data_dir=str(cluster.directory.path),
         cluster_id=described.cluster_id if described else "",
         controller_epoch=described.controller_epoch if described else None,
@@ -121,11 +121,8 @@ def _check_etcd(cluster: LocalCluster, services: list[ServiceStatus]) -> None:
     etcd = _one(services, Role.ETCD)
     if etcd.state is not State.UP:
         return
-    url = f"http://{etcd.addresses['client']}/health"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(url, timeout=ANSWER_SECONDS_MAX) as response:
-            response.read()
+        ask_etcd_over_http(cluster.directory, cluster.layout, "health", ANSWER_SECONDS_MAX)
     except (OSError, urllib.error.URLError) as error:
         _silent(etcd, f"does not answer: {error}", cluster)
 
@@ -138,7 +135,8 @@ def _describe(cluster: LocalCluster, services: list[ServiceStatus]) -> tuple[Des
     if controller.state is not State.UP:
         return None, ""
     try:
-        with OperationsClient(controller.addresses["ops"], ANSWER_SECONDS_MAX) as operations:
+        access = local_access(cluster.directory, cluster.layout)
+        with OperationsClient(access.address, ANSWER_SECONDS_MAX, access) as operations:
             return operations.describe_cluster(), ""
     except OperationsError as error:
         if _one(services, Role.ETCD).state is State.UP:

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from barnabas import __version__
-from barnabas.cli.local.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.local.layout import ClusterDirectory, LayoutError
 from barnabas.cli.recovery.etcd_options import EtcdOptions
 from barnabas.cli.recovery.etcd_state import StateError, ask_etcd
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, encode_backup
@@ -27,8 +27,8 @@ def save(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
     """Save the state below `etcd.prefix` to `file`. Raises the errors in EXPECTED."""
     if file != "-" and Path(file).exists():
         raise StateError(f"{file} already exists: choose another name")
-    endpoints = etcd.endpoints or (f"{HOST}:{directory.require_layout().etcd_client_port}",)
-    snapshot = ask_etcd(etcd, endpoints, lambda client: client.get_prefix(etcd.prefix))
+    etcd = etcd if etcd.endpoints else etcd.with_local_etcd(directory)
+    snapshot = ask_etcd(etcd, etcd.endpoints, lambda client: client.get_prefix(etcd.prefix))
     try:
         content = encode_backup(_backup_of(snapshot, Keys(etcd.prefix)))
     except UnreadableValue as error:

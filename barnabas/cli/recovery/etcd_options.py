@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
+
+from barnabas.cli.local.etcd import local_etcd_files
+from barnabas.cli.local.layout import HOST, ClusterDirectory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -22,6 +25,15 @@ class EtcdOptions:
     tls_authority: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    def with_local_etcd(self, directory: ClusterDirectory) -> EtcdOptions:
+        """Return the options for the local cluster's etcd. Raises LayoutError."""
+        layout = directory.require_layout()
+        files = local_etcd_files(directory, layout)
+        endpoints = (f"{HOST}:{layout.etcd_client_port}",)
+        return EtcdOptions(endpoints, self.prefix, files.authority, files.certificate, files.key)
 
 
 def etcd_options(command: Command) -> Command:
@@ -30,17 +42,29 @@ def etcd_options(command: Command) -> Command:
     def gather(**values: Any) -> Any:
         endpoints, prefix = values.pop("etcd_endpoints"), values.pop("etcd_prefix")
         authority, certificate, key = (values.pop(f"etcd_tls_{name}") for name in ("authority", "certificate", "key"))
+        user, password = values.pop("etcd_user"), values.pop("etcd_password")
+        if bool(user) != bool(password):
+            raise click.UsageError("--etcd-user and --etcd-password are needed together")
         if not prefix.endswith("/"):
             raise click.BadParameter("must end with /", param_hint="--etcd-prefix")
         if bool(certificate) != bool(key) or (certificate and not authority):
             raise click.UsageError("--etcd-tls-certificate needs --etcd-tls-key and --etcd-tls-authority")
-        options = EtcdOptions(endpoints, prefix, authority, certificate, key)
+        options = EtcdOptions(endpoints, prefix, authority, certificate, key, user, password)
         return command(**values, etcd=options)
 
     gather.__name__, gather.__doc__ = command.__name__, command.__doc__
     gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     decorated: Any = gather
     for option in (
+        click.option(
+            "--etcd-password",
+            default="",
+            envvar="BARNABAS_ETCD_PASSWORD",
+            help="Password of that user; better by BARNABAS_ETCD_PASSWORD, since others see command lines.",
+        ),
+        click.option(
+            "--etcd-user", default="", envvar="BARNABAS_ETCD_USER", help="User of an etcd with authentication."
+        ),
         click.option("--etcd-tls-key", default="", metavar="PEM", help="Private key of the client certificate."),
         click.option(
             "--etcd-tls-certificate", default="", metavar="PEM", help="Client certificate, if etcd requires one."

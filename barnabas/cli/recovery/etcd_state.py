@@ -34,6 +34,7 @@ from barnabas.ports.etcd import (
 )
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
+from barnabas.runtime.etcd.authentication import EtcdUser
 from barnabas.runtime.pem_files import TlsFiles
 from barnabas_controller.core.state.writes import Write, pack
 
@@ -57,9 +58,10 @@ def ask_etcd(
 
     async def connected() -> Result:
         try:
-            etcd = EtcdClient(endpoints, monotonic_ms, tls)
+            user = EtcdUser(options.user, options.password) if options.user else None
+            etcd = EtcdClient(endpoints, monotonic_ms, tls, user=user)
         except OSError as error:
-            raise StateError(f"{error.filename}: {error.strerror}") from None
+            raise StateError(str(error)) from None
         try:
             return await work(etcd)
         except EtcdUnavailable as error:

@@ -77,6 +77,7 @@ def recover(
         raise StateError("nothing is written because records may be missing; --accept-losses writes anyway")
     with ExitStack() as stack:
         endpoints = etcd.endpoints or stack.enter_context(local_etcd(directory))
+        etcd = etcd if etcd.endpoints else etcd.with_local_etcd(directory)
         ask_etcd(etcd, endpoints, lambda client: write_state(client, keys, plan.writes, replace=choices.replace))
     click.secho(f"written: {len(plan.writes)} keys below {etcd.prefix}; now start the services", fg="green")
 

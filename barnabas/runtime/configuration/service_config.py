@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barnabas.cluster.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.pem_files import TlsFiles
-
-DEFAULT_DOMAIN = "barnabas.internal"
 
 
 class ServiceConfig(EtcdConfig, kw_only=True):

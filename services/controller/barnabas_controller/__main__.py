@@ -27,6 +27,7 @@ from barnabas_controller.core.controller import ControllerCore
 from barnabas_controller.shell import membership, operations
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_controller.shell.driver import ControllerDriver
+from barnabas_controller.shell.operators.server import create_operators_server
 
 _STOP_GRACE_MS = 500
 
@@ -53,7 +54,11 @@ async def run(config: ControllerConfig) -> None:
     etcd = config.etcd_client()
     metrics_socket = bind_metrics(config.metrics_listeners)
     metrics_address = advertised_metrics_address(config.metrics_listeners, metrics_socket, config.advertised_address)
-    record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address, metrics_address)
+    operators, operations_port = create_operators_server(config)
+    operations_address = config.advertised_operations(operations_port)
+    record = ControllerRegistration(
+        config.controller_id, uuid.uuid4().hex, config.advertised_address, metrics_address, operations_address
+    )
     core = ControllerCore(
         keys=keys,
         registration=record,
@@ -65,20 +70,26 @@ async def run(config: ControllerConfig) -> None:
         token_settings=config.token_settings(),
     )
     server, _ = create_server(config.listeners, health_address=config.health_listeners)
-    health = await add_health(server, membership.SERVICE, operations.SERVICE, serving=False)
+    healths = [
+        await add_health(server, membership.SERVICE, serving=False),
+        await add_health(operators, operations.SERVICE, serving=False),
+    ]
     background: set[asyncio.Task[None]] = set()
 
     def on_ready_changed(ready: bool) -> None:
-        task = asyncio.get_running_loop().create_task(health.set_serving(ready))
-        background.add(task)
-        task.add_done_callback(background.discard)
+        for health in healths:
+            task = asyncio.get_running_loop().create_task(health.set_serving(ready))
+            background.add(task)
+            task.add_done_callback(background.discard)
 
     driver = ControllerDriver(core, etcd, keys, on_ready_changed)
     traces = trace_exporter(config.traces_otlp_endpoint, "controller", config.controller_id)
     membership.add_membership(server, driver, traces)
-    operations.add_operations(server, driver)
-    add_reflection(server, membership.SERVICE, operations.SERVICE)
+    operations.add_operations(operators, driver)
+    add_reflection(server, membership.SERVICE)
+    add_reflection(operators, operations.SERVICE)
     await server.start()
+    await operators.start()
     metrics = PodMetrics("controller", config.controller_id, [*measures_of_process("controller"), *driver.measured])
     if metrics_socket is not None:
         MetricsEndpoint(metrics_socket, metrics.collect).start()
@@ -92,7 +103,12 @@ async def run(config: ControllerConfig) -> None:
         on_renewed=driver.on_lease,
     )
     metrics.measure(registration, etcd.meter)
-    get_logger("controller").info("listening", address=config.listeners)
+    get_logger("controller").info(
+        "listening",
+        address=config.listeners,
+        operators=config.operations_listeners,
+        operators_authenticate_by=config.authentication_of_operators,
+    )
     try:
         async with asyncio.TaskGroup() as tasks:
             working = [
@@ -104,7 +120,7 @@ async def run(config: ControllerConfig) -> None:
                 task.cancel()
     finally:
         await registration.stop()
-        await stop_server(server, _STOP_GRACE_MS)
+        await asyncio.gather(stop_server(operators, _STOP_GRACE_MS), stop_server(server, _STOP_GRACE_MS))
         await driver.close()
         await etcd.close()
 

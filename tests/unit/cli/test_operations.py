@@ -30,7 +30,9 @@ class DyingController:
     def __init__(self, last_revision: int) -> None:
         self.last_revision = last_revision
 
-    def WatchEvents(self, request: pb.WatchEventsRequest) -> Iterator[pb.WatchEventsResponse]:  # noqa: N802
+    def WatchEvents(  # noqa: N802
+        self, request: pb.WatchEventsRequest, metadata: object
+    ) -> Iterator[pb.WatchEventsResponse]:
         for revision in range(request.from_revision + 1, self.last_revision + 1):
             yield pb.WatchEventsResponse(revision=revision)
         raise Gone
@@ -57,7 +59,7 @@ class Asked:
         self.lost.details = lambda: details  # type: ignore[method-assign]
         self.requests: list[object] = []
 
-    def _ask(self, request: object, timeout: float) -> object:
+    def _ask(self, request: object, timeout: float, metadata: object) -> object:
         self.requests.append(request)
         raise self.lost
 

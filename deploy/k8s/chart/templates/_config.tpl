@@ -73,7 +73,10 @@ listeners: "0.0.0.0:9600"
 {{- end -}}
 
 {{- define "barnabas.keys.controller" -}}
-listeners: "0.0.0.0:9090"
+listeners: "0.0.0.0:9091"
+operations.listeners: "0.0.0.0:9090"
+# Network policies say who reaches it.
+operations.authentication: none
 default.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}
 num.partitions: {{ .Values.cluster.numPartitions }}
 offsets.topic.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}
@@ -116,5 +119,7 @@ min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
 - name: BARNABAS_CONTROLLER
   value: {{ include "barnabas.fullname" . }}-controller:9090
 - name: BARNABAS_ADVERTISED_LISTENERS
+  value: $(POD_IP):9091
+- name: BARNABAS_OPERATIONS_ADVERTISED_LISTENERS
   value: $(POD_IP):9090
 {{- end -}}

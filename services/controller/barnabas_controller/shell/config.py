@@ -8,31 +8,31 @@ import msgspec
 
 from barnabas.cluster.broker_config_keys import default_for_topics
 from barnabas.runtime.configuration.config import bounds
-from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_controller.core.state.settings import ElectionSettings
 from barnabas_controller.core.topics.offsets_topic import OffsetsTopic
 from barnabas_controller.core.topics.token_changes import TokenSettings
 from barnabas_controller.core.topics.topic_creation import TopicDefaults
+from barnabas_controller.shell.operators.config import OperatorsConfig
 
 _OFFSETS = OffsetsTopic()
 _ELECTIONS = ElectionSettings()
 _TOKENS = TokenSettings()
 
 
-class ControllerConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
+class ControllerConfig(OperatorsConfig, kw_only=True, forbid_unknown_fields=True):
     """Named after Kafka's keys: `controller_id` is `controller.id`.
 
     The default of a key that topics inherit is declared in `TOPIC_KEYS`, of one that the core uses in the core.
     """
 
     controller_id: str = "controller-0"
-    # Membership, Operations and health are all served at this address: "host:port".
-    listeners: str = "0.0.0.0:9090"
+    # Membership, for the other services, and health: "host:port".
+    listeners: str = "0.0.0.0:9091"
     # With mutual TLS: health alone, for probes without a certificate, "host:port".
     health_listeners: str = ""
-    # The address advertised to members and operators; empty: the listener.
+    # The address advertised to the other services; empty: the listener.
     advertised_listeners: str = ""
     # etcd's leases have a granularity of seconds.
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=2000, le=600_000)] = 6000
@@ -67,6 +67,9 @@ class ControllerConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        port = self.listeners.rpartition(":")[2]
+        if port != "0" and port == self.operations_listeners.rpartition(":")[2]:
+            raise ValueError(f"listeners and operations.listeners are both at port {port}: each needs one of its own")
         check_metrics_listener(self.metrics_listeners)
         check_trace_endpoint(self.traces_otlp_endpoint)
 

@@ -142,7 +142,8 @@ class _Subscription:
 async def abort_not_active(context: Context, driver: ControllerDriver, outcome: NotActive) -> NoReturn:
     """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: the outcome is unknown."""
     election = driver.core.image.election
-    active = election.record.address if election is not None else ""
+    record = election.record if election is not None else None
+    active = (record.operations_address or record.address) if record is not None else ""
     if active:
         context.set_trailing_metadata((("barnabas-controller", active),))
     if outcome.untouched:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from barnabas.cli.local.certificates import Authority, create_authority, issue
-from barnabas.runtime.configuration.service_config import DEFAULT_DOMAIN
+from barnabas.cluster.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.pem_files import TlsFiles
 
@@ -21,6 +21,13 @@ class Certificates:
 
     directory: Path
     authority: Authority
+
+    def plain_files(self, common_name: str, *hosts: str) -> TlsFiles:
+        """Write a certificate with a common name and these hosts."""
+        (self.directory / "ca.crt").write_bytes(self.authority.pem)
+        path = self.directory / f"{common_name}-plain.pem"
+        path.write_bytes(issue(self.authority, common_name, hosts, NOW))
+        return TlsFiles(str(self.directory / "ca.crt"), str(path), str(path))
 
     def files(self, *roles: str, domain: str = DEFAULT_DOMAIN, name: str = "", valid: bool = True) -> TlsFiles:
         """Write a certificate with these roles; again: another one in the same file."""

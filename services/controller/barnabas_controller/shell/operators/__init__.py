@@ -1,0 +1,1 @@
+"""The operators' port: its configuration, and who is let in."""
