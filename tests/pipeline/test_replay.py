@@ -42,6 +42,7 @@ from tests.pipeline.tables_world import KilledError, LocalFrame
 pytestmark = pytest.mark.integration
 Whole = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 PARTITIONS = 3
+GONE = ClientSettings(parse_bootstrap("127.0.0.1:1"))
 
 
 @pytest.fixture(autouse=True)
@@ -401,15 +402,15 @@ def test_a_cluster_that_is_gone_is_one_line(
     """librdkafka printed each attempt to reach it."""
     monkeypatch.setattr(target, "_DELIVERY_MS_MAX", 2_000)
     monkeypatch.setattr(target, "_TIMEOUT_SECONDS", 2.0)
-    writer = Writer("127.0.0.1:1", "gone", {0: 0})
+    writer = Writer(GONE, "gone", {0: 0})
     writer.write(0, SourceRecord(0, 0, 1_700_000_000_000, None, b"v", ()))
     with pytest.raises(ReplayError, match=r"not written to gone: .*Connection refused.*; run again to continue"):
         writer.finish()
     with pytest.raises(ReplayError, match=r"topic gone can't be created in the cluster at 127\.0\.0\.1:1: .*Timed out"):
-        target.create_topic("127.0.0.1:1", "gone", 1)
-    assert target.retention_ms("127.0.0.1:1", "gone") is None
+        target.create_topic(GONE, "gone", 1)
+    assert target.retention_ms(GONE, "gone") is None
     with pytest.raises(PipelineError, match="the last records of gone can't be read from"):
-        target.last_records("127.0.0.1:1", target.Target("gone", "", {0: 0}, {0: 3}), {0: 0})
+        target.last_records(GONE, target.Target("gone", "", {0: 0}, {0: 3}), {0: 0})
     assert capfd.readouterr() == ("", "")
     assert caplog.text == ""
 

@@ -15,6 +15,7 @@ from barnabas_pipeline.core.replay import replay_job
 @click.command()
 @click.option("--job", "job_path", metavar="FILE", help="A YAML or TOML file with these options; flags win over it.")
 @click.option("--bootstrap-servers", metavar="HOST:PORT", help="Bootstrap servers.  [localhost:9092]")
+@click.option("--client-config", metavar="FILE", help="Properties of a Kafka client: TLS and SASL of the cluster.")
 @click.option("--target", metavar="TOPIC", help="The topic to write to.")
 @click.option("--table", help="The table to read.")
 @click.option("--format", type=click.Choice(["iceberg", "delta", "parquet"]), help="The table's format.  [iceberg]")

@@ -15,6 +15,7 @@ from barnabas_pipeline.core.tables_job import tables_job
 @click.option("--job", "job_path", metavar="FILE", help="A YAML or TOML file with these options; flags win over it.")
 @click.option("--name", help="The job's name; tables store progress under it.  [tables]")
 @click.option("--bootstrap-servers", metavar="HOST:PORT", help="Bootstrap servers.  [localhost:9092]")
+@click.option("--client-config", metavar="FILE", help="Properties of a Kafka client: TLS and SASL of the cluster.")
 @click.option("--topics", metavar="A,B", help="The topics.")
 @click.option("--topic-pattern", metavar="REGEX", help="Topics whose names match, including new ones.")
 @click.option("--into", type=click.Choice(["iceberg", "delta", "parquet"]), help="The tables' format.  [iceberg]")

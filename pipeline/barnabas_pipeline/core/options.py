@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Final, TypeVar
 
+from barnabas.cluster.client_properties import SECURITY_PROPERTIES, librdkafka_properties
 from barnabas_pipeline.core.admission import WAIT_MS_MAX, Limits
 from barnabas_pipeline.core.errors import WrongOption
 from barnabas_pipeline.core.losses import OnDataLoss
@@ -88,7 +89,7 @@ _CLIENT: Final = (
     "kafka.isolation.level",
     "kafka.check.crcs",
     "kafka.group.id",
-    "kafka.security.protocol",
+    *(f"kafka.{name}" for name in SECURITY_PROPERTIES),
 )
 _PASSED_OVER: Final = frozenset(
     {
@@ -132,8 +133,6 @@ class Given:
         for name in sorted(self._values):
             if name in allowed or name in _PASSED_OVER:
                 continue
-            if name.startswith(("kafka.ssl.", "kafka.sasl.")):
-                raise WrongOption(f"option '{name}': this source reads from PLAINTEXT listeners only, for now")
             close = get_close_matches(name, allowed, 1)
             hint = f"; did you mean '{allowed[close[0]]}'?" if close else f"; known are: {', '.join(known)}"
             raise WrongOption(f"option '{name}' is unknown to format 'barnabas'{hint}")
@@ -211,6 +210,10 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
             raise WrongOption(f"option '{name}' can't be set: rows are written unchanged, by an idempotent producer")
         else:
             producer[setting] = str(value)
+    try:
+        producer = librdkafka_properties(producer)
+    except ValueError as error:
+        raise WrongOption(f"option 'kafka.{error}'") from None
     return WriteOptions(
         given.text("topic"),
         {**producer, "bootstrap.servers": bootstrap, "enable.idempotence": "true"},
@@ -290,9 +293,6 @@ def _on_data_loss(given: Given) -> OnDataLoss:
 
 
 def _client_settings(given: Given) -> ClientSettings:
-    protocol = (given.text("kafka.security.protocol") or "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        raise WrongOption(f"option 'kafka.security.protocol': {protocol} is not supported yet, only PLAINTEXT")
     defaults = ClientSettings(())
     return ClientSettings(
         bootstrap=parse_bootstrap(_bootstrap_text(given)),
@@ -305,7 +305,13 @@ def _client_settings(given: Given) -> ClientSettings:
         fetch_wait_ms_max=given.number("kafka.fetch.max.wait.ms", defaults.fetch_wait_ms_max),
         isolation=given.one_of("kafka.isolation.level", defaults.isolation, _ISOLATIONS),
         check_crcs=given.flag("kafka.check.crcs", defaults.check_crcs),
+        security=_security(given),
     )
+
+
+def _security(given: Given) -> tuple[tuple[str, str], ...]:
+    values = {name: given.text(f"kafka.{name}") for name in SECURITY_PROPERTIES}
+    return tuple((name, value) for name, value in values.items() if value is not None)
 
 
 def _bootstrap_text(given: Given) -> str:

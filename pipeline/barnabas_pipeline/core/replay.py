@@ -30,6 +30,7 @@ class ReplayJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Replay from a table (`table`, with `format` and `to` as in a tables job) or from a topic's time range."""
 
     bootstrap_servers: str = "localhost:9092"
+    client_config: str = ""
     target: str = ""
     table: str = ""
     format: Literal["iceberg", "delta", "parquet"] = "iceberg"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -32,6 +32,8 @@ class ClientSettings:
     fetch_wait_ms_max: int = 500
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     check_crcs: bool = True
+    security: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Properties of Kafka's clients for TLS and SASL (`SECURITY_PROPERTIES`), and their values."""
 
     @property
     def bootstrap_servers(self) -> str:

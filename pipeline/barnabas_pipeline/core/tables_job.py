@@ -34,6 +34,7 @@ class TablesJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     name: str = "tables"
     bootstrap_servers: str = "localhost:9092"
+    client_config: str = ""
     topics: tuple[str, ...] = ()
     topic_pattern: str = ""
     into: Literal["iceberg", "delta", "parquet"] = "iceberg"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+from barnabas.client.client_security import client_security
 from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -26,7 +27,7 @@ from barnabas.wire.messages.list_offsets import (
 )
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from barnabas_pipeline.core.cluster import OffsetAtTime, Topic, TopicExtent, topic_id_text
-from barnabas_pipeline.core.errors import ClusterUnreachable, RequestRefused, TopicMissing
+from barnabas_pipeline.core.errors import ClusterUnreachable, RequestRefused, TopicMissing, WrongOption
 from barnabas_pipeline.core.positions import TopicPartition
 from barnabas_pipeline.core.settings import ClientSettings
 
@@ -48,7 +49,12 @@ class ClusterClient:
     """Connections are opened as brokers are needed, and kept. Use it as a context manager, or `close` it."""
 
     def __init__(self, settings: ClientSettings) -> None:
+        """Raises WrongOption: the settings for TLS and SASL, whose files are read here."""
         self.settings = settings
+        try:
+            self._security = client_security(dict(settings.security))
+        except ValueError as error:
+            raise WrongOption(f"option 'kafka.{error}'") from None
         self._connections: dict[tuple[str, int], KafkaConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, Topic] = {}
@@ -182,7 +188,9 @@ class ClusterClient:
         connection = self._connections.get(address)
         if connection is None:
             timeout_seconds = self.settings.request_timeout_ms / 1000
-            connection = KafkaConnection(*address, timeout_seconds, self.settings.client_id, _RESPONSE_BYTES_MAX)
+            connection = KafkaConnection(
+                *address, timeout_seconds, self.settings.client_id, _RESPONSE_BYTES_MAX, self._security
+            )
             try:
                 connection.learn_versions("barnabas-pipeline", "0.1")
             except BaseException:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import Producer
 
+from barnabas.cluster.client_properties import librdkafka_properties
 from barnabas_pipeline.core.errors import RequestRefused
 from barnabas_pipeline.core.losses import Loss
 from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings
@@ -23,6 +24,7 @@ def write_losses(settings: ClientSettings, topic: str, losses: Iterable[Loss]) -
             "message.timeout.ms": settings.api_timeout_ms,
             "log_level": PRODUCER_LOG_LEVEL,
             "error_cb": deliveries.met,
+            **librdkafka_properties(dict(settings.security)),
         }
     )
     for loss in losses:

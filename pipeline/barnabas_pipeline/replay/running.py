@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from barnabas.cluster.client_properties import SECURITY_PROPERTIES
 from barnabas_pipeline.core.options import parse_bootstrap
 from barnabas_pipeline.core.replay import (
     Pace,
@@ -20,6 +21,7 @@ from barnabas_pipeline.core.replay import (
     read_state,
 )
 from barnabas_pipeline.core.settings import ClientSettings, Isolation
+from barnabas_pipeline.kafka.client_config import read_client_config
 from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.replay.sources import Source, TableSource, TopicSource
 from barnabas_pipeline.replay.target import (
@@ -47,25 +49,32 @@ def run_replay(job: ReplayJob, say: Callable[[str], None]) -> int:
 
 
 def _replayed(job: ReplayJob, say: Callable[[str], None]) -> int:
-    settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
+    settings = client_settings(job)
     read_settings = replace(settings, isolation=Isolation[job.isolation.upper()])
     # The target is counted to its very end, whatever isolation the source is read with.
     with ClusterClient(settings) as client, ClusterClient(read_settings) as reader:
         source = _source(job, reader)
         if job.create:
-            create_topic(job.bootstrap_servers, job.target, job.create)
+            create_topic(settings, job.target, job.create)
         target = look_at(client, job.bootstrap_servers, job.target)
         state = _state(job, source, target)
         # A partition that was added to the target since had no records when the replay began.
         done = {partition: end - state.starts.get(partition, 0) for partition, end in target.ends.items()}
-        resumption = Resumption(done, last_records(job.bootstrap_servers, target, state.starts))
+        resumption = Resumption(done, last_records(settings, target, state.starts))
         if sum(done.values()):
             say(f"{job.target} has {sum(done.values()):,} records of this replay already: continuing after them")
-        writer = Writer(job.bootstrap_servers, job.target, dict(target.ends))
+        writer = Writer(settings, job.target, dict(target.ends))
         written = _write_all(job, source, state, writer, resumption, say)
         check_ends(client, target, writer.ends)
     Path(job.state_path).unlink(missing_ok=True)
     return written
+
+
+def client_settings(job: ReplayJob) -> ClientSettings:
+    """Raises WrongOption."""
+    given = read_client_config(job.client_config)
+    security = tuple((name, value) for name, value in given.items() if name in SECURITY_PROPERTIES)
+    return ClientSettings(parse_bootstrap(job.bootstrap_servers), security=security)
 
 
 def _source(job: ReplayJob, client: ClusterClient) -> Source:
@@ -166,7 +175,7 @@ def _write_all(
 
 def _warn_of_retention(job: ReplayJob, first: SourceRecord, say: Callable[[str], None]) -> None:
     """Warn if the target may delete records as soon as they are written."""
-    kept_ms = retention_ms(job.bootstrap_servers, job.target)
+    kept_ms = retention_ms(client_settings(job), job.target)
     if kept_ms is not None and first.timestamp_ms < wall_ms() - kept_ms:
         say(
             f"{job.target} deletes what is older than {kept_ms / 3_600_000:g} hours, and these records begin at "

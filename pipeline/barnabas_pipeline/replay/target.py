@@ -12,9 +12,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
+from barnabas.cluster.client_properties import librdkafka_properties
 from barnabas_pipeline.core.errors import ClusterUnreachable, TopicMissing
 from barnabas_pipeline.core.replay import ReplayError, SourceRecord, without_time
-from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL
+from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings
 from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.deliveries import Deliveries
 
@@ -27,14 +28,15 @@ _RECORD_BYTES_MAX = 1_000_000_000
 """librdkafka's limit: the topic's own decides what is too large."""
 
 
-def _client_settings(bootstrap_servers: str) -> dict[str, Any]:
+def _client_settings(cluster: ClientSettings) -> dict[str, Any]:
     """Quiet: the relevant part of librdkafka's messages is in our own one line."""
-    return {"bootstrap.servers": bootstrap_servers, "log_level": PRODUCER_LOG_LEVEL}
+    security = librdkafka_properties(dict(cluster.security))
+    return {"bootstrap.servers": cluster.bootstrap_servers, "log_level": PRODUCER_LOG_LEVEL, **security}
 
 
-def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
+def create_topic(cluster: ClientSettings, topic: str, partitions: int) -> None:
     """Create it with the cluster's own replication; an existing one is unchanged. Raises ReplayError."""
-    admin = AdminClient(_client_settings(bootstrap_servers))
+    admin = AdminClient(_client_settings(cluster))
     made = admin.create_topics([NewTopic(topic, partitions, -1)], request_timeout=_TIMEOUT_SECONDS)
     try:
         made[topic].result(2 * _TIMEOUT_SECONDS)  # the request itself fails first, with a reason
@@ -42,7 +44,7 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
             reason = error.args[0].str()
             raise ReplayError(
-                f"topic {topic} can't be created in the cluster at {bootstrap_servers}: {reason}"
+                f"topic {topic} can't be created in the cluster at {cluster.bootstrap_servers}: {reason}"
             ) from None
 
 
@@ -97,10 +99,10 @@ def check_ends(client: ClusterClient, target: Target, expected: Mapping[int, int
             raise ReplayError(disturbed(target.topic, partition, end, found.latest[partition]))
 
 
-def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
+def retention_ms(cluster: ClientSettings, topic: str) -> int | None:
     """Return after which time the topic deletes records; None if never or unknown."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    admin = AdminClient(_client_settings(bootstrap_servers))
+    admin = AdminClient(_client_settings(cluster))
     try:
         configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_SECONDS)[resource].result(
             2 * _TIMEOUT_SECONDS
@@ -112,7 +114,7 @@ def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
     return None if time_ms < 0 or "delete" not in configs["cleanup.policy"].value else time_ms
 
 
-def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, int]) -> dict[int, SourceRecord]:
+def last_records(cluster: ClientSettings, target: Target, starts: Mapping[int, int]) -> dict[int, SourceRecord]:
     """Return the newest record of each partition with any since `starts`. Raises ReplayError, ClusterUnreachable."""
     wanted = [
         TopicPartition(target.topic, partition, end - 1)
@@ -127,9 +129,7 @@ def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, in
                 f"partition {each.partition} of {target.topic} has lost what this replay wrote: delete it and the "
                 "state, and recreate it with retention.ms=-1"
             )
-    consumer = Consumer(
-        {**_client_settings(bootstrap_servers), "group.id": "barnabas-replay", "enable.auto.commit": False}
-    )
+    consumer = Consumer({**_client_settings(cluster), "group.id": "barnabas-replay", "enable.auto.commit": False})
     found: dict[int, SourceRecord] = {}
     try:
         consumer.assign(wanted)
@@ -137,7 +137,9 @@ def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, in
         while len(found) < len(wanted):
             message = consumer.poll(_POLL_SECONDS)
             if time.monotonic() > deadline:
-                raise ClusterUnreachable(f"the last records of {target.topic} can't be read from {bootstrap_servers}")
+                raise ClusterUnreachable(
+                    f"the last records of {target.topic} can't be read from {cluster.bootstrap_servers}"
+                )
             if message is not None and message.error() is None:
                 record = _record(message)
                 found.setdefault(record.partition, record)
@@ -157,7 +159,7 @@ def _record(message: Any) -> SourceRecord:
 class Writer:
     """An idempotent producer of complete records, the only writer of its topic. The first failure ends it."""
 
-    bootstrap_servers: str
+    cluster: ClientSettings
     topic: str
     ends: dict[int, int]
     """By partition the offset that the next record must get: another one means that another program writes."""
@@ -168,7 +170,7 @@ class Writer:
     def __post_init__(self) -> None:
         self._producer = Producer(
             {
-                **_client_settings(self.bootstrap_servers),
+                **_client_settings(self.cluster),
                 "error_cb": self._deliveries.met,
                 "enable.idempotence": True,
                 "enable.gapless.guarantee": True,

@@ -24,6 +24,7 @@ from barnabas_pipeline.core.losses import loss_advice
 from barnabas_pipeline.core.options import Use, read_options
 from barnabas_pipeline.core.positions import Positions, each_offset
 from barnabas_pipeline.core.tables_job import TablesJob
+from barnabas_pipeline.kafka.client_config import read_client_config
 from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.schemas.decoders import decoder_of
 from barnabas_pipeline.tables.cluster import JobCluster
@@ -140,6 +141,7 @@ def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
         offsets.setdefault(topic, {})[str(partition)] = offset
     subscription = ("subscribePattern", job.topic_pattern) if job.topic_pattern else ("subscribe", ",".join(job.topics))
     return {
+        **{f"kafka.{name}": value for name, value in read_client_config(job.client_config).items()},
         "kafka.bootstrap.servers": job.bootstrap_servers,
         subscription[0]: subscription[1],
         "startingOffsets": json.dumps(offsets) if offsets else "earliest",

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from barnabas.cluster.jaas import SCRAM_MODULE
 from barnabas_pipeline.core.admission import Limits
 from barnabas_pipeline.core.cluster import Topic
 from barnabas_pipeline.core.errors import ClusterUnreachable, TopicMissing, WrongOption
@@ -68,8 +69,7 @@ def test_defaults_are_the_jvm_connectors() -> None:
         (Use.BATCH, {"subscribe": " , "}, "names no topic"),
         (Use.BATCH, {"startingOffset": "latest"}, "did you mean 'startingOffsets'"),
         (Use.BATCH, {"zzz": "1"}, "unknown to format 'barnabas'; known are: subscribe"),
-        (Use.BATCH, {"kafka.sasl.mechanism": "PLAIN"}, "PLAINTEXT listeners only"),
-        (Use.BATCH, {"kafka.security.protocol": "SSL"}, "SSL is not supported yet"),
+        (Use.BATCH, {"kafka.sasl.kerberos.service.name": "kafka"}, "is unknown to format 'barnabas'"),
         (Use.BATCH, {"kafka.bootstrap.servers": "host"}, "'host' is not host:port"),
         (Use.BATCH, {"kafka.bootstrap.servers": "host:99999"}, "is not host:port"),
         (Use.BATCH, {"kafka.bootstrap.servers": ""}, "is required"),
@@ -172,3 +172,40 @@ def test_errors_survive_the_way_from_a_worker() -> None:
     error = pickle.loads(pickle.dumps(ClusterUnreachable("no answer")))
     assert isinstance(error, ClusterUnreachable)
     assert str(error) == "no answer"
+
+
+SERVERS = {"kafka.bootstrap.servers": "a:1"}
+SECURE = {
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.jaas.config": f'{SCRAM_MODULE} required username="a" password="p";',
+    "kafka.ssl.truststore.location": "/ca.crt",
+    "kafka.ssl.truststore.type": "PEM",
+}
+
+
+def test_a_secure_cluster_is_read_by_the_properties_of_kafkas_clients() -> None:
+    settings = read_options(BASE | SECURE, Use.BATCH).client
+    assert {f"kafka.{name}": value for name, value in settings.security} == SECURE
+    assert "ScramLoginModule" not in repr(settings), "it has the password"
+
+
+def test_a_secure_cluster_is_written_by_librdkafkas_names() -> None:
+    producer = write_options(SERVERS | SECURE).producer
+    assert producer["security.protocol"] == "SASL_SSL"
+    assert producer["sasl.mechanisms"] == "SCRAM-SHA-512"
+    assert (producer["sasl.username"], producer["sasl.password"]) == ("a", "p")
+    assert producer["ssl.ca.location"] == "/ca.crt"
+    assert not producer.keys() & {"sasl.jaas.config", "ssl.truststore.type", "ssl.truststore.location"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kafka.sasl.jaas.config": "com.example.Login required;"}, "kafka.sasl.jaas.config"),
+        ({"kafka.ssl.keystore.type": "JKS"}, "kafka.ssl.keystore.type=JKS"),
+    ],
+)
+def test_what_librdkafka_can_not_have_is_named(given: dict[str, str], message: str) -> None:
+    with pytest.raises(WrongOption, match=message):
+        write_options(SERVERS | SECURE | given)
