@@ -45,7 +45,6 @@ SMALL_CORE_FILES = {
     "services/logstore/barnabas_logstore/core/storage/log/features/log_start.py": "a feature of a log",
     "pipeline/barnabas_pipeline/core/errors.py": "errors",
     "pipeline/barnabas_pipeline/core/freshness.py": "one measure",
-    "pipeline/barnabas_pipeline/core/settings.py": "configuration",
 }
 BANNED_WORDS = frozenset({"doors", "holding", "joint", "journal", "rooms", "survey", "told"})
 """Of a dialect that the names had; docs/glossary.md has the words instead."""

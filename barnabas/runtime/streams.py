@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from barnabas.cluster.service_permissions import role_that_serves
+from barnabas.cluster.access.service_permissions import role_that_serves
 from barnabas.runtime import lane, lane_offers
 from barnabas.runtime.conversation import Conversation, OnMessage
 from barnabas.runtime.lane import Descriptor, OnDescriptors

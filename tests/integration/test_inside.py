@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from barnabas.cli.local.certificates import issue, read_authority, write_secret
+from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.keys import Role
-from barnabas.cluster.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.pem_files import TlsFiles
 from barnabas_protos.controller.v1 import membership_pb2 as pb

@@ -25,6 +25,7 @@ from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.operator_access import OperatorAccess, read_access
 from barnabas.client.client_security import ClientSecurity, client_security
 from barnabas.client.kafka_connection import CLEAR
+from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.jaas import SCRAM_MODULE
 from barnabas.cluster.keys import Role
 from barnabas.cluster.scram import (
@@ -35,7 +36,6 @@ from barnabas.cluster.scram import (
     credential_of,
     salted_password,
 )
-from barnabas.cluster.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.configuration.properties import parse_properties
 from barnabas.runtime.pem_files import TlsFiles
 

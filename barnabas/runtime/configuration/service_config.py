@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cluster.service_permissions import DEFAULT_DOMAIN
+from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.identity import ServiceIdentity

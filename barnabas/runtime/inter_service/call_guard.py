@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
-from barnabas.cluster.service_permissions import may_call
+from barnabas.cluster.access.service_permissions import may_call
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.logs import get_logger
 

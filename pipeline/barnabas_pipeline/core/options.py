@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Final, TypeVar
 
-from barnabas.cluster.client_properties import SECURITY_PROPERTIES, librdkafka_properties
+from barnabas.cluster.access.client_properties import SECURITY_PROPERTIES, librdkafka_properties
 from barnabas_pipeline.core.admission import WAIT_MS_MAX, Limits
 from barnabas_pipeline.core.errors import WrongOption
 from barnabas_pipeline.core.losses import OnDataLoss

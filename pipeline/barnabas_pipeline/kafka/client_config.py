@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from barnabas.cluster.client_properties import SECURITY_PROPERTIES
+from barnabas.cluster.access.client_properties import SECURITY_PROPERTIES
 from barnabas.runtime.configuration.properties import parse_properties
 from barnabas_pipeline.core.errors import WrongOption
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import Producer
 
-from barnabas.cluster.client_properties import librdkafka_properties
+from barnabas.cluster.access.client_properties import librdkafka_properties
 from barnabas_pipeline.core.errors import RequestRefused
 from barnabas_pipeline.core.losses import Loss
 from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from barnabas.cluster.client_properties import SECURITY_PROPERTIES
+from barnabas.cluster.access.client_properties import SECURITY_PROPERTIES
 from barnabas_pipeline.core.options import parse_bootstrap
 from barnabas_pipeline.core.replay import (
     Pace,

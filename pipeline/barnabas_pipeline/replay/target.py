@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cluster.client_properties import librdkafka_properties
+from barnabas.cluster.access.client_properties import librdkafka_properties
 from barnabas_pipeline.core.errors import ClusterUnreachable, TopicMissing
 from barnabas_pipeline.core.replay import ReplayError, SourceRecord, without_time
 from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings

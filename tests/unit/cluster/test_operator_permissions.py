@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cluster.operator_permissions import LEAST_ROLE_BY_METHOD, OperatorRole, highest_role, may_operate
+from barnabas.cluster.access.operator_permissions import LEAST_ROLE_BY_METHOD, OperatorRole, highest_role, may_operate
 from barnabas_protos.controller.v1 import operations_pb2
 
 SERVICE = operations_pb2.DESCRIPTOR.services_by_name["Operations"]

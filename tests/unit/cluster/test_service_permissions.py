@@ -10,8 +10,8 @@ from google.protobuf.descriptor import FileDescriptor
 from grpc_health.v1 import health_pb2
 
 import barnabas_protos
+from barnabas.cluster.access.service_permissions import CALLERS_BY_METHOD, HEALTH_METHODS, may_call, role_that_serves
 from barnabas.cluster.keys import Role
-from barnabas.cluster.service_permissions import CALLERS_BY_METHOD, HEALTH_METHODS, may_call, role_that_serves
 
 OPERATORS = "/barnabas.controller.v1.Operations/"
 

@@ -12,8 +12,8 @@ import pytest
 from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from barnabas.cluster.access.service_permissions import CALLERS_BY_METHOD, role_that_serves
 from barnabas.cluster.keys import Role
-from barnabas.cluster.service_permissions import CALLERS_BY_METHOD, role_that_serves
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.pem_files import PemError, TlsFiles

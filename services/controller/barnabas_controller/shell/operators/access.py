@@ -9,8 +9,8 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from barnabas.cluster.operator_permissions import LEAST_ROLE_BY_METHOD, OperatorRole, highest_role, may_operate
-from barnabas.cluster.service_permissions import HEALTH_METHODS
+from barnabas.cluster.access.operator_permissions import LEAST_ROLE_BY_METHOD, OperatorRole, highest_role, may_operate
+from barnabas.cluster.access.service_permissions import HEALTH_METHODS
 from barnabas.runtime.inter_service.call_guard import CallRefused
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.tokens import TokenRefused, TokenVerifier

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from barnabas.cluster.operator_permissions import OperatorRole
+from barnabas.cluster.access.operator_permissions import OperatorRole
 from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.pem_files import TlsFiles
 from barnabas.runtime.tokens import TokenRules
