@@ -46,6 +46,11 @@ OCCASIONAL = {
     "barnabas_authorizations_denied",
     "barnabas_gateway_authentications",
     "barnabas_gateway_tls_handshakes_failed",
+    # Not without quotas.
+    "barnabas_gateway_connections_throttled",
+    "barnabas_quota_throttle_time_ms",
+    "barnabas_quota_throttled",
+    "barnabas_quota_used",
 }
 if os.environ.get("BARNABAS_LANE") == "off":
     OCCASIONAL.add("barnabas_streams_lanes_opened")
