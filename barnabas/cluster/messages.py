@@ -18,6 +18,7 @@ from barnabas.cluster.delegation_tokens import (
     AlterDelegationTokenResponse,
     DelegationToken,
 )
+from barnabas.cluster.quota_shares import ShareQuotasRequest, ShareQuotasResponse
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, ClientQuota
 from barnabas.cluster.scram import (
     AlterScramCredentialsRequest,
@@ -484,6 +485,8 @@ ClusterResponse: TypeAlias = (
 LogstoreRequest: TypeAlias = AlterPartitionRequest | ControlledShutdownRequest
 """Requests of logstores to the active controller for themselves."""
 
-MembershipRequest: TypeAlias = ClusterRequest | LogstoreRequest
+MembershipRequest: TypeAlias = ClusterRequest | LogstoreRequest | ShareQuotasRequest
 
-MembershipResponse: TypeAlias = ClusterResponse | AlterPartitionResponse | ControlledShutdownResponse
+MembershipResponse: TypeAlias = (
+    ClusterResponse | AlterPartitionResponse | ControlledShutdownResponse | ShareQuotasResponse
+)

@@ -53,6 +53,7 @@ from barnabas.cluster.messages import (
     ReassignmentResult,
     UpdateMetadata,
 )
+from barnabas.cluster.quota_shares import LEASE_MS, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse, ScramUserResult
 from barnabas.ports.etcd import Snapshot
@@ -306,6 +307,21 @@ class MembershipClient:
         if answer is not None:
             return from_proto(AlterDelegationTokenResponse, answer)
         return AlterDelegationTokenResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
+
+    async def share_quotas(self, request: ShareQuotasRequest) -> ShareQuotasResponse | None:
+        """Agree on shares of quotas with the active controller; None if there is none, or it does not answer at once:
+        another report follows anyway.
+        """
+        controller = self._controller
+        if controller is None:
+            return None
+        message = to_proto(request, pb.ShareQuotasRequest)
+        try:
+            async with controller:
+                answer = await controller.stub.ShareQuotas(message, timeout=LEASE_MS / 1000)
+        except grpc.aio.AioRpcError:
+            return None
+        return from_proto(ShareQuotasResponse, answer)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may still be."""

@@ -1524,6 +1524,96 @@ class AlterDelegationTokenResponse(_message.Message):
 Global___AlterDelegationTokenResponse: _TypeAlias = AlterDelegationTokenResponse  # noqa: Y015
 
 @_typing.final
+class ShareQuotasRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    USES_FIELD_NUMBER: _builtins.int
+    gateway_id: _builtins.str
+    @_builtins.property
+    def uses(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaUse]: ...
+    def __init__(
+        self,
+        *,
+        gateway_id: _builtins.str = ...,
+        uses: _abc.Iterable[Global___QuotaUse] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway_id", b"gateway_id", "uses", b"uses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShareQuotasRequest: _TypeAlias = ShareQuotasRequest  # noqa: Y015
+
+@_typing.final
+class QuotaUse(_message.Message):
+    """Of one quota, since the last report. Whose use is counted together: an empty name does not matter."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    ELAPSED_MS_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    RATE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    user: _builtins.str
+    client_id: _builtins.str
+    limit: _builtins.float
+    """The whole quota, per second."""
+    used: _builtins.float
+    elapsed_ms: _builtins.int
+    waiting: _builtins.int
+    """How many processors have clients that wait; 0: none wants more."""
+    rate: _builtins.float
+    """The rate that the gateway has at present."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        user: _builtins.str = ...,
+        client_id: _builtins.str = ...,
+        limit: _builtins.float = ...,
+        used: _builtins.float = ...,
+        elapsed_ms: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        rate: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "elapsed_ms", b"elapsed_ms", "key", b"key", "limit", b"limit", "rate", b"rate", "used", b"used", "user", b"user", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaUse: _TypeAlias = QuotaUse  # noqa: Y015
+
+@_typing.final
+class ShareQuotasResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RATES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def rates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """By the position of the use: the rate that the gateway has from now on, for 1.5 s."""
+
+    def __init__(
+        self,
+        *,
+        rates: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rates", b"rates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShareQuotasResponse: _TypeAlias = ShareQuotasResponse  # noqa: Y015
+
+@_typing.final
 class AllocateProducerIdsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

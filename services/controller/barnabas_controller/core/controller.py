@@ -30,6 +30,7 @@ from barnabas.cluster.messages import (
     ControlResponse,
     MembershipRequest,
 )
+from barnabas.cluster.quota_shares import ShareOwner, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.elections.controlled_shutdowns import ControlledShutdowns
@@ -56,6 +57,7 @@ from barnabas_controller.core.state.effects import (
     EndSubscription,
     Outputs,
     Reject,
+    Respond,
     RevokeLease,
 )
 from barnabas_controller.core.state.etcd_txn_pipeline import EtcdTxnPipeline
@@ -119,6 +121,7 @@ class ControllerCore:
         self._wall_ms = wall_ms
         self._effects: list[Effect] = []
         self._active = False
+        self._quota_shares = ShareOwner()
         self._elections = LeaderElections(self.image, self.rules)
         # How many partitions the elections may still look at in this turn.
         self._looks_left = PARTITIONS_PER_LOOK
@@ -246,6 +249,9 @@ class ControllerCore:
         self._follow_election(now_ms)
         if not self._active:
             self._effects.append(Reject(request_id, untouched=True))
+        elif isinstance(request, ShareQuotasRequest):
+            self._effects.append(Respond(request_id, self._share_quotas(request, now_ms)))
+            return
         elif isinstance(request, AlterPartitionRequest):
             self._effects += self._isr_changes.enqueue(request_id, request, now_ms)
         elif isinstance(request, ControlledShutdownRequest):
@@ -254,6 +260,12 @@ class ControllerCore:
         else:
             self._effects += self._requests.enqueue(request_id, request, now_ms)
         self._turn(now_ms)
+
+    def _share_quotas(self, request: ShareQuotasRequest, now_ms: int) -> ShareQuotasResponse:
+        shares = self._quota_shares
+        rates = [shares.report(request.gateway_id, use, use.limit, now_ms) for use in request.uses]
+        shares.forget_unused(now_ms)
+        return ShareQuotasResponse(rates)
 
     def on_tick(self, now_ms: int) -> None:
         """Time has passed: call at `next_deadline_ms`, at the latest."""
@@ -315,6 +327,7 @@ class ControllerCore:
         if self.candidacy.active and not self._active:
             self._active = True
             self._effects.append(ActiveChanged(True, self.candidacy.controller_epoch))
+            self._quota_shares.begin(now_ms)
             self._unclaimed_due = True
             self._balance_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
             self._begin_again()

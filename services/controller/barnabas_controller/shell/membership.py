@@ -25,6 +25,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     MembershipRequest,
 )
+from barnabas.cluster.quota_shares import ShareQuotasRequest
 from barnabas.cluster.quotas import AlterClientQuotasRequest
 from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.runtime.clock import monotonic_us
@@ -78,6 +79,7 @@ def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: Tr
             pb.AlterDelegationTokenRequest,
             pb.AlterDelegationTokenResponse,
         ),
+        "ShareQuotas": _unary(driver, traces, ShareQuotasRequest, pb.ShareQuotasRequest, pb.ShareQuotasResponse),
         "ControlledShutdown": _unary(
             driver, traces, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse
         ),

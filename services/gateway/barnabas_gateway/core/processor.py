@@ -16,6 +16,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.purgatory_up / purgatory_down(pod_id, now_ms), processor.park_response(pod_id, message, now_ms)
             processor.metadata_updated(update, now_ms)
             processor.controller_answered(call_id, answer or None, now_ms)
+            processor.quota_shares(shares, now_ms), processor.processors_changed(processors, now_ms)
             processor.converted(conversion, elapsed_ms, now_ms)
             processor.logstore_answered(call_id, answer or None, now_ms)
             processor.drain(now_ms)
@@ -29,11 +30,12 @@ with the first message of a stream. A semantically invalid message raises Malfor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import UpdateMetadata
+from barnabas.cluster.quota_shares import QuotaId
 from barnabas.metrics.family import Measured
 from barnabas_gateway.core.backends.append_router import AppendRouter
 from barnabas_gateway.core.backends.controller_client import ControllerClient
@@ -138,7 +140,7 @@ class GatewayCore:
         self.coordinators = CoordinatorClient(self.logstores)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
         self.tokens = DelegationTokens(config.delegation_token_secret_key, image, random_bytes, wall_ms)
-        self.quotas = ClientQuotas(config, clock, read_us)
+        self.quotas = ClientQuotas(config, clock, read_us, self.deadlines, turn)
         # The connections that requests come from and responses go to.
         self.connections = Connections(
             config, clock, self.deadlines, self.fetch_memory, self.log_lines, self.metrics, turn, self.quotas
@@ -328,6 +330,16 @@ class GatewayCore:
             self.appends.routes_changed()
             self.controller.image_updated()
             self.read_replicas.image_changed()
+
+    def quota_shares(self, shares: Iterable[tuple[QuotaId, float]], now_ms: int) -> None:
+        """The owner of quotas has answered the uses that were reported: the rates that this processor has of them."""
+        self.clock.now_ms = now_ms
+        self.quotas.shares_granted(shares)
+
+    def processors_changed(self, processors: int, now_ms: int) -> None:
+        """The gateway has so many processors."""
+        self.clock.now_ms = now_ms
+        self.quotas.processors_changed(processors)
 
     def controller_answered(self, call_id: int, answer: ControllerAnswer | None, now_ms: int) -> None:
         self.clock.now_ms = now_ms

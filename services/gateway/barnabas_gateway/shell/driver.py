@@ -104,6 +104,10 @@ class GatewayDriver:
                 self._core.controller_answered(call_id, answer, monotonic_ms())
             case processor_ipc.METRICS:
                 self._tell_metrics()
+            case processor_ipc.QUOTAS:
+                self._core.quota_shares(processor_ipc.decode_shares(payload), monotonic_ms())
+            case processor_ipc.PROCESSORS:
+                self._core.processors_changed(int(payload), monotonic_ms())
             case processor_ipc.DRAIN:
                 for _, client in self._handshaking.values():
                     client.abort()
@@ -326,6 +330,8 @@ class GatewayDriver:
         for connection_id in outputs.resumes:
             if connection_id in sockets:
                 sockets[connection_id].resume()
+        if outputs.quota_uses:
+            self._acceptor.send(processor_ipc.QUOTAS, processor_ipc.encode_uses(outputs.quota_uses))
         for conversion in outputs.conversions:
             self._conversions.submit(conversion)
         if self._closed_ids:

@@ -45,6 +45,7 @@ from barnabas_gateway.shell.acceptor import Acceptor
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_gateway.shell.oauth.listener_tokens import usable_configs
 from barnabas_gateway.shell.processors import Processors
+from barnabas_gateway.shell.quota_sharing import QuotaSharing
 from barnabas_gateway.shell.tls.tls_config import create_context
 
 _log = get_logger("gateway")
@@ -79,6 +80,8 @@ class Gateway:
             self._acceptor.connection_closed,
             self._metrics,
         )
+        self._sharing = QuotaSharing(properties.gateway_id, self._membership.share_quotas)
+        self._processors.on_quota_uses = self._sharing.reported
         self._metrics.measure(self, self._acceptor.meter, self._processors, self._etcd.meter)
         self._wanted_processors = 0
         self._is_accepting = False
@@ -119,6 +122,7 @@ class Gateway:
         finally:
             await health.set_serving(False)
             self._acceptor.stop()
+            self._sharing.stop()
             stop.cancel()
             life.cancel()
             failure, _ = await asyncio.gather(life, stop, return_exceptions=True)
@@ -164,6 +168,7 @@ class Gateway:
         """Brokers' ports are open before they are advertised to any client."""
         if self._image.apply(update):
             self._acceptor.add_brokers(self._image.brokers)
+            self._sharing.gateways_changed(update.gateways)
             if update.full or update.client_quotas:
                 self._acceptor.quotas_changed(self._image.client_quotas)
             self._follow_dynamic_configs()

@@ -6,9 +6,12 @@ acceptor → processor    SETTINGS     ProcessorSettings, first of all
                         ANSWER       call id, then the controller's answer as protobuf; nothing after it: no answer
                         DRAIN        finish what has been begun, then exit
                         METRICS      tell what has been measured
+                        QUOTAS       the rates of the shares of quotas that were reported
+                        PROCESSORS   how many processors the gateway has
 processor → acceptor    APPLIED      the revision that requests are answered by
                         CALL         call id, trace id and span id where it is traced, then the request as protobuf
                         CLOSED       ids of connections that are gone
+                        QUOTAS       what was used of quotas
                         METRICS      a snapshot (`barnabas.metrics.snapshot`): when asked, and before it exits
 """
 
@@ -43,6 +46,7 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
     UpdateMetadata,
 )
+from barnabas.cluster.quota_shares import QuotaId, QuotaUse
 from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
@@ -60,6 +64,8 @@ APPLIED: Final = b"applied"
 CALL: Final = b"call"
 CLOSED: Final = b"closed"
 METRICS: Final = b"metrics"
+QUOTAS: Final = b"quotas"
+PROCESSORS: Final = b"processors"
 
 DRAIN_GRACE_MS: Final = 5_000
 """How long a processor may drain at most."""
@@ -124,6 +130,22 @@ def decode_metadata(payload: bytes) -> UpdateMetadata:
 
 def decode_metadata_in_steps(payload: bytes) -> Steps[UpdateMetadata]:
     return from_proto_in_steps(UpdateMetadata, cluster_pb2.UpdateMetadata.FromString(payload))
+
+
+def encode_uses(uses: list[QuotaUse]) -> bytes:
+    return msgspec.json.encode(uses)
+
+
+def decode_uses(payload: bytes) -> list[QuotaUse]:
+    return msgspec.json.decode(payload, type=list[QuotaUse])
+
+
+def encode_shares(uses: list[QuotaUse], rates: list[float]) -> bytes:
+    return msgspec.json.encode([(use.quota_id(), rate) for use, rate in zip(uses, rates, strict=True)])
+
+
+def decode_shares(payload: bytes) -> list[tuple[QuotaId, float]]:
+    return msgspec.json.decode(payload, type=list[tuple[QuotaId, float]])
 
 
 def encode_revision(revision: int) -> bytes:

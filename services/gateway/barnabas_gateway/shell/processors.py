@@ -12,6 +12,7 @@ import msgspec
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
+from barnabas.cluster.quota_shares import QuotaUse
 from barnabas.cluster.quotas import client_quota
 from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
 from barnabas.metrics.family import Sample
@@ -68,6 +69,8 @@ class Processors:
     ) -> None:
         """`on_applied(revision)`: every processor answers by it; `on_closed(listener, address)`: a connection is
         closed."""
+        self.on_quota_uses: Callable[[str, list[QuotaUse]], list[float]] = lambda _, uses: [use.rate for use in uses]
+        """Returns the rates of a processor's shares; set before a processor has clients."""
         self._properties = properties
         self._settings = settings
         self._bound_ports = bound_ports
@@ -90,6 +93,8 @@ class Processors:
     def resize(self, count: int) -> None:
         """Change the number of processors; the ones with the highest indexes drain."""
         self._wanted = count
+        for processor in self._by_index.values():
+            processor.child.messages.send(processor_ipc.PROCESSORS, b"%d" % count)
         for index in range(count):
             if index not in self._by_index:
                 self._start(index)
@@ -119,6 +124,7 @@ class Processors:
         self._metrics.add_process(serial, lambda: child.messages.send(processor_ipc.METRICS))
         settings = processor_ipc.ProcessorSettings(index, self._properties, self._bound_ports, self._settings)
         child.messages.send(processor_ipc.SETTINGS, msgspec.json.encode(settings))
+        child.messages.send(processor_ipc.PROCESSORS, b"%d" % self._wanted)
         if self._image.revision >= 0:
             child.messages.send(processor_ipc.METADATA, processor_ipc.encode_metadata(full_update(self._image)))
 
@@ -201,6 +207,10 @@ class Processors:
             case processor_ipc.CLOSED:
                 for connection_id in processor_ipc.decode_ids(payload):
                     self._on_closed(*processor.connections.pop(connection_id))
+            case processor_ipc.QUOTAS:
+                uses = processor_ipc.decode_uses(payload)
+                rates = self.on_quota_uses(str(processor.serial), uses)
+                processor.child.messages.send(processor_ipc.QUOTAS, processor_ipc.encode_shares(uses, rates))
             case processor_ipc.METRICS:
                 self._metrics.heard(processor.serial, payload)
             case processor_ipc.CALL if len(self._calls) >= _CALLS_MAX:

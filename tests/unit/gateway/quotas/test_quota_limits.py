@@ -6,7 +6,8 @@ import pytest
 
 from barnabas.cluster.quotas import Entity
 from barnabas_gateway.core.model.client_quotas import BUCKETS_MAX, ClientQuotas
-from barnabas_gateway.core.model.deadlines import Clock
+from barnabas_gateway.core.model.deadlines import Clock, Deadlines
+from barnabas_gateway.core.model.outputs import Turn
 from barnabas_gateway.core.model.quota_limits import QuotaLimits
 from barnabas_gateway.core.model.request_context import Principal, RequestContext
 from tests.unit.gateway.world import CONFIG
@@ -38,7 +39,7 @@ def test_without_a_quota_that_applies_there_is_none() -> None:
 
 
 def test_a_client_that_changes_its_id_makes_a_processor_grow_to_a_bound() -> None:
-    quotas = ClientQuotas(CONFIG, Clock(), lambda: 0)
+    quotas = ClientQuotas(CONFIG, Clock(), lambda: 0, Deadlines(), Turn())
     quotas.quotas_changed({(("client-id", None),): {KEY: 10.0}})
     context = RequestContext(1, "PLAINTEXT", "10.0.0.1:1", Principal("User", "u"))
     for number in range(BUCKETS_MAX + 100):
@@ -48,7 +49,7 @@ def test_a_client_that_changes_its_id_makes_a_processor_grow_to_a_bound() -> Non
 
 
 def test_clients_that_share_a_quota_share_a_bucket() -> None:
-    quotas = ClientQuotas(CONFIG, Clock(), lambda: 0)
+    quotas = ClientQuotas(CONFIG, Clock(), lambda: 0, Deadlines(), Turn())
     quotas.quotas_changed({(("user", "u"),): {KEY: 10.0}})
     context = RequestContext(1, "PLAINTEXT", "10.0.0.1:1", Principal("User", "u"))
     assert quotas.produced(context, "a", 100) == 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.cluster import messages as cluster
+from barnabas.cluster.quota_shares import LEASE_MS
 from barnabas.cluster.quotas import Entity, client_quota
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_body
@@ -22,7 +23,7 @@ from barnabas.wire.messages.heartbeat import HeartbeatResponse
 from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas_gateway.core.connections.responder import _THROTTLE_TIME_FIRST
-from barnabas_gateway.core.model.quota_bucket import LEASE_MS, QuotaBucket
+from barnabas_gateway.core.model.quota_bucket import QuotaBucket
 from tests.unit.gateway.world import BATCH, Client, World, topic
 
 ANYBODY: Entity = (("user", None),)

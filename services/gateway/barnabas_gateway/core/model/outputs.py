@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
+from barnabas.cluster.quota_shares import QuotaUse
 from barnabas.ports.compression import Codecs
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
@@ -100,6 +101,8 @@ class Outputs:
     pauses: list[int] = field(default_factory=list)
     """Stop reading these sockets."""
     resumes: list[int] = field(default_factory=list)
+    quota_uses: list[QuotaUse] = field(default_factory=list)
+    """To be reported to the owner of their quotas; the shares go to `quota_shares`."""
     conversions: list[Conversion] = field(default_factory=list)
     """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.quota_shares import LEASE_MS, QuotaId, QuotaUse
+
 WAIT_MS_MAX: Final = 0x7FFF_FFFF
 """What the protocol can say."""
-LEASE_MS: Final = 1_500
-"""How long an agreed share holds without being confirmed."""
 
 
 class QuotaBucket:
@@ -27,7 +27,11 @@ class QuotaBucket:
         "_leased_until_ms",
         "_members",
         "_rate",
+        "_reported_ms",
+        "_reported_throttled",
+        "_reported_used",
         "_split_burst_ms",
+        "is_reported",
         "limit",
         "throttle_ms",
         "throttled",
@@ -59,6 +63,11 @@ class QuotaBucket:
         """How long, in all."""
         self.waits_until_ms = -1
         """Until when a client waits."""
+        self.is_reported = False
+        """Whether its use is reported at present, so that its share follows."""
+        self._reported_ms = now_ms
+        self._reported_used = 0.0
+        self._reported_throttled = 0
 
     def _has_share(self, now_ms: int) -> bool:
         return self._members == 1 or now_ms <= self._leased_until_ms
@@ -85,7 +94,7 @@ class QuotaBucket:
     def lease(self, rate: float, now_ms: int) -> None:
         """Have this share from now on, for `LEASE_MS`."""
         self._refill(now_ms)
-        self._rate = rate
+        self._rate = min(rate, self.limit)
         self._leased_until_ms = now_ms + LEASE_MS
         self._refill(now_ms)
 
@@ -119,3 +128,11 @@ class QuotaBucket:
         self.throttled += 1
         self.throttle_ms += throttle_ms
         self.waits_until_ms = max(self.waits_until_ms, now_ms + throttle_ms)
+
+    def take_use(self, quota_id: QuotaId, now_ms: int) -> QuotaUse:
+        """Return what was used since the last call, to be reported."""
+        used, self._reported_used = self.used - self._reported_used, self.used
+        throttled, self._reported_throttled = self.throttled - self._reported_throttled, self.throttled
+        elapsed_ms, self._reported_ms = now_ms - self._reported_ms, now_ms
+        waiting = int(throttled > 0 or self.waits_until_ms > now_ms)
+        return QuotaUse(*quota_id, self.limit, used, elapsed_ms, waiting, self.rate(now_ms))

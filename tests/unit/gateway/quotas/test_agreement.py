@@ -1,0 +1,162 @@
+"""A client that spreads over processors and gateways gets its quota once (ADR 0033)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.cluster.quota_shares import LEASE_MS, Demand, QuotaUse, ShareOwner, allocate
+from tests.unit.gateway.quotas.agreement import Agreement, SimulatedClient
+
+QUOTA = 10_000_000
+SETTLED_MS = 15_000
+"""By then the burst of the beginning is over."""
+
+
+def greedy(processor: int, request_bytes: int = 200_000, *, consumes: bool = False) -> SimulatedClient:
+    return SimulatedClient(processor, request_bytes, consumes=consumes)
+
+
+def within(rate: float, percent: float = 5) -> bool:
+    return abs(rate - 1) <= percent / 100
+
+
+@pytest.mark.parametrize("consumes", [False, True])
+@pytest.mark.parametrize("processors", [(0,), (0, 1, 2), (0, 3), (0, 1, 2, 3, 4, 5)])
+def test_greedy_clients_anywhere_get_the_quota_together(processors: tuple[int, ...], consumes: bool) -> None:
+    world = Agreement(QUOTA)
+    for processor in processors:
+        world.start(greedy(processor, consumes=consumes))
+    world.run(SETTLED_MS + 60_000)
+    assert within(world.rate(SETTLED_MS, SETTLED_MS + 60_000)), world.rate(SETTLED_MS, SETTLED_MS + 60_000)
+
+
+def test_one_processor_alone_is_not_asked_for_anything() -> None:
+    world = Agreement(QUOTA, gateways=1, processors=1)
+    world.start(greedy(0))
+    world.run(75_000)
+    assert within(world.rate(SETTLED_MS, 75_000), 1)
+    assert world.reports == 0
+    assert world.shares[0].take_uses(world.now_ms) == []
+
+
+def test_a_processor_with_little_to_do_keeps_it_and_others_get_the_rest() -> None:
+    world = Agreement(QUOTA)
+    modest = SimulatedClient(0, 50_000, bytes_per_s=1_000_000)
+    world.start(modest)
+    for processor in (1, 4):
+        world.start(greedy(processor))
+    world.run(75_000)
+    assert within(world.rate(SETTLED_MS, 75_000))
+    quotas, _, _, _ = world.members[0]
+    throttled = sum(bucket.throttle_ms for bucket in quotas.buckets.values())
+    assert throttled < 5_000, "of 75 s"
+
+
+def test_what_is_not_used_costs_nothing() -> None:
+    world = Agreement(QUOTA)
+    client = greedy(0)
+    world.start(client)
+    world.run(5_000)
+    world.stop(client)
+    world.run(10_000)
+    reports = world.reports
+    world.run(100_000)
+    assert world.reports == reports
+    assert all(deadlines.next_deadline_ms() is None for _, _, deadlines, _ in world.members)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1_000, 6_000), st.integers(0, 7), st.integers(0, 11)), max_size=10),
+    st.sampled_from([50_000, 200_000, 500_000]),
+    st.booleans(),
+)
+def test_wherever_the_load_moves_the_quota_holds(
+    moves: list[tuple[int, int, int]], request_bytes: int, consumes: bool
+) -> None:
+    world = Agreement(QUOTA, gateways=3, processors=4)
+    clients = [greedy(number, request_bytes, consumes=consumes) for number in range(8)]
+    for client in clients:
+        world.start(client)
+    world.run(SETTLED_MS)
+    for pause_ms, number, processor in moves:
+        world.run(world.now_ms + pause_ms)
+        world.move(clients[number], processor)
+    world.run(max(world.now_ms, SETTLED_MS + 40_000))
+    for begin_ms in range(SETTLED_MS, world.now_ms - 30_000 + 1, 10_000):
+        assert within(world.rate(begin_ms, begin_ms + 30_000)), (begin_ms, world.rate(begin_ms, begin_ms + 30_000))
+
+
+@given(st.integers(100, 8_000), st.integers(1, 5), st.booleans())
+def test_a_controller_that_fails_over_changes_nothing(outage_ms: int, busy: int, consumes: bool) -> None:
+    world = Agreement(QUOTA)
+    for processor in range(busy):
+        world.start(greedy(processor, consumes=consumes))
+    world.run(SETTLED_MS)
+    world.fail_over(outage_ms)
+    world.run(SETTLED_MS + 40_000)
+    rate = world.rate(SETTLED_MS, SETTLED_MS + 40_000)
+    assert rate <= 1.05, rate
+    if busy > 3:
+        assert rate >= 0.95, (rate, "each gateway has demand for its even part")
+    after = world.rate(SETTLED_MS + outage_ms + 5_000, SETTLED_MS + 40_000)
+    assert within(after), after
+
+
+def test_without_a_controller_each_gateway_has_an_even_part() -> None:
+    world = Agreement(QUOTA)
+    world.controller = None
+    world.start(greedy(0))
+    world.run(75_000)
+    assert world.rate(SETTLED_MS, 75_000) == pytest.approx(0.5, rel=0.05)
+
+
+# --- the owner ---
+
+
+def test_shares_are_max_min_fair() -> None:
+    assert allocate(100, {"a": Demand(10, 0), "b": Demand(90, 1)}) == {"a": 12.5, "b": 87.5}
+    assert allocate(100, {"a": Demand(50, 1), "b": Demand(50, 3)}) == {"a": 25, "b": 75}
+    assert allocate(100, {"a": Demand(90, 0), "b": Demand(5, 1)}) == {"a": 50, "b": 50}
+    assert allocate(100, {"a": Demand(10, 0), "b": Demand(10, 0)}) == {"a": 50, "b": 50}
+    assert allocate(100, {"a": Demand(0, 0)}) == {"a": 100}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdef"),
+        st.builds(Demand, st.floats(0, 1e9), st.integers(0, 5)),
+        min_size=1,
+    ),
+    st.floats(1e-3, 1e12),
+)
+def test_shares_are_the_whole_quota(demands: dict[str, Demand], limit: float) -> None:
+    shares = allocate(limit, demands)
+    assert shares.keys() == demands.keys()
+    assert sum(shares.values()) == pytest.approx(limit)
+    assert all(share > 0 for share in shares.values())
+
+
+def use(used: float, waiting: int = 1, rate: float = 50.0) -> QuotaUse:
+    return QuotaUse("producer_byte_rate", "u", "", 100.0, used, 200, waiting, rate)
+
+
+def test_a_share_grows_when_that_of_another_has_shrunk() -> None:
+    owner = ShareOwner()
+    owner.begin(-LEASE_MS)
+    assert owner.report("a", use(20), 100, 0) == 100
+    assert owner.report("b", use(20), 100, 10) == 25, "half of its part, while the other has all"
+    assert owner.report("a", use(20), 100, 200) == 50
+    assert owner.report("b", use(20), 100, 210) == 50
+    assert owner.report("b", use(20), 100, 210 + 200 + LEASE_MS) == 100, "the other is gone"
+    owner.forget_unused(10_000)
+    assert owner._quotas == {}
+
+
+def test_a_new_owner_confirms_what_another_may_have_granted() -> None:
+    owner = ShareOwner()
+    owner.begin(0)
+    assert owner.report("a", use(20, rate=80.0), 100, 100) == 80
+    assert owner.report("b", use(4, rate=20.0), 100, 200) == 20
+    assert owner.report("a", use(20, rate=80.0), 100, LEASE_MS + 100) == 50
