@@ -19,7 +19,7 @@ from barnabas.cluster.messages import (
     TopicMetadata,
     UpdateMetadata,
 )
-from barnabas.cluster.quotas import Entity
+from barnabas.cluster.quotas.entities import Entity
 from barnabas.cluster.scram import UserScramCredential
 
 

@@ -43,7 +43,7 @@ from barnabas.cluster.delegation_tokens import DelegationToken
 from barnabas.cluster.json_values import UnreadableValue, dump_object, held_by, load_object, typed
 from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
 from barnabas.cluster.operation_records import OperationKeys, OperationRecord
-from barnabas.cluster.quotas import ClientQuota, Entity, client_quota_from_json, digest_of
+from barnabas.cluster.quotas.entities import ClientQuota, Entity, client_quota_from_json, digest_of
 from barnabas.cluster.scram import UserScramCredential
 
 PARTITIONS_PER_CHUNK = 500

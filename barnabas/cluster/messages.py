@@ -18,8 +18,8 @@ from barnabas.cluster.delegation_tokens import (
     AlterDelegationTokenResponse,
     DelegationToken,
 )
-from barnabas.cluster.quota_shares import ShareQuotasRequest, ShareQuotasResponse
-from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, ClientQuota
+from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse, ClientQuota
+from barnabas.cluster.quotas.shares import ShareQuotasRequest, ShareQuotasResponse
 from barnabas.cluster.scram import (
     AlterScramCredentialsRequest,
     AlterScramCredentialsResponse,

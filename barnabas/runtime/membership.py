@@ -53,8 +53,8 @@ from barnabas.cluster.messages import (
     ReassignmentResult,
     UpdateMetadata,
 )
-from barnabas.cluster.quota_shares import LEASE_MS, ShareQuotasRequest, ShareQuotasResponse
-from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
+from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
+from barnabas.cluster.quotas.shares import LEASE_MS, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse, ScramUserResult
 from barnabas.ports.etcd import Snapshot
 from barnabas.runtime.etcd import EtcdClient

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from barnabas.cluster.keys import decode_record, encode_record
-from barnabas.cluster.quotas import (
+from barnabas.cluster.quotas.entities import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     Entity,

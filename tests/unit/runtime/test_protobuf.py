@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from barnabas.cluster import administration, delegation_tokens, messages, quota_shares, quotas, scram
+from barnabas.cluster import administration, delegation_tokens, messages, scram
 from barnabas.cluster.messages import (
     Broker,
     ControlRequest,
@@ -25,6 +25,7 @@ from barnabas.cluster.messages import (
     TopicMetadata,
     UpdateMetadata,
 )
+from barnabas.cluster.quotas import entities, shares
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto, to_proto_in_steps
 from barnabas.wire.primitives import Steps
 from barnabas_protos.controller.v1 import cluster_pb2, membership_pb2
@@ -39,7 +40,7 @@ def _is_message(each: Any) -> bool:
 
 DATACLASSES = {
     name: each
-    for module in (administration, delegation_tokens, messages, quota_shares, quotas, scram)
+    for module in (administration, delegation_tokens, messages, entities, shares, scram)
     for name, each in inspect.getmembers(module, inspect.isclass)
     if _is_message(each) and each is not scram.ScramCredential
 }

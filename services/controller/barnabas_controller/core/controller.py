@@ -30,7 +30,7 @@ from barnabas.cluster.messages import (
     ControlResponse,
     MembershipRequest,
 )
-from barnabas.cluster.quota_shares import ShareOwner, ShareQuotasRequest, ShareQuotasResponse
+from barnabas.cluster.quotas.shares import ShareOwner, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.elections.controlled_shutdowns import ControlledShutdowns

@@ -25,8 +25,8 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     MembershipRequest,
 )
-from barnabas.cluster.quota_shares import ShareQuotasRequest
-from barnabas.cluster.quotas import AlterClientQuotasRequest
+from barnabas.cluster.quotas.entities import AlterClientQuotasRequest
+from barnabas.cluster.quotas.shares import ShareQuotasRequest
 from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.protobuf import from_proto, to_proto

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import UpdateMetadata
-from barnabas.cluster.quota_shares import QuotaId
+from barnabas.cluster.quotas.shares import QuotaId
 from barnabas.metrics.family import Measured
 from barnabas_gateway.core.backends.append_router import AppendRouter
 from barnabas_gateway.core.backends.controller_client import ControllerClient

@@ -8,7 +8,7 @@ import asyncio
 import socket
 from collections.abc import Iterable, Mapping
 
-from barnabas.cluster.quotas import Entity
+from barnabas.cluster.quotas.entities import Entity
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from barnabas_gateway.core.connections.admission import Admission, ConnectionQuota

@@ -24,7 +24,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     UpdateMetadata,
 )
-from barnabas.cluster.quotas import AlterClientQuotasRequest
+from barnabas.cluster.quotas.entities import AlterClientQuotasRequest
 from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.metrics.connection_families import CONTROLLER_SILENCE
 from barnabas.metrics.family import Sample

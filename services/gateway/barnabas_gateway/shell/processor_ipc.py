@@ -46,8 +46,8 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
     UpdateMetadata,
 )
-from barnabas.cluster.quota_shares import QuotaId, QuotaUse
-from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse
+from barnabas.cluster.quotas.shares import QuotaId, QuotaUse
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.wire.primitives import Steps

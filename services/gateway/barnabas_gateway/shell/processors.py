@@ -12,8 +12,8 @@ import msgspec
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
-from barnabas.cluster.quota_shares import QuotaUse
-from barnabas.cluster.quotas import client_quota
+from barnabas.cluster.quotas.entities import client_quota
+from barnabas.cluster.quotas.shares import QuotaUse
 from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
 from barnabas.metrics.family import Sample
 from barnabas.runtime.logs import get_logger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from barnabas.cluster.quota_shares import PERIOD_MS, QuotaUse, ShareQuotasRequest, ShareQuotasResponse
+from barnabas.cluster.quotas.shares import PERIOD_MS, QuotaUse, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.runtime.clock import monotonic_ms
 from barnabas_gateway.core.model.gateway_shares import GatewayShares
 

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from barnabas.cluster.quota_shares import PERIOD_MS, QuotaUse, ShareOwner
+from barnabas.cluster.quotas.shares import PERIOD_MS, QuotaUse, ShareOwner
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.gateway_shares import GatewayShares

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cluster.quota_shares import LEASE_MS, Demand, QuotaUse, ShareOwner, allocate
+from barnabas.cluster.quotas.shares import LEASE_MS, Demand, QuotaUse, ShareOwner, allocate
 from tests.unit.gateway.quotas.agreement import Agreement, SimulatedClient
 
 QUOTA = 10_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cluster.quotas import Entity
+from barnabas.cluster.quotas.entities import Entity
 from barnabas_gateway.core.model.client_quotas import BUCKETS_MAX, ClientQuotas
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.outputs import Turn

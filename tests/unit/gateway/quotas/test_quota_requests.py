@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.cluster import quotas
-from barnabas.cluster.quotas import Entity, QuotaAlterationResult, client_quota
+from barnabas.cluster.quotas import entities as quotas
+from barnabas.cluster.quotas.entities import Entity, QuotaAlterationResult, client_quota
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from barnabas.cluster import messages as cluster
-from barnabas.cluster.quota_shares import LEASE_MS
-from barnabas.cluster.quotas import Entity, client_quota
+from barnabas.cluster.quotas.entities import Entity, client_quota
+from barnabas.cluster.quotas.shares import LEASE_MS
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_body
 from barnabas.wire.errors import ErrorCode

@@ -37,7 +37,7 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
     ReassignmentResult,
 )
-from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
+from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse, ScramUserResult
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.state.operator_requests import (

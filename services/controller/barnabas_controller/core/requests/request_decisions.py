@@ -28,7 +28,7 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from barnabas.cluster.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps

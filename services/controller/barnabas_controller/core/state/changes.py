@@ -17,7 +17,7 @@ from barnabas.cluster.keys import (
     PurgatoryRegistration,
     Record,
 )
-from barnabas.cluster.quotas import ClientQuota
+from barnabas.cluster.quotas.entities import ClientQuota
 from barnabas.cluster.scram import UserScramCredential
 
 RegistrationT = TypeVar(

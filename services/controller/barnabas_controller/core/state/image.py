@@ -37,7 +37,7 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.messages import ALL_BROKERS, NO_EPOCH, NO_LEADER, PartitionMetadata, TopicMetadata
 from barnabas.cluster.operation_records import BalanceRecord, ControllerHistoryRecord, DrainRecord
-from barnabas.cluster.quotas import ClientQuota
+from barnabas.cluster.quotas.entities import ClientQuota
 from barnabas.cluster.scram import UserScramCredential
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
 from barnabas_controller.core.state.changes import (

@@ -6,7 +6,7 @@ what is removed need not exist.
 
 from __future__ import annotations
 
-from barnabas.cluster.quotas import (
+from barnabas.cluster.quotas.entities import (
     AlterClientQuotasRequest,
     QuotaAlteration,
     QuotaAlterationResult,

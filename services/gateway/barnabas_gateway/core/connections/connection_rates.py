@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from barnabas.cluster.quotas import CONNECTION_CREATION_RATE, IP, Entity, canonical_address
+from barnabas.cluster.quotas.entities import CONNECTION_CREATION_RATE, IP, Entity, canonical_address
 from barnabas_gateway.core.model.quota_bucket import QuotaBucket
 
 UNLIMITED: Final = 0x7FFF_FFFF

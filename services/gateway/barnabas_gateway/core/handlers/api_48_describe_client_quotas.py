@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.cluster.acls import CLUSTER, Operation
-from barnabas.cluster.quotas import CLIENT_ID, ENTITY_TYPES, IP, USER
+from barnabas.cluster.quotas.entities import CLIENT_ID, ENTITY_TYPES, IP, USER
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_client_quotas import (

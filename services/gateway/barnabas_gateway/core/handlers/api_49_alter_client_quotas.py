@@ -15,9 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cluster import quotas
 from barnabas.cluster.acls import CLUSTER, Operation
-from barnabas.cluster.quotas import Entity, QuotaAlteration, QuotaChange, QuotaEntityPart, describe_entity, entity_of
+from barnabas.cluster.quotas import entities as quotas
+from barnabas.cluster.quotas.entities import (
+    Entity,
+    QuotaAlteration,
+    QuotaChange,
+    QuotaEntityPart,
+    describe_entity,
+    entity_of,
+)
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from barnabas.cluster.quota_shares import PERIOD_MS, QuotaId
-from barnabas.cluster.quotas import (
+from barnabas.cluster.quotas.entities import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
     Entity,
 )
+from barnabas.cluster.quotas.shares import PERIOD_MS, QuotaId
 from barnabas.metrics import quota_families as families
 from barnabas.metrics.family import Sample
 from barnabas_gateway.core.model.config import GatewayConfig

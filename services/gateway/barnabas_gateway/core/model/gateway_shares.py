@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cluster.quota_shares import LEASE_MS, PERIOD_MS, QuotaId, QuotaUse, ShareOwner
+from barnabas.cluster.quotas.shares import LEASE_MS, PERIOD_MS, QuotaId, QuotaUse, ShareOwner
 
 
 class _SharedQuota:

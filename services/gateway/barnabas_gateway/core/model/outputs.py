@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
-from barnabas.cluster.quota_shares import QuotaUse
+from barnabas.cluster.quotas.shares import QuotaUse
 from barnabas.ports.compression import Codecs
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.cluster.quota_shares import LEASE_MS, QuotaId, QuotaUse
+from barnabas.cluster.quotas.shares import LEASE_MS, QuotaId, QuotaUse
 
 WAIT_MS_MAX: Final = 0x7FFF_FFFF
 """What the protocol can say."""

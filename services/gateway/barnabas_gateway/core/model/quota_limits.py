@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from barnabas.cluster.quotas import (
+from barnabas.cluster.quotas.entities import (
     CLIENT_ID,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,

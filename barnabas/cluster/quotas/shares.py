@@ -129,7 +129,7 @@ def allocate(limit: float, demands: Mapping[str, Demand]) -> dict[str, float]:
     """Return the share of each member: together the limit.
 
     In turn, what is left is split by weight, and who wants less than its part gets what it wants; the others share the
-    rest. If nobody wants all of it, it is split among all.
+    rest. If no member wants all of it, it is split among all.
     """
     wanted = {
         name: None if demand.waiting else max(demand.rate * _GROWTH, limit * _FLOOR) for name, demand in demands.items()
