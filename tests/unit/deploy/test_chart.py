@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.image import ClusterImage
 from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.rpc import LIVENESS
@@ -28,6 +29,7 @@ RELEASES = ("barnabas", "y", "1", "a-b", "null", "r" * 53)
 NODE_PORTS: Values = {"externalAccess": {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"}}
 BALANCED: Values = {"externalAccess": NODE_PORTS["externalAccess"] | {"type": "LoadBalancer"}}
 MONITORED: Values = {"metrics": {kind: {"enabled": True} for kind in ("serviceMonitor", "prometheusRule", "dashboard")}}
+SECRETS = {role: f"{role}-tls" for role in ("controller", "gateway", "logstore", "purgatory")}
 MATRIX: dict[str, Values] = {
     "default": {},
     **{name: example(name) for name in ("trial", "production", "load-balancer")},
@@ -36,6 +38,8 @@ MATRIX: dict[str, Values] = {
     "monitored": MONITORED,
     "no network policies": {"networkPolicy": {"enabled": False}, "metrics": {"enabled": False}},
     "no account": {"serviceAccount": {"create": False}},
+    "certificates issued": {"internalTls": {"mode": "certManager"}},
+    "certificates given": {"internalTls": {"mode": "secrets", "secrets": SECRETS}},
     "lanes": {"cluster": {"laneDirectory": "/var/lib/barnabas-lanes"}},
     "colocated": {
         "cluster": {"laneDirectory": "/var/lib/barnabas-lanes", "addressPolicy": "colocated"},
@@ -45,7 +49,7 @@ MATRIX: dict[str, Values] = {
 MATCHES_BY_LABEL_KEYS = "1.31"
 """The Kubernetes from which on a pod's affinity may follow one of its own labels, as `colocated` does."""
 # Of the operator's own: Kubernetes' schemas don't know them.
-FOREIGN = ("monitoring.coreos.com/v1",)
+FOREIGN = ("monitoring.coreos.com/v1", "cert-manager.io/v1")
 ROLES: dict[str, type[msgspec.Struct]] = {
     "controller": ControllerConfig,
     "gateway": GatewayProperties,
@@ -247,6 +251,49 @@ def test_another_configuration_is_another_pod_of_that_role_alone() -> None:
         )
     )
     assert {role for role in before if before[role] != after[role]} == {"purgatory"}
+
+
+# --- between the services ---
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("shape", ["certificates issued", "certificates given"])
+def test_a_role_shows_its_own_certificate_and_is_probed_without_one(role: str, shape: str) -> None:
+    objects = render(MATRIX[shape])
+    pod = pod_templates(objects)[role]["spec"]
+    (secret,) = [each["secret"]["secretName"] for each in pod["volumes"] if each["name"] == "internal-tls"]
+    (path,) = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "internal-tls"]
+    properties = find(objects, "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"].splitlines()
+    assert f"inter.service.tls.key={path}/tls.key" in properties
+    probed = container(objects, role)["readinessProbe"]["grpc"]["port"]
+    key = "ops.listeners" if role == "gateway" else "health.listeners"
+    assert f"{key}=0.0.0.0:{probed}" in properties
+    if shape == "certificates issued":
+        certificate = find(objects, "Certificate", f"barnabas-{role}-tls")["spec"]
+        assert certificate["secretName"] == secret
+        assert [role_name(name) for name in certificate["dnsNames"]] == [role]
+        issuer = find(objects, "Issuer", certificate["issuerRef"]["name"])
+        assert (
+            issuer["spec"]["ca"]["secretName"]
+            == find(objects, "Certificate", "barnabas-internal-ca")["spec"]["secretName"]
+        )
+    else:
+        assert secret == SECRETS[role]
+
+
+def role_name(name: str) -> str:
+    return name.removesuffix(f".{DEFAULT_DOMAIN}")
+
+
+def test_an_issuer_of_ones_own_signs_what_is_asked_for() -> None:
+    values: Values = {
+        "mode": "certManager",
+        "certManager": {"issuerRef": {"name": "corporate", "kind": "ClusterIssuer"}},
+    }
+    objects = render({"internalTls": values})
+    assert not [each for each in objects if each["kind"] == "Issuer"]
+    issuers = [each["spec"]["issuerRef"] for each in objects if each["kind"] == "Certificate"]
+    assert issuers == 4 * [{"name": "corporate", "kind": "ClusterIssuer", "group": "cert-manager.io"}]
 
 
 # --- where clients connect ---

@@ -67,6 +67,10 @@ REFUSED: dict[str, tuple[Values, str]] = {
         {"cluster": {"minInsyncReplicas": 4}},
         "cluster.minInsyncReplicas=4 is more than cluster.defaultReplicationFactor=3",
     ),
+    "a role without a certificate": (
+        {"internalTls": {"mode": "secrets", "secrets": {"gateway": "x", "logstore": "x", "purgatory": "x"}}},
+        "internalTls.secrets.controller is empty",
+    ),
     "no etcd": ({"etcd": {"bundled": {"enabled": False}}}, "etcd.external.endpoints is empty: name the members"),
     "two etcds": (
         {"etcd": {"external": {"endpoints": ["etcd:2379"]}}},

@@ -32,10 +32,44 @@ etcd.tls.certificate: /etc/etcd-tls/tls.crt
 etcd.tls.key: /etc/etcd-tls/tls.key
 {{- end }}
 {{- end }}
+{{- if ne .Values.internalTls.mode "none" }}
+inter.service.tls.authority: /etc/barnabas-tls/ca.crt
+inter.service.tls.certificate: /etc/barnabas-tls/tls.crt
+inter.service.tls.key: /etc/barnabas-tls/tls.key
+inter.service.tls.domain: {{ .Values.internalTls.domain | quote }}
+{{- end }}
 log.level: {{ .Values.cluster.logLevel | quote }}
 {{- if .Values.metrics.enabled }}
 metrics.listeners: "0.0.0.0:9404"
 {{- end }}
+{{- end -}}
+
+{{/* The health of roles other than the gateway, for probes, which have no certificate. */}}
+{{- define "barnabas.healthKey" -}}
+{{- if ne .Values.internalTls.mode "none" }}
+health.listeners: "0.0.0.0:9401"
+{{- end }}
+{{- end -}}
+
+{{/* Where a role's probes ask. Call with (list . 9300), the port without mutual TLS. */}}
+{{- define "barnabas.probePort" -}}
+{{- ternary (index . 1) 9401 (eq (index . 0).Values.internalTls.mode "none") -}}
+{{- end -}}
+
+{{- define "barnabas.healthPort" -}}
+{{- if ne .Values.internalTls.mode "none" }}
+- name: health
+  containerPort: 9401
+{{- end }}
+{{- end -}}
+
+{{/* The Secret with a role's certificate; empty without mutual TLS. Call with (list . "gateway"). */}}
+{{- define "barnabas.internalTlsSecret" -}}
+{{- $root := index . 0 -}}
+{{- $tls := $root.Values.internalTls -}}
+{{- if eq $tls.mode "certManager" -}}{{ include "barnabas.fullname" $root }}-{{ index . 1 }}-tls
+{{- else if eq $tls.mode "secrets" -}}{{ index $tls.secrets (index . 1) }}
+{{- end -}}
 {{- end -}}
 
 {{- define "barnabas.etcdTlsSecret" -}}
@@ -66,10 +100,12 @@ log.dirs: /data/logs
 listeners: "0.0.0.0:9300"
 control.listeners: "0.0.0.0:9301"
 min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
+{{- include "barnabas.healthKey" . }}
 {{- end -}}
 
 {{- define "barnabas.keys.purgatory" -}}
 listeners: "0.0.0.0:9600"
+{{- include "barnabas.healthKey" . }}
 {{- end -}}
 
 {{- define "barnabas.keys.controller" -}}
@@ -77,6 +113,7 @@ listeners: "0.0.0.0:9091"
 operations.listeners: "0.0.0.0:9090"
 # Network policies say who reaches it.
 operations.authentication: none
+{{- include "barnabas.healthKey" . }}
 default.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}
 num.partitions: {{ .Values.cluster.numPartitions }}
 offsets.topic.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}

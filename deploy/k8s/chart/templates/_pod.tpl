@@ -110,6 +110,11 @@ spec:
           mountPath: /etc/etcd-tls
           readOnly: true
         {{- end }}
+        {{- if include "barnabas.internalTlsSecret" $labels }}
+        - name: internal-tls
+          mountPath: /etc/barnabas-tls
+          readOnly: true
+        {{- end }}
         {{- if $root.Values.cluster.laneDirectory }}
         - name: lanes
           mountPath: /run/barnabas-lanes
@@ -124,6 +129,12 @@ spec:
         name: {{ $name | quote }}
     {{- with include "barnabas.etcdTlsSecret" $root }}
     - name: etcd-tls
+      secret:
+        secretName: {{ . | quote }}
+        defaultMode: 0440
+    {{- end }}
+    {{- with include "barnabas.internalTlsSecret" $labels }}
+    - name: internal-tls
       secret:
         secretName: {{ . | quote }}
         defaultMode: 0440

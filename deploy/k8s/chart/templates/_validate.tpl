@@ -44,6 +44,13 @@
 {{- if and $values.etcd.external.tls.clientCertificate (not $values.etcd.external.tls.existingSecret) -}}
 {{- fail "etcd.external.tls.clientCertificate needs etcd.external.tls.existingSecret, with ca.crt, tls.crt and tls.key" -}}
 {{- end -}}
+{{- if eq $values.internalTls.mode "secrets" -}}
+{{- range $role, $secret := $values.internalTls.secrets -}}
+{{- if not $secret -}}
+{{- fail (printf "internalTls.secrets.%s is empty: name the Secret with ca.crt, tls.crt and tls.key of that role" $role) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $scaling := $values.gateway.autoscaling -}}
 {{- if and $scaling.enabled (gt (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
 {{- fail (printf "gateway.autoscaling.minReplicas=%d is more than maxReplicas=%d" (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
