@@ -391,6 +391,8 @@ class GatewayCore:
         self.dispatcher.start_runnable()
         self.responder.steps.run_turn()
         self.connections.end_turn()
+        if self.authentications.costly_tokens.is_used:
+            self.authentications.costly_tokens.turn_taken()
         outputs, self.turn.outputs = self.turn.outputs, Outputs()
         # What nothing was put into in this turn is not asked: most turns are for a few connections and one logstore.
         if self.logstores.sending:

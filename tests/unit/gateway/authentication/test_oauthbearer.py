@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 
 from barnabas.cli.local.certificates import create_authority, issue, write_authority
+from barnabas.wire.codec import encode_request
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
+from barnabas_gateway.core.requests.costly_tokens import CHECKS_PER_TURN
 from barnabas_gateway.core.sasl.oauthbearer import AccessToken, InvalidToken, OAuthBearerServer
 from barnabas_gateway.core.sasl.sasl_server import SaslFailure
 from barnabas_gateway.shell.oauth import key_sources
@@ -91,6 +94,10 @@ def test_what_is_refused(token: bytes) -> None:
     assert at.user is None
 
 
+def framed(*buffers: bytes | memoryview) -> bytes:
+    return b"".join(buffers)
+
+
 def world() -> World:
     sasl = SaslConfig(("OAUTHBEARER",), oauth=CONFIG, reauthentication_ms_by_mechanism={"OAUTHBEARER": 600_000})
     return World(listeners=(replace(LISTENER, sasl=sasl),), validate_token=validate)
@@ -125,6 +132,55 @@ def test_a_client_with_another_token_gets_a_status_and_is_refused() -> None:
     (line,) = [each for each in at.logs if each.event == "authentication failed"]
     assert line.fields["reason"] == "invalid token: it is not good"
     assert "stolen" not in str(at.logs)
+
+
+def test_of_many_tokens_at_once_a_few_are_checked_in_each_turn() -> None:
+    at = world()
+    checked: list[str] = []
+
+    def count_and_validate(oauth: OAuthConfig, token: str) -> AccessToken:
+        checked.append(token)
+        return validate(oauth, token)
+
+    at = World(listeners=at.processor.config.listeners, validate_token=count_and_validate)
+    clients = [at.client() for _ in range(3 * CHECKS_PER_TURN)]
+    for client in clients:
+        handshake(client, "OAUTHBEARER")
+        client.take = lambda _buffers: None  # type: ignore[method-assign]
+    requests = [SaslAuthenticateRequest(message("good" if number % 2 else "bad")) for number in range(len(clients))]
+    for client, request in zip(clients, requests, strict=True):
+        frame = encode_request(request, 2, 9, "c")
+        at.processor.bytes_received(client.connection_id, framed(*frame), at.now_ms)
+    assert len(checked) == CHECKS_PER_TURN
+    clients[-1].close()
+    at.turn()
+    for turns in range(1, 4):
+        assert len(checked) <= (turns + 1) * CHECKS_PER_TURN
+        at.pass_ms(10)
+    at.pass_ms(200)
+    assert len(checked) == len(clients) - 1
+    users = [principal(at, each) for each in clients[:-1]]
+    assert users == (["User:ANONYMOUS", "User:alice"] * len(clients))[: len(users)]
+
+
+def test_a_client_that_does_not_wait_for_the_check_is_refused() -> None:
+    """Its tokens have no headers: nothing else holds the second one back."""
+    at = world()
+    fillers = [at.client() for _ in range(CHECKS_PER_TURN)]
+    for each in fillers:
+        handshake(each, "OAUTHBEARER")
+        each.take = lambda _buffers: None  # type: ignore[method-assign]
+    client = at.client()
+    handshake(client, "OAUTHBEARER", 0)
+    for each in fillers:
+        frame = encode_request(SaslAuthenticateRequest(message("bad")), 2, 9, "c")
+        at.processor.bytes_received(each.connection_id, framed(*frame), at.now_ms)
+    token = framed(len(message()).to_bytes(4, "big"), message())
+    at.processor.bytes_received(client.connection_id, token, at.now_ms)
+    at.processor.bytes_received(client.connection_id, token, at.now_ms)
+    at.pass_ms(300)
+    assert client.is_closed
+    assert not any(line.event == "authenticated" for line in at.logs)
 
 
 def test_after_a_status_no_token_is_taken() -> None:

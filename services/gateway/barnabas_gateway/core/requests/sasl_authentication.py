@@ -34,6 +34,7 @@ from barnabas_gateway.core.model.config import Listener, SaslConfig
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import LogLevel
 from barnabas_gateway.core.model.request_context import USER, Principal
+from barnabas_gateway.core.requests.costly_tokens import CostlyTokens
 from barnabas_gateway.core.requests.handler import RequestEnvironment
 from barnabas_gateway.core.sasl.sasl_server import SaslFailure, SaslServer
 
@@ -78,7 +79,16 @@ class Outcome(Enum):
 class SaslAuthentications:
     """Begins the authentication of the connections of a processor, and counts how they end."""
 
-    __slots__ = ("connections", "counts", "create_server", "environment", "log_lines", "routes_by_state", "wall_ms")
+    __slots__ = (
+        "connections",
+        "costly_tokens",
+        "counts",
+        "create_server",
+        "environment",
+        "log_lines",
+        "routes_by_state",
+        "wall_ms",
+    )
 
     def __init__(
         self,
@@ -97,6 +107,7 @@ class SaslAuthentications:
         self.log_lines = log_lines
         self.create_server = create_server
         self.wall_ms = wall_ms
+        self.costly_tokens = CostlyTokens(environment.clock, environment.deadlines)
         self.routes_by_state: dict[_State, Mapping[int, Route]] = {_State.COMPLETE: routes}
         for state, api_keys in _API_KEYS.items():
             self.routes_by_state[state] = {key: route for key, route in routes.items() if key >> 16 in api_keys}
@@ -120,6 +131,7 @@ class SaslAuthentication:
         "_began_ms",
         "_connection",
         "_failed",
+        "_is_checking",
         "_listener",
         "_mechanism",
         "_owner",
@@ -141,6 +153,8 @@ class SaslAuthentication:
         self._server: SaslServer | None = None
         self._mechanism = ""
         """That of the exchange; it stays the same for as long as the connection lives."""
+        self._is_checking = False
+        """Whether a token waits for its check. Of tokens without headers the next one could come meanwhile."""
         self._problem = ""
         """What makes the exchange fail at its next token, though its handshake was answered."""
         self._session_ms = 0
@@ -196,6 +210,9 @@ class SaslAuthentication:
             )
             self._respond(pending, response)
             return
+        self._check(lambda: self._answer_token(pending, token))
+
+    def _answer_token(self, pending: PendingRequest, token: bytes) -> None:
         try:
             answer = self._next_answer(token)
         except SaslFailure as failure:
@@ -210,13 +227,35 @@ class SaslAuthentication:
         """Return whether this frame was a token: after a handshake v0 they have no header."""
         if self._state is not _State.RAW_TOKENS:
             return False
+        if self._is_checking:
+            self._fail(None, None, "a token before the last one was answered")
+        else:
+            token = bytes(frame)
+            self._check(lambda: self._answer_raw_token(token))
+        return True
+
+    def _answer_raw_token(self, token: bytes) -> None:
         try:
-            answer = self._next_answer(bytes(frame))
+            answer = self._next_answer(token)
         except SaslFailure as failure:
             self._fail(None, None, str(failure))
-            return True
-        self._owner.connections.write_answer(self._connection, [len(answer).to_bytes(4, "big"), answer])
-        return True
+        else:
+            self._owner.connections.write_answer(self._connection, [len(answer).to_bytes(4, "big"), answer])
+
+    def _check(self, check: Callable[[], None]) -> None:
+        """Run it now or, if it is costly, when it is its turn."""
+        assert self._server is not None, "a handshake comes first"
+        if not self._server.is_costly:
+            check()
+            return
+        self._is_checking = True
+
+        def checked() -> None:
+            self._is_checking = False
+            if not self._connection.is_closed and self._state in (_State.TOKENS, _State.RAW_TOKENS):
+                check()
+
+        self._owner.costly_tokens.submit(checked)
 
     def refusal(self, header: RequestHeader) -> str | None:
         """Return why a request is refused that would be served once the client is authenticated; None: it would not."""

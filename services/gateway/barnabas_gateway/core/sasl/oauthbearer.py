@@ -48,6 +48,7 @@ def refuse_all(oauth: OAuthConfig, token: str) -> AccessToken:
 class OAuthBearerServer:
     __slots__ = ("_failure", "_oauth", "_validate", "claimed_user", "expires_ms", "user")
 
+    is_costly = True
     is_token_authenticated = False
     """Kafka means delegation tokens by it."""
 

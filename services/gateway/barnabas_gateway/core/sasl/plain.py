@@ -19,6 +19,7 @@ class PlainServer:
 
     __slots__ = ("_users", "claimed_user", "user")
 
+    is_costly = False
     is_token_authenticated = False
     expires_ms: ClassVar[int | None] = None
 

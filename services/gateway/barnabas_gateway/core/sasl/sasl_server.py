@@ -39,6 +39,10 @@ class SaslServer(Protocol):
         """When what it has proven is over (ms of the wall clock); None: never."""
 
     @property
+    def is_costly(self) -> bool:
+        """Whether the check of a token takes more than a tenth of a millisecond."""
+
+    @property
     def claimed_user(self) -> str:
         """The name that the client has claimed so far, proven or not; empty: none. For the log."""
 

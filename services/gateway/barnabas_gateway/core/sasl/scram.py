@@ -65,6 +65,8 @@ class ScramServer:
         "user",
     )
 
+    is_costly = False
+
     def __init__(
         self,
         mechanism: ScramMechanism,
