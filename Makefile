@@ -53,7 +53,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat authorization bench bench-latency bench-failover bench-groups bench-metrics package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -231,6 +231,9 @@ bench-failover: setup etcd ## Measure failover: leaders killed, paused and stopp
 
 bench-metrics: setup etcd ## Measure the cost of request metrics in CPU per request; BASELINE=another checkout for comparison
 	@$(BIN)/python -m bench.metrics $(if $(BASELINE),--baseline $(BASELINE))
+
+bench-quotas: setup etcd ## Measure what clients get of a quota through two gateways with three processors each, into bench/results
+	@$(BIN)/python -m bench.quotas
 
 bench-groups: setup etcd peer ## Compare rebalances, heartbeats and commits with Apache Kafka; LOGSTORES=3 for three of both
 	@$(BIN)/python -m bench.groups --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))

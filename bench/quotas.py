@@ -44,6 +44,9 @@ TOPIC: Final = "quotas"
 CLIENT_ID: Final = "limited"
 PARTITIONS: Final = 4
 VALUE_BYTES: Final = 10_000
+BATCH_BYTES: Final = 50_000
+FETCH_BYTES: Final = 2_000_000
+"""Many batches: the last one of an answer may be cut off, counts to the quota, and is thrown away by the client."""
 SETTLE_SECONDS: Final = 15
 """Until the burst of the beginning is over."""
 DEVIATION_MAX: Final = 0.05
@@ -95,7 +98,7 @@ def produce(bootstrap: str, number: int, counter: Counter, stopping: threading.E
         {
             "bootstrap.servers": bootstrap,
             "client.id": CLIENT_ID,
-            "batch.size": 200_000,
+            "batch.size": BATCH_BYTES,
             "linger.ms": 20,
             "queue.buffering.max.messages": 500,
             "delivery.timeout.ms": 300_000,
@@ -122,7 +125,7 @@ def consume(bootstrap: str, number: int, counter: Counter, stopping: threading.E
             "client.id": CLIENT_ID,
             "group.id": f"quotas-{number}",
             "enable.auto.commit": False,
-            "fetch.message.max.bytes": 500_000,
+            "fetch.message.max.bytes": FETCH_BYTES,
             # With a full queue a client pauses for a second, however fast it is emptied.
             "queued.max.messages.kbytes": 50_000,
             "enable.partition.eof": True,
