@@ -326,6 +326,16 @@ def test_files_are_kafkas(disk: DiskModel, log: PartitionLog) -> None:
     assert (header.is_control, header.is_transactional, header.base_sequence) == (True, True, -1)
 
 
+def test_recovery_leaves_the_index_on_the_disk_where_the_cleaner_reads_it(disk: DiskModel, log: PartitionLog) -> None:
+    write(log, 0)
+    end(log, commit=False)
+    settle(disk, log)
+    path = f"{DIRECTORY}/{0:020d}.txnindex"
+    content = disk.read_file(path)
+    reopen(disk)
+    assert disk.read_file(path) == content
+
+
 def test_retired_segments_take_their_index_along(disk: DiskModel) -> None:
     log = new_log(disk, TopicConfig(segment_bytes=300, index_interval_bytes=0, retention_ms=-1))
     for number in range(4):

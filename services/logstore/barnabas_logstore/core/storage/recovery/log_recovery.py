@@ -330,6 +330,8 @@ class _Opening:
             self.is_damaged |= not is_broken_off(
                 self.disk, segment.file, segment.byte_count, file_bytes, self.next_offset
             )
+            # The cleaner reads the file, and a log may be cleaned before it is written to again.
+            segment.aborted.save()
             cut_bytes = segment.cut()
             self.dropped_bytes += cut_bytes
             is_cut = cut_bytes > 0

@@ -124,6 +124,12 @@ class AbortedInSegment:
         """The file, if it has entries in memory."""
         return [] if self.index is None else [self.path]
 
+    def save(self) -> None:
+        """Write what the file lacks, at once. Raises DiskError."""
+        unsaved = None if self.index is None else self.index.take_unsaved()
+        if unsaved is not None:
+            self._disk.write_at(self._disk.open(self.path, create=True), unsaved.position, (unsaved.content,))
+
     def cut(self, entries_max: int) -> None:
         """Drop the entries past the first `entries_max`. The file is taken for empty."""
         if self.index is not None:
