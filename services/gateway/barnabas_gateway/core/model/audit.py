@@ -1,4 +1,4 @@
-"""Audit: one structured log record per denial and per change of ACLs, and the counts of denials.
+"""Audit: one structured log record per denial and per change that a client makes, and the counts of denials.
 
 A client can cause any number of denials, so their records are bounded by the second. Those left out are counted, and
 the next record says how many they were. Of the changes that one filter makes, the first 200 are recorded.
@@ -13,10 +13,12 @@ from barnabas.cluster.acls import Acl, Operation, Resource, ResourceType, descri
 from barnabas.metrics import security_families as families
 from barnabas.metrics.family import Sample
 from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
+from barnabas_gateway.core.model.audited_changes import changes_of
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
-from barnabas_gateway.core.model.outputs import LogLevel
+from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest, LogLevel
 from barnabas_gateway.core.model.request_context import RequestContext
 
 RECORDS_PER_SECOND_MAX: Final = 100
@@ -71,6 +73,23 @@ class Audit:
             if number == CHANGES_MAX - 1 and len(acls) > CHANGES_MAX:
                 fields["left_out"] = len(acls) - CHANGES_MAX
             self._log_lines.add_line(LogLevel.INFO, event, context, header, fields)
+
+    def controller_answered(
+        self, context: RequestContext, header: RequestHeader, request: ControllerRequest, answer: ControllerAnswer
+    ) -> None:
+        """Record what one call to the controller has changed, or has not."""
+        for number, change in enumerate(changes_of(request, answer)):
+            if number == CHANGES_MAX:
+                break
+            fields: dict[str, str | int] = {
+                "verdict": "refused" if change.error_code else "done",
+                "resource": change.resource[:_NAME_MAX],
+            }
+            if change.detail:
+                fields["detail"] = change.detail[:_NAME_MAX]
+            if change.error_code:
+                fields["error"] = ErrorCode(change.error_code).name
+            self._log_lines.add_line(LogLevel.INFO, change.event, context, header, fields)
 
     def samples(self) -> Iterator[Sample]:
         for (resource_type, operation), count in self._denials.items():

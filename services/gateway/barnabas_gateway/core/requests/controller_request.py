@@ -39,7 +39,7 @@ class ControllerHandler(Handler):
 class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what an answer means (`fill_results`) and how it ends (`complete`)."""
 
-    __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision", "throttle_ms")
+    __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_request", "_revision", "throttle_ms")
 
     def __init__(
         self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
@@ -50,6 +50,8 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
         self._elements = 0
         """Elements in the last of the calls."""
         self._asked: Sequence[Query] = ()
+        self._request: ControllerRequest | None = None
+        """The call that asks for them."""
         self._deadline_ms = 0
         self._revision = -1
         """The revision that makes the answers true."""
@@ -95,13 +97,16 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
     def _ask_next(self) -> None:
         handler = self.handler
         self._asked = self._calls.popleft()
-        request = self.request_of(self._asked, max(0, self._deadline_ms - handler.clock.now_ms))
-        handler.controller.call_controller(self, request)
+        self._request = self.request_of(self._asked, max(0, self._deadline_ms - handler.clock.now_ms))
+        handler.controller.call_controller(self, self._request)
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         if answer is None:
             self.complete()
             return
+        if self._request is not None:
+            audit = self.handler.authorizer.audit
+            audit.controller_answered(self.connection.context, self.header, self._request, answer)
         self._revision = max(self._revision, self.fill_results(self._asked, answer))
         if self._calls:
             self._ask_next()
