@@ -53,7 +53,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -203,6 +203,9 @@ integration: setup etcd jars ## Integration tests with real etcd, processes and 
 test-minutes: setup etcd jars ## The integration tests that take minutes: faults and restarts in turn; a part of test-deep; LANE=off by gRPC alone
 	@echo "== integration tests that take minutes"
 	@$(WITH_LANE) $(PYTEST_BY_MODULE) -m minutes tests/integration
+
+security-matrix: setup etcd jars ## Clients by ways to authenticate and versions of TLS, into docs/verify/security-matrix.md: CLIENT=sarama for one
+	@$(BIN)/python -m tests.compat.security $(if $(CLIENT),--client "$(CLIENT)")
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")

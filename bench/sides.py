@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from barnabas.cli.local.cluster import LocalCluster, cluster_to_start
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
@@ -25,8 +27,9 @@ _THREADS = {
     Role.GATEWAY: {"num.network.threads": str(NETWORK_THREADS)},
     Role.LOGSTORE: {"num.io.threads": str(IO_THREADS)},
 }
-_BARNABAS_PORT = 28_000
-_KAFKA_PORT = 28_100
+BARNABAS_PORT: Final = 28_000
+KAFKA_PORT: Final = 28_100
+"""Of the first broker; its controller's is the next one."""
 _READY_SECONDS_MAX = 60
 
 
@@ -55,7 +58,7 @@ class BarnabasSide:
         self,
         directory: Path,
         logstores: int = 1,
-        port: int = _BARNABAS_PORT,
+        port: int = BARNABAS_PORT,
         checkout: Path | None = None,
         lane: str | None = None,
     ) -> None:
@@ -132,16 +135,17 @@ class ApacheKafkaSide:
     """Brokers from id 1 on, each of them a controller too."""
 
     name = f"Apache Kafka {VERSION}"
-    bootstrap = f"{HOST}:{_KAFKA_PORT}"
+    bootstrap = f"{HOST}:{KAFKA_PORT}"
 
-    def __init__(self, directory: Path, brokers: int = 1) -> None:
+    def __init__(self, directory: Path, brokers: int = 1, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`settings`: of all brokers, beside their own."""
         cluster_id = new_cluster_id()
-        voters = ",".join(f"{number + 1}@{HOST}:{_KAFKA_PORT + 2 * number + 1}" for number in range(brokers))
+        voters = ",".join(f"{number + 1}@{HOST}:{KAFKA_PORT + 2 * number + 1}" for number in range(brokers))
         self._brokers = [
             ApacheKafka(
                 directory / f"broker-{number + 1}",
-                _KAFKA_PORT + 2 * number,
-                _KAFKA_PORT + 2 * number + 1,
+                KAFKA_PORT + 2 * number,
+                KAFKA_PORT + 2 * number + 1,
                 "1G",
                 {
                     "num.network.threads": str(NETWORK_THREADS),
@@ -149,6 +153,7 @@ class ApacheKafkaSide:
                     "node.id": str(number + 1),
                     "controller.quorum.voters": voters,
                     "offsets.topic.replication.factor": str(min(3, brokers)),
+                    **settings,
                 },
                 cluster_id,
             )
@@ -176,7 +181,7 @@ class ApacheKafkaSide:
     def _is_ready(self) -> bool:
         """Whether all brokers are known to the first."""
         try:
-            with RecordClient(HOST, _KAFKA_PORT, 5) as client:
+            with RecordClient(HOST, KAFKA_PORT, 5) as client:
                 return len(client.metadata().brokers) == len(self._brokers)
         except KafkaError:
             return False

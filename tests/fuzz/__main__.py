@@ -33,8 +33,8 @@ RESULTS: Final = Path(__file__).parent / "results"
 _ALL: Final = "all"
 _GROUPS: Final = {_ALL: NAMES, "before-authentication": BEFORE_AUTHENTICATION}
 _SECONDS_MIN_TO_SAVE: Final = 600
-_STARTED_LATE_SECONDS: Final = 120
-"""Instrumenting and reading the corpus come before the time of a target begins."""
+_STARTED_LATE_SECONDS: Final = 1800
+"""Instrumenting and reading the corpus come before the time of a target begins; a run may be paused for a while."""
 _STATUS: Final = re.compile(
     r"^#(?P<executions>\d+)\s+(?P<event>\w+).* cov: (?P<edges>\d+).* corp: (?P<corpus>\d+)/"
     r".*exec/s: (?P<per_second>\d+) rss: (?P<resident>\d+)Mb",

@@ -15,9 +15,12 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[3]
 SOURCES: Final = Path(__file__).parent
+SECURITY: Final = SOURCES.parent / "security"
 CACHE: Final = ROOT / ".cache/compat"
 PEER_LIBS: Final = ROOT / ".cache/peer/libs"
 BUILD_SECONDS_MAX: Final = 1500
+_NPM: Final = [["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]]
+_GO: Final = [["go", "mod", "tidy"], ["go", "build", "-o", "bin/", "./..."]]
 
 
 class UnavailableError(Exception):
@@ -34,10 +37,16 @@ def prepare(toolchain: str) -> Path:
             return ROOT
         case "node":
             _need("node", "npm")
-            return _built(toolchain, [["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]])
+            return _built(toolchain, _NPM)
+        case "security-node":
+            _need("node", "npm")
+            return _built(toolchain, _NPM, SECURITY / "node")
         case "go":
             _need("go")
-            return _built(toolchain, [["go", "mod", "tidy"], ["go", "build", "-o", "bin/", "./..."]])
+            return _built(toolchain, _GO)
+        case "security-go":
+            _need("go")
+            return _built(toolchain, _GO, SECURITY / "go")
         case "rust":
             _need("cargo", "cc", "make")
             return _built(toolchain, [["cargo", "build"]])
@@ -64,9 +73,9 @@ def _need(*tools: str) -> None:
         raise UnavailableError(f"{', '.join(missing)} not on PATH")
 
 
-def _built(toolchain: str, commands: list[list[str]]) -> Path:
+def _built(toolchain: str, commands: list[list[str]], sources: Path | None = None) -> Path:
     """A copy of the sources in the cache, built once for what they are now."""
-    directory, sources = CACHE / toolchain, SOURCES / toolchain
+    directory, sources = CACHE / toolchain, sources or SOURCES / toolchain
     files = sorted(path for path in sources.rglob("*") if path.is_file())
     digest = hashlib.sha256(repr(commands).encode())
     for path in files:

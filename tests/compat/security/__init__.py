@@ -1,0 +1,1 @@
+"""Clients by the ways to authenticate and the versions of TLS: `make security-matrix`."""

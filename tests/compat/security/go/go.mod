@@ -1,0 +1,9 @@
+module barnabas/security
+
+go 1.25
+
+require (
+	github.com/IBM/sarama v1.61.1
+	github.com/twmb/franz-go v1.22.2
+	github.com/xdg-go/scram v1.2.0
+)

@@ -1,0 +1,73 @@
+// kafkajs in each cell; ../cells.py says what a cell has.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import kafkajs from 'kafkajs'
+
+const { Kafka, logLevel } = kafkajs
+const { version } = createRequire(import.meta.url)('kafkajs/package.json')
+const RECORDS = 20
+const PATIENCE_MS = 60_000
+const REFUSED_WITHIN_MS = 10_000
+
+function client(cell) {
+  const settings = { clientId: 'security', brokers: [cell.bootstrap], logLevel: logLevel.NOTHING }
+  if (cell.ca) {
+    settings.ssl = { ca: [readFileSync(cell.ca)] }
+    if (cell.certificate) settings.ssl.key = settings.ssl.cert = readFileSync(cell.certificate)
+  }
+  if (cell.mechanism) {
+    settings.sasl = { mechanism: cell.mechanism.toLowerCase(), username: cell.user, password: cell.password }
+  }
+  if (cell.is_refused) settings.retry = { retries: 0 }
+  return new Kafka(settings)
+}
+
+async function use(cell) {
+  const kafka = client(cell)
+  const values = Array.from({ length: RECORDS }, (_, number) => `${cell.name} ${number}`)
+  const producer = kafka.producer()
+  await producer.connect()
+  await producer.send({ topic: cell.topic, messages: values.map(value => ({ value, partition: 0 })), acks: -1 })
+  await producer.disconnect()
+  const consumer = kafka.consumer({ groupId: cell.topic })
+  await consumer.connect()
+  await consumer.subscribe({ topic: cell.topic, fromBeginning: true })
+  const found = []
+  await new Promise((resolve, reject) => {
+    setTimeout(() => reject(new Error(`${found.length} of ${RECORDS} records`)), PATIENCE_MS).unref()
+    const eachMessage = async ({ message }) => {
+      found.push(message.value.toString())
+      if (found.length === RECORDS) resolve()
+    }
+    consumer.run({ eachMessage }).catch(reject)
+  })
+  await consumer.disconnect()
+  if (found.join() !== values.join()) throw new Error('read records that are not those sent')
+}
+
+async function refused(cell) {
+  const producer = client(cell).producer()
+  const begin = Date.now()
+  try {
+    await producer.connect()
+  } catch (error) {
+    if (Date.now() - begin > REFUSED_WITHIN_MS) throw new Error(`refused after ${Date.now() - begin} ms: ${error}`)
+    return
+  } finally {
+    await producer.disconnect().catch(() => {})
+  }
+  throw new Error('it is let in')
+}
+
+const cells = JSON.parse(readFileSync(process.argv[2], 'utf8'))
+console.log(`version ${version}`)
+console.log(`plan ${cells.map(cell => cell.name).join(' ')}`)
+for (const cell of cells) {
+  try {
+    await (cell.is_refused ? refused(cell) : use(cell))
+    console.log(`ok ${cell.name}`)
+  } catch (error) {
+    console.log(`failed ${cell.name}: ${String(error).replaceAll('\n', ' ')}`)
+  }
+}
+process.exit(0)

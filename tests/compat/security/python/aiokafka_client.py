@@ -1,0 +1,56 @@
+"""aiokafka in each cell."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import Any
+
+import aiokafka
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from tests.compat.security.cells import Cell
+from tests.compat.security.python.cells import PATIENCE_S, RECORDS, REFUSED_WITHIN_S, run_cells, values_of
+
+
+def settings(cell: Cell) -> dict[str, Any]:
+    config: dict[str, Any] = {"bootstrap_servers": cell.bootstrap, "security_protocol": cell.protocol}
+    if cell.ca:
+        context = ssl.create_default_context(cafile=cell.ca)
+        if cell.certificate:
+            context.load_cert_chain(cell.certificate)
+        config["ssl_context"] = context
+    if cell.mechanism:
+        config |= {
+            "sasl_mechanism": cell.mechanism,
+            "sasl_plain_username": cell.user,
+            "sasl_plain_password": cell.password,
+        }
+    return config
+
+
+async def _use(cell: Cell) -> list[bytes]:
+    async with asyncio.timeout(PATIENCE_S):
+        async with AIOKafkaProducer(**settings(cell)) as producer:
+            for value in values_of(cell):
+                await producer.send_and_wait(cell.topic, value, partition=0)
+        async with AIOKafkaConsumer(**settings(cell)) as consumer:
+            partition = TopicPartition(cell.topic, 0)
+            consumer.assign([partition])
+            await consumer.seek_to_beginning(partition)
+            return [(await consumer.getone()).value or b"" for _ in range(RECORDS)]
+
+
+async def _connect(cell: Cell) -> None:
+    producer = AIOKafkaProducer(**settings(cell))
+    try:
+        async with asyncio.timeout(2 * REFUSED_WITHIN_S):
+            await producer.start()
+    finally:
+        await producer.stop()
+
+
+if __name__ == "__main__":
+    logging.disable()
+    run_cells(aiokafka.__version__, lambda cell: asyncio.run(_use(cell)), lambda cell: asyncio.run(_connect(cell)))
