@@ -27,7 +27,7 @@ _THREADS = {
     Role.GATEWAY: {"num.network.threads": str(NETWORK_THREADS)},
     Role.LOGSTORE: {"num.io.threads": str(IO_THREADS)},
 }
-BARNABAS_PORT: Final = 28_000
+_BARNABAS_PORT = 28_000
 KAFKA_PORT: Final = 28_100
 """Of the first broker; its controller's is the next one."""
 _READY_SECONDS_MAX = 60
@@ -58,7 +58,7 @@ class BarnabasSide:
         self,
         directory: Path,
         logstores: int = 1,
-        port: int = BARNABAS_PORT,
+        port: int = _BARNABAS_PORT,
         checkout: Path | None = None,
         lane: str | None = None,
     ) -> None:

@@ -14,10 +14,11 @@ from barnabas.cli.local.certificates import create_authority, issue, write_autho
 from barnabas.cli.local.layout import HOST
 from barnabas.cli.local.services import Role
 from bench.loads import Settings
-from bench.sides import BARNABAS_PORT, KAFKA_PORT, ApacheKafkaSide, BarnabasSide, Side
+from bench.sides import KAFKA_PORT, ApacheKafkaSide, BarnabasSide, Side
 
 OURS: Final = "Barnabas"
 KAFKA: Final = "Apache Kafka"
+_OURS_PORT: Final = 28_600
 _SSL_AT: Final = 10
 """From a side's PLAINTEXT port to its SSL listener."""
 
@@ -49,9 +50,9 @@ def running_secured(directory: Path) -> Iterator[dict[str, Secured]]:
     key_store = directory / "broker.pem"
     key_store.write_bytes(issue(authority, "broker", (HOST, "localhost"), now))
     shared = {"ssl.keystore.location": str(key_store), "ssl.keystore.type": "PEM"}
-    ours = BarnabasSide(directory / "barnabas")
-    ports = {OURS: BARNABAS_PORT + _SSL_AT, KAFKA: KAFKA_PORT + _SSL_AT}
-    gateway = {"listeners": _listeners(BARNABAS_PORT, ports[OURS]), **shared}
+    ours = BarnabasSide(directory / "barnabas", port=_OURS_PORT)
+    ports = {OURS: _OURS_PORT + _SSL_AT, KAFKA: KAFKA_PORT + _SSL_AT}
+    gateway = {"listeners": _listeners(_OURS_PORT, ports[OURS]), **shared}
     for key, value in gateway.items():
         ours.set(Role.GATEWAY, key, value)
     listeners = _listeners(KAFKA_PORT, ports[KAFKA])
