@@ -132,7 +132,7 @@ def section(run: Run, path: Path) -> str:
         )
     lines += [
         "",
-        f"| a produce by TLS beside {STORM_RATE:.0f} handshakes/s offered | reached | p50 | p99 | p99 without | ratio |",
+        f"| a produce by TLS beside {STORM_RATE:.0f} handshakes/s | reached | p50 | p99 | p99 without | ratio |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     reached = _medians([each for each in run.victims if each.is_storm], lambda each: each.handshakes_per_second)
