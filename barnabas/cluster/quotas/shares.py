@@ -19,8 +19,10 @@ from typing import Final, NamedTuple
 PERIOD_MS: Final = 200
 LEASE_MS: Final = 1_500
 """How long a share holds, from the report that it answers; a member that is silent for longer has none."""
-_GROWTH: Final = 1.25
-"""A member whose clients do not wait gets so much of what it uses, so that it may use more."""
+_GROWTH: Final = 1.05
+"""A member whose clients do not wait gets so much of what it uses: what it does not use is lost to the others. When it
+wants more it has saved some, and then its clients wait.
+"""
 _FLOOR: Final = 0.01
 """The least share of a member that reports, as a part of the quota."""
 

@@ -54,6 +54,15 @@ def test_a_processor_with_little_to_do_keeps_it_and_others_get_the_rest() -> Non
     assert throttled < 5_000, "of 75 s"
 
 
+@pytest.mark.parametrize("processors", [(0, 1), (0, 3)])
+def test_what_a_client_leaves_of_its_part_is_not_lost(processors: tuple[int, int]) -> None:
+    world = Agreement(QUOTA)
+    world.start(SimulatedClient(processors[0], 50_000, bytes_per_s=4_000_000))
+    world.start(greedy(processors[1]))
+    world.run(SETTLED_MS + 40_000)
+    assert within(world.rate(SETTLED_MS, SETTLED_MS + 40_000)), world.rate(SETTLED_MS, SETTLED_MS + 40_000)
+
+
 def test_what_is_not_used_costs_nothing() -> None:
     world = Agreement(QUOTA)
     client = greedy(0)
@@ -116,7 +125,7 @@ def test_without_a_controller_each_gateway_has_an_even_part() -> None:
 
 
 def test_shares_are_max_min_fair() -> None:
-    assert allocate(100, {"a": Demand(10, 0), "b": Demand(90, 1)}) == {"a": 12.5, "b": 87.5}
+    assert allocate(100, {"a": Demand(10, 0), "b": Demand(90, 1)}) == {"a": 10.5, "b": 89.5}
     assert allocate(100, {"a": Demand(50, 1), "b": Demand(50, 3)}) == {"a": 25, "b": 75}
     assert allocate(100, {"a": Demand(90, 0), "b": Demand(5, 1)}) == {"a": 50, "b": 50}
     assert allocate(100, {"a": Demand(10, 0), "b": Demand(10, 0)}) == {"a": 50, "b": 50}
