@@ -136,7 +136,7 @@ class FaultCluster:
         argv = self.command(service, config_path)
         if role_of(service) is not Role.ETCD:
             config_path.parent.mkdir(exist_ok=True)
-            config = properties_of(self.layout, service)
+            config = self.properties(service)
             config_path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
         lane = {}
         if self.network is not None:
@@ -146,6 +146,10 @@ class FaultCluster:
         identity = processes.spawn(argv, self.log_path(service), full_environment)
         processes.write_pid_file(self.layout.directory / "run" / f"{service}.pid", identity)
         self._identities[service] = identity
+
+    def properties(self, service: str) -> dict[str, str]:
+        """Return the configuration that `spawn` writes for a Python service."""
+        return properties_of(self.layout, service)
 
     def command(self, service: str, config_path: Path) -> list[str]:
         """What `spawn` starts."""

@@ -39,6 +39,15 @@ class MixedCluster(FaultCluster):
         chosen = environment_of(self._tree) if service in self.of_last_release else {}
         super().spawn(service, {**chosen, **(environment or {})})
 
+    def properties(self, service: str) -> dict[str, str]:
+        """Return what the service's version knows: a controller of 0.1.0 has operators at its only port."""
+        present = super().properties(service)
+        if service not in self.of_last_release:
+            return present
+        operations = present.pop("operations.listeners", None)
+        present.pop("operations.authentication", None)
+        return present if operations is None else {**present, "listeners": operations}
+
     def command(self, service: str, config_path: Path) -> list[str]:
         present = super().command(service, config_path)
         if service not in self.of_last_release:
