@@ -117,7 +117,7 @@ def producers_are_those_of_the_snapshot() -> None:
 
 
 def producers_are_forgotten() -> None:
-    replace(ProducerState, "load", lambda self, entries: None)
+    replace(ProducerState, "load", lambda self, entries, end_offset=None: None)
 
 
 def high_watermark_is_believed() -> None:
