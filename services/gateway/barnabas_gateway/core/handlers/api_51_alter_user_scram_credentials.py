@@ -7,6 +7,7 @@
   UNSUPPORTED_SASL_MECHANISM, as Kafka's. It gets the keys of a credential, never the salted password.
 
 Deviations: names of users and salts have bounds (1,000). A request of more than 100 changes is done in several parts.
+Credentials of one user for two mechanisms in one request are both set; Kafka 4.3 answers DUPLICATE_RESOURCE.
 """
 
 from __future__ import annotations
