@@ -393,7 +393,6 @@ async def test_a_second_live_controller_of_the_same_id_is_refused_with_one_line(
     second = start_controller("controller-0")
     assert second.process is not None
     assert await asyncio.to_thread(second.process.wait) != 0
-    assert (
-        f"controller controller-0 is already running at {first.operations_address}, {first.address}"
-        in (tmp_path / "controller-0.log").read_text().splitlines()[-1]
-    )
+    line = (tmp_path / "controller-0.log").read_text().splitlines()[-1]
+    running_at = ", ".join(sorted([first.operations_address, first.address]))
+    assert f"controller controller-0 is already running at {running_at}" in line
