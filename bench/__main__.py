@@ -46,7 +46,7 @@ STAGES: dict[str, tuple[Sides, Callable[[Stage], None]]] = {
 
 @click.command()
 @click.option("--pairs", type=click.IntRange(1), help="Turns of every side; default 5, or 3 in a quick run.")
-@click.option("--quick", is_flag=True, help="Three to four minutes: fewer turns, smaller, without what takes long.")
+@click.option("--quick", is_flag=True, help="About seven minutes: fewer turns, smaller, without what takes long.")
 @click.option("--stage", "wanted", multiple=True, type=click.Choice(list(STAGES)), help="Only these.")
 def main(pairs: int | None, quick: bool, wanted: tuple[str, ...]) -> None:
     """Measure every row, save the figures, and update the page."""

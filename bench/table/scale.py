@@ -1,4 +1,4 @@
-"""How much is measured: in three to four minutes with all sides, or all of it."""
+"""How much is measured: in about seven minutes with all sides, or all of it."""
 
 from __future__ import annotations
 
