@@ -51,7 +51,7 @@ from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.wire.record_batch import Record, build_batch
 from bench.apache_kafka import ApacheKafka
 from tests.authorization.__main__ import PAGE
-from tests.integration.etcd_process import free_port
+from tests.integration.reserved_ports import free_port
 from tests.integration.running_cluster import RunningCluster
 from tests.unit.gateway.request_rights import ROWS
 from tests.unit.gateway.world import TOPIC_ID

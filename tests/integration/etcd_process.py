@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from barnabas.cli.etcd_binary import find_etcd
+from barnabas.cli.local import ports
+from barnabas.cli.local.processes import last_lines
 from barnabas.cli.local.services import ETCD_ELECTION_MS
+from tests.integration.reserved_ports import free_port
 
 # `make integration` has got one before it starts.
 ETCD = find_etcd()
+_START_SECONDS_MAX = 60
 needs_etcd = pytest.mark.skipif(ETCD is None, reason="no etcd here (make etcd gets one)")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class EtcdProcess:
@@ -64,6 +62,15 @@ class EtcdProcess:
                 stdout=log,
                 stderr=log,
             )
+        self._await_listener(self._process)
+
+    def _await_listener(self, process: subprocess.Popen[bytes]) -> None:
+        """Return when it accepts connections. What its log says last is raised when it ends before."""
+        deadline = time.monotonic() + _START_SECONDS_MAX
+        while not ports.accepts(int(self.endpoint.rpartition(":")[2])):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError("\n".join(last_lines(self._directory / "etcd.log", 10)))
+            time.sleep(0.05)
 
     def _tls_options(self) -> list[str]:
         if self._tls is None:

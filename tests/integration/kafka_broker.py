@@ -7,7 +7,6 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
 from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
 from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
+from tests.integration.reserved_ports import free_port
 
 _STARTED_SECONDS_MAX = 120
 _HOST = "127.0.0.1"
@@ -54,7 +54,7 @@ class KafkaBroker:
     ) -> None:
         self._work = work
         self._log_dir = log_dir
-        port, controller_port = _free_ports()
+        port, controller_port = free_port(), free_port()
         self.bootstrap = f"{_HOST}:{port}"
         self._node_id = identity.node_id
         work.mkdir(parents=True)
@@ -124,10 +124,3 @@ class KafkaBroker:
     def said(self) -> list[str]:
         """Its log, whole."""
         return (self._work / "broker.log").read_text().splitlines()
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind((_HOST, 0))
-        other.bind((_HOST, 0))
-        return one.getsockname()[1], other.getsockname()[1]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,19 +13,17 @@ from typing import Any
 
 import msgspec
 
-from barnabas.cli.local import ports, processes
+from barnabas.cli.local import processes
 from barnabas.cli.local.cluster import STOP_SECONDS_MAX, LocalCluster, Started, cluster_to_start
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local.status import ClusterStatus, inspect
+from tests.integration.reserved_ports import reserve_ports
 
 ROOT = Path(__file__).parents[2]
 
-_PORTS = range(20_000, 32_000, 200)
-"""Starts of blocks, below those that the kernel gives to clients."""
 _INTERNAL_PORTS_AT = 40
 _SECURED_PORTS_AT = 80
 """Between the internal ports of a few logstores and their metrics."""
-_LOCK_PORT_AT = 199
 
 
 class RunningCluster:
@@ -138,22 +134,6 @@ class RunningCluster:
             lines = processes.last_lines(self.directory.log_path(service.name), 15)
             parts.append("\n".join([f"--- {service.name}", *lines]))
         return "\n".join(parts)
-
-
-def reserve_ports() -> tuple[int, socket.socket]:
-    """The first of a block of free ports, and the socket that keeps other test processes off it while it is open."""
-    for block in random.sample(_PORTS, len(_PORTS)):
-        lock = socket.socket()
-        try:
-            lock.bind((HOST, block + _LOCK_PORT_AT))
-            lock.listen(1)
-        except OSError:
-            lock.close()
-            continue
-        if all(ports.is_free(port) for port in range(block, block + _LOCK_PORT_AT)):
-            return block, lock
-        lock.close()
-    raise AssertionError("no block of free ports")
 
 
 def reaper_of(directory: Path) -> ExitStack:

@@ -40,7 +40,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas_protos.controller.v1 import operations_pb2
 from barnabas_protos.controller.v1.operations_pb2_grpc import OperationsStub
 from barnabas_protos.logstore.v1 import control_pb2
-from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
+from tests.integration.etcd_process import EtcdProcess, needs_etcd
+from tests.integration.reserved_ports import free_port
 
 pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 

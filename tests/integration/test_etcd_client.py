@@ -25,7 +25,8 @@ from barnabas.ports.etcd import (
 )
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
-from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
+from tests.integration.etcd_process import EtcdProcess, needs_etcd
+from tests.integration.reserved_ports import free_port
 
 pytestmark = [pytest.mark.integration, needs_etcd]
 

@@ -20,7 +20,8 @@ from barnabas.ports.etcd import EtcdRefused, Put, Txn
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.registration import IdentityTaken, Registration, refuses_connections
-from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
+from tests.integration.etcd_process import EtcdProcess, needs_etcd
+from tests.integration.reserved_ports import free_port
 
 pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 
@@ -142,14 +141,13 @@ def test_a_logstore_that_stands_still_shows_where_it_is_waited_for(
     os.kill(pid, signal.SIGSTOP)
     resume = threading.Timer(STOPPED_MS / 1000, os.kill, (pid, signal.SIGCONT))
     try:
-        stopped = time.monotonic()
         resume.start()
         client.produce("slow", 0, [RECORD])
-        waited_ms = (time.monotonic() - stopped) * 1000
     finally:
         resume.join()
     after = sums(cluster, "barnabas_request_hop_ms")
     grown = {hop: value - before[request, hop] for (request, hop), value in after.items() if request == "Produce"}
     assert sum(grown[hop] for hop in SERVER_HOPS) > STOPPED_MS / 2
     assert max(grown, key=grown.__getitem__) in SERVER_HOPS
-    assert sum(grown.values()) < waited_ms
+    # The wait is in one hop, not in several. An earlier request may have ended since the first scrape: some ms are its.
+    assert sum(grown.values()) < 2 * max(grown.values())

@@ -12,7 +12,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 
 from barnabas.cli.etcd_binary import pick_etcd
 from barnabas.cli.local.layout import HOST
-from tests.integration.running_cluster import reaper_of, reserve_ports
+from tests.integration.reserved_ports import reserve_ports
+from tests.integration.running_cluster import reaper_of
 from tests.packaging.conftest import Distribution, Environment
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep, pytest.mark.timeout(900)]

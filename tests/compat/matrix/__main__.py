@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from tests.compat.matrix.clients import CLIENTS, Client
 from tests.compat.matrix.programs import Report, run_program
 from tests.compat.matrix.results import Saved, commit, save, today
 from tests.compat.matrix.toolchains import CACHE, ROOT, UnavailableError, prepare
+from tests.integration.reserved_ports import free_port
 from tests.integration.running_cluster import RunningCluster
 
 BROKER_SETTINGS = {"group.min.session.timeout.ms": "1000"}
@@ -116,7 +116,7 @@ def _bootstrap(cluster: str) -> Iterator[str]:
 @contextmanager
 def _apache_kafka(directory: Path) -> Iterator[str]:
     prepare("java")
-    broker = ApacheKafka(directory, _free_port(), _free_port(), "512M", BROKER_SETTINGS)
+    broker = ApacheKafka(directory, free_port(), free_port(), "512M", BROKER_SETTINGS)
     broker.start()
     try:
         deadline = time.monotonic() + 180
@@ -132,13 +132,6 @@ def _answers(bootstrap: str) -> bool:
         return bool(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=2).brokers)
     except KafkaException:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port: int = asked.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from barnabas.cli.local.certificates import create_authority, issue, write_autho
 from barnabas.cli.local.layout import HOST
 from bench.apache_kafka import ApacheKafka
 from tests.compat.security.cells import LISTENERS, PASSWORD, PORTS, USER
-from tests.integration.running_cluster import RunningCluster, reserve_ports
+from tests.integration.reserved_ports import reserve_ports
+from tests.integration.running_cluster import RunningCluster
 
 _READY_SECONDS_MAX: Final = 120
 _JAAS: Final = "org.apache.kafka.common.security"

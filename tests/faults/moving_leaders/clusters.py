@@ -18,7 +18,8 @@ from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 from tests.faults.cluster import FaultCluster, UnhealthyError
 from tests.faults.machines import LOGSTORES, broker_id, logstore_of
 from tests.faults.topics import brokers_known
-from tests.integration.running_cluster import ROOT, RunningCluster, reaper_of, reserve_ports
+from tests.integration.reserved_ports import reserve_ports
+from tests.integration.running_cluster import ROOT, RunningCluster, reaper_of
 
 BROKERS: Final = 3
 STOP_SECONDS_MAX: Final = 60.0

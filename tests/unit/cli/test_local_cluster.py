@@ -17,19 +17,13 @@ from barnabas.cli.local import ports, processes
 from barnabas.cli.local.cluster import ClusterError, LocalCluster, sole_command
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local.services import Role, Service
+from tests.integration.reserved_ports import free_port
 
 LISTENER = (
     "import socket, sys, time\n"
     "s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
     f"s.bind(('{HOST}', int(sys.argv[1]))); s.listen(); print('listening', flush=True); time.sleep(600)\n"
 )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def listening_service(role: Role) -> Service:

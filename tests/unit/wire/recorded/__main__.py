@@ -8,7 +8,7 @@ from pathlib import Path
 import confluent_kafka.admin
 
 from bench.apache_kafka import LIBS, ApacheKafka
-from tests.integration.etcd_process import free_port
+from tests.integration.reserved_ports import free_port
 from tests.unit.wire.recorded import FRAMES_FILE
 from tests.unit.wire.recorded.python_clients import aiokafka_client, authenticate, kafka_python, kcat, librdkafka
 from tests.unit.wire.recorded.tee import Tee
