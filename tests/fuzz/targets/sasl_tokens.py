@@ -26,11 +26,12 @@ from barnabas.cluster.scram import (
     credential_of,
     salted_password,
 )
+from barnabas.runtime.tokens.verification_keys import read_keys
 from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
 from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
 from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, OAUTHBEARER, PLAIN, SaslFailure, SaslServer
 from barnabas_gateway.core.sasl.sasl_servers import SaslServers
-from barnabas_gateway.shell.oauth.access_tokens import AccessTokenValidator, read_keys
+from barnabas_gateway.shell.oauth.access_tokens import AccessTokenValidator
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 

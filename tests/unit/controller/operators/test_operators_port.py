@@ -19,8 +19,8 @@ from barnabas.runtime.pem_files import TlsFiles
 from barnabas.runtime.rpc import add_health
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_controller.shell.operators.server import create_operators_server
+from tests.unit.controller.operators.test_operator_tokens import AUDIENCE, CLAIMS, EC, ISSUER, RSA, signed, write_keys
 from tests.unit.runtime.inter_service.certificates import Certificates, certificates
-from tests.unit.runtime.test_tokens import AUDIENCE, CLAIMS, EC, ISSUER, RSA, signed, write_keys
 
 LIST, PAUSE, DELETE = ("ListTopics", "PauseBalance", "DeleteTopic")
 SERVICE = "barnabas.controller.v1.Operations"

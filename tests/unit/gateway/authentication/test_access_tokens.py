@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from joserfc.jwk import RSAKey
 
+from barnabas.runtime.tokens.verification_keys import ALGORITHMS, VerificationKeys, read_keys
 from barnabas_gateway.core.model.config import OAuthConfig
 from barnabas_gateway.core.sasl.oauthbearer import InvalidToken
-from barnabas_gateway.shell.oauth import access_tokens
-from barnabas_gateway.shell.oauth.access_tokens import AccessTokenValidator, VerificationKeys, read_keys
+from barnabas_gateway.shell.oauth.access_tokens import AccessTokenValidator
 from tests.unit.gateway.authentication.access_tokens import (
     AUDIENCE,
     EC,
@@ -212,4 +212,4 @@ def test_a_key_that_says_its_algorithm_verifies_no_other() -> None:
     keys = read_keys(jwks(limited))
     assert keys.find("rsa-1", "RS512") is not None
     assert keys.find("rsa-1", "RS256") is None
-    assert access_tokens.ALGORITHMS["RSA"][0] == "RS256"
+    assert ALGORITHMS["RSA"][0] == "RS256"

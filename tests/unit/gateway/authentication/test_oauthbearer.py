@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.local.certificates import create_authority, issue, write_authority
+from barnabas.runtime.tokens.verification_keys import KEYS_BYTES_MAX
 from barnabas.wire.codec import encode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -278,7 +279,7 @@ def test_keys_of_a_file_are_read_when_it_is_there_and_again(tmp_path: Path, monk
         assert count(source) == 1, "the last good ones stay"
         path.write_bytes(jwks(RSA, EC))
         await until(lambda: count(source) == 2)
-        path.write_bytes(jwks(RSA) + b" " * key_sources.KEYS_BYTES_MAX)
+        path.write_bytes(jwks(RSA) + b" " * KEYS_BYTES_MAX)
         await asyncio.sleep(0.2)
         assert count(source) == 2
         source.stop()

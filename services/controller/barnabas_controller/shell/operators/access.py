@@ -13,7 +13,8 @@ from barnabas.cluster.access.operator_permissions import LEAST_ROLE_BY_METHOD, O
 from barnabas.cluster.access.service_permissions import HEALTH_METHODS
 from barnabas.runtime.inter_service.call_guard import CallRefused
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.tokens import TokenRefused, TokenVerifier
+from barnabas.runtime.tokens.token_verifier import TokenRefused
+from barnabas_controller.shell.operators.operator_tokens import OperatorTokens
 
 _BEARER: Final = "bearer "
 _CERTIFICATE_NAMES: Final = ("x509_common_name", "x509_subject_alternative_name")
@@ -36,7 +37,7 @@ class OperatorCheck:
         self,
         how: str,
         names_by_role: Mapping[OperatorRole, Collection[str]],
-        tokens: TokenVerifier | None = None,
+        tokens: OperatorTokens | None = None,
     ) -> None:
         """`how` callers authenticate: "none", "certificate" or "token"; `tokens` verifies the last."""
         self._how = how

@@ -9,7 +9,7 @@ import msgspec
 from barnabas.cluster.access.operator_permissions import OperatorRole
 from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.pem_files import TlsFiles
-from barnabas.runtime.tokens import TokenRules
+from barnabas_controller.shell.operators.operator_tokens import TokenRules
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 

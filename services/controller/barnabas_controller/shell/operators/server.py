@@ -11,9 +11,9 @@ from barnabas.runtime.inter_service.call_guard import CallGuard
 from barnabas.runtime.inter_service.identity import reloading_server_credentials
 from barnabas.runtime.pem_files import ReloadedPem
 from barnabas.runtime.rpc import bind_server, server_options
-from barnabas.runtime.tokens import TokenVerifier
 from barnabas_controller.shell.operators.access import OperatorCheck
 from barnabas_controller.shell.operators.config import OperatorsConfig
+from barnabas_controller.shell.operators.operator_tokens import OperatorTokens
 
 REQUEST_BYTES_MAX: Final = 16 << 20
 """A plan with every partition of a large cluster fits; what has not been authenticated yet is read up to it."""
@@ -22,7 +22,7 @@ REQUEST_BYTES_MAX: Final = 16 << 20
 def create_operators_server(config: OperatorsConfig) -> tuple[grpc.aio.Server, int]:
     """Return the server, not yet started, and its port. Raises OSError: the listener, or its PEM files."""
     how = config.authentication_of_operators
-    tokens = TokenVerifier(config.token_rules(), lambda: wall_ms() // 1000) if how == "token" else None
+    tokens = OperatorTokens(config.token_rules(), lambda: wall_ms() // 1000) if how == "token" else None
     check = OperatorCheck(how, config.names_by_role(), tokens)
     options = server_options((("grpc.max_receive_message_length", REQUEST_BYTES_MAX),))
     server = grpc.aio.server(options=options, interceptors=[CallGuard(check)])

@@ -8,19 +8,13 @@ read again stay as they were; before the first ones no token is valid.
 from __future__ import annotations
 
 import asyncio
-import ssl
-import urllib.error
-import urllib.request
-from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.tokens.verification_keys import VerificationKeys, fetch_keys, read_key_file, read_keys
 from barnabas_gateway.core.model.config import OAuthConfig
-from barnabas_gateway.shell.oauth.access_tokens import VerificationKeys, read_keys
 
-KEYS_BYTES_MAX: Final = 1 << 20
-FETCH_S_MAX: Final = 10.0
 MISSING_KEY_S: Final = 10.0
 """How often a key that is not known may cause a request."""
 _FILE_S: Final = 2.0
@@ -80,29 +74,4 @@ class JwksSource:
 
     def _read(self) -> bytes:
         """Raises OSError or ValueError."""
-        if self._is_file:
-            with Path(unquote(urlsplit(self._url).path)).open("rb") as file:
-                content = file.read(KEYS_BYTES_MAX + 1)
-        else:
-            content = _fetched(self._url)
-        if len(content) > KEYS_BYTES_MAX:
-            raise ValueError(f"larger than {KEYS_BYTES_MAX} bytes")
-        return content
-
-
-def _fetched(url: str) -> bytes:
-    """Return what is there, KEYS_BYTES_MAX + 1 bytes at most: by HTTPS alone, without a proxy or a redirection.
-
-    Raises OSError.
-    """
-    opener = urllib.request.OpenerDirector()
-    opener.add_handler(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
-    opener.add_handler(urllib.request.HTTPDefaultErrorHandler())
-    opener.add_handler(urllib.request.HTTPErrorProcessor())
-    try:
-        with opener.open(url, timeout=FETCH_S_MAX) as response:
-            content: bytes = response.read(KEYS_BYTES_MAX + 1)
-            return content
-    except urllib.error.HTTPError as answer:
-        answer.close()
-        raise
+        return read_key_file(unquote(urlsplit(self._url).path)) if self._is_file else fetch_keys(self._url)

@@ -1,4 +1,4 @@
-"""Bearer tokens: what is accepted, and every way in which one is refused."""
+"""Bearer tokens of operators: what is accepted, and every way in which one is refused."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from joserfc import jwk, jwt
 
-from barnabas.runtime import tokens
-from barnabas.runtime.tokens import TokenRefused, TokenRules, TokenVerifier
+from barnabas.runtime.tokens.token_verifier import TokenRefused
+from barnabas_controller.shell.operators import operator_tokens
+from barnabas_controller.shell.operators.operator_tokens import OperatorTokens, TokenRules
 
 NOW = 1_800_000_000
 ISSUER, AUDIENCE = "https://issuer.example", "barnabas"
@@ -52,13 +53,13 @@ def rules(tmp_path: Path) -> TokenRules:
 
 async def refusal(rules: TokenRules, token: str) -> str:
     with pytest.raises(TokenRefused) as refused:
-        await TokenVerifier(rules, lambda: NOW).verify(token)
+        await OperatorTokens(rules, lambda: NOW).verify(token)
     assert token[:20] not in str(refused.value) or not token
     return str(refused.value)
 
 
 async def test_a_token_of_the_issuer_names_its_subject_and_roles(rules: TokenRules) -> None:
-    verifier = TokenVerifier(rules, lambda: NOW)
+    verifier = OperatorTokens(rules, lambda: NOW)
     for token in (signed(CLAIMS), signed(CLAIMS, EC, "ES256"), signed({**CLAIMS, "aud": ["x", AUDIENCE]})):
         subject = await verifier.verify(token)
         assert (subject.name, subject.roles) == ("alice", ("admin", "x"))
@@ -78,7 +79,7 @@ async def test_roles_are_where_the_claim_is(
     rules: TokenRules, claim: str, value: dict[str, Any], roles: tuple[str, ...]
 ) -> None:
     claims = {name: content for name, content in CLAIMS.items() if name != "roles"} | value
-    verifier = TokenVerifier(replace(rules, roles_claim=claim), lambda: NOW)
+    verifier = OperatorTokens(replace(rules, roles_claim=claim), lambda: NOW)
     assert (await verifier.verify(signed(claims))).roles == roles
 
 
@@ -101,7 +102,7 @@ async def test_claims_that_do_not_hold_are_refused(rules: TokenRules, claims: di
 
 
 async def test_a_clock_may_be_half_a_minute_off(rules: TokenRules) -> None:
-    assert await TokenVerifier(rules, lambda: NOW).verify(signed({**CLAIMS, "exp": NOW - 29}))
+    assert await OperatorTokens(rules, lambda: NOW).verify(signed({**CLAIMS, "exp": NOW - 29}))
 
 
 async def test_signatures_that_prove_nothing_are_refused(rules: TokenRules, tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ async def test_without_keys_everything_is_refused(rules: TokenRules, tmp_path: P
 
 
 async def test_replaced_keys_count_from_the_next_token_on(rules: TokenRules) -> None:
-    verifier = TokenVerifier(rules, lambda: NOW)
+    verifier = OperatorTokens(rules, lambda: NOW)
     assert await verifier.verify(signed(CLAIMS))
     write_keys(Path(rules.keys), EC)
     with pytest.raises(TokenRefused):
@@ -149,14 +150,14 @@ async def test_a_provider_is_asked_early_for_an_unknown_key_and_not_by_each_toke
 ) -> None:
     now_ms, served, asked = 1_000_000, [EC], 0
 
-    def fetch(_self: TokenVerifier) -> bytes:
+    def fetch(_self: OperatorTokens) -> bytes:
         nonlocal asked
         asked += 1
         return json.dumps({"keys": [key.as_dict(private=False) for key in served]}).encode()
 
-    monkeypatch.setattr(TokenVerifier, "_fetch", fetch)
-    monkeypatch.setattr(tokens, "monotonic_ms", lambda: now_ms)
-    verifier = TokenVerifier(replace(rules, keys="https://issuer.example/keys"), lambda: NOW)
+    monkeypatch.setattr(OperatorTokens, "_fetch", fetch)
+    monkeypatch.setattr(operator_tokens, "monotonic_ms", lambda: now_ms)
+    verifier = OperatorTokens(replace(rules, keys="https://issuer.example/keys"), lambda: NOW)
     for _ in range(5):
         with pytest.raises(TokenRefused):
             await verifier.verify(signed(CLAIMS))
