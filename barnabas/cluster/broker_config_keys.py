@@ -254,6 +254,27 @@ _KAFKAS: Final = (
         _CONTROLLER,
     ),
     _key("offsets.topic.segment.bytes", _INT, "segment.bytes of __consumer_offsets at its creation.", _CONTROLLER),
+    _key(
+        "transaction.state.log.num.partitions", _INT, "Partitions of __transaction_state at its creation.", _CONTROLLER
+    ),
+    _key(
+        "transaction.state.log.replication.factor",
+        ConfigType.SHORT,
+        "Replicas of __transaction_state at its creation; limited to the number of logstores.",
+        _CONTROLLER,
+    ),
+    _key(
+        "transaction.state.log.segment.bytes",
+        _INT,
+        "segment.bytes of __transaction_state at its creation.",
+        _CONTROLLER,
+    ),
+    _key(
+        "transaction.state.log.min.isr",
+        _INT,
+        "min.insync.replicas of __transaction_state at its creation.",
+        _CONTROLLER,
+    ),
     _key("node.id", _INT, "The broker id of a logstore.", _LOGSTORE),
     _key("broker.id", _INT, "The broker id of a logstore, if node.id is not set.", _LOGSTORE),
     _key("log.dir", _LIST, "Log directory, if log.dirs is not set.", _LOGSTORE),

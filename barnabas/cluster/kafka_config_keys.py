@@ -159,10 +159,7 @@ _UNSUPPORTED: Final = {
         add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-        transaction.state.log.load.buffer.size transaction.state.log.min.isr
-        transaction.state.log.num.partitions transaction.state.log.replication.factor
-        transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-        transactional.id.expiration.ms
+        transaction.state.log.load.buffer.size transaction.two.phase.commit.enable transactional.id.expiration.ms
     """,
 }
 

@@ -13,9 +13,9 @@ from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupResponse
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.groups import calls, coordinator
 from barnabas_logstore.core.coordinator.groups.calls import GroupCalls
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.groups.group import Group, Steps
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
 from barnabas_logstore.core.coordinator.groups.loading import Loader

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from barnabas.cluster.inspection import KnownTopic, NodeInspection
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
     BrokerConfigsRecord,
@@ -46,11 +47,19 @@ controller epoch has as many of its own, below 2^53 for two million epochs.
 HELD_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """For a topic whose configs are unknown: by the defaults, its old records would be deleted within minutes."""
 
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
-_OFFSETS_TOPIC_CONFIGS: Final = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": str(100 * 1024 * 1024),
+_INTERNAL_TOPIC_CONFIGS: Final = {
+    OFFSETS_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(100 * 1024 * 1024),
+    },
+    TRANSACTION_STATE_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "2",
+        "segment.bytes": str(100 * 1024 * 1024),
+        "unclean.leader.election.enable": "false",
+    },
 }
 
 
@@ -223,8 +232,8 @@ class _Planning:
             return known.configs
         if remembered is not None:
             return remembered.configs
-        if name == _OFFSETS_TOPIC:
-            return dict(_OFFSETS_TOPIC_CONFIGS)
+        if name in _INTERNAL_TOPIC_CONFIGS:
+            return dict(_INTERNAL_TOPIC_CONFIGS[name])
         self._plan.notes.append(
             f"{name}: its configs are unknown. Nothing of it is deleted until you have set them and removed "
             "retention.ms=-1 and retention.bytes=-1 (barnabas topics alter)"

@@ -7,8 +7,8 @@ from typing import Any
 from barnabas.channel.messages import GroupAnswer, GroupState, Outcome
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.groups import calls, leaving
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.groups.group import Group
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
 from barnabas_logstore.core.coordinator.groups.loading import Loader

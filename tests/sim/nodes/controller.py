@@ -34,7 +34,7 @@ from barnabas_controller.core.state.effects import (
 )
 from barnabas_controller.core.state.operator_requests import OperatorRequest, OperatorResponse
 from barnabas_controller.core.state.settings import ElectionSettings
-from barnabas_controller.core.topics.offsets_topic import OffsetsTopic
+from barnabas_controller.core.topics.internal_topics import OffsetsTopic
 from barnabas_controller.core.topics.topic_creation import TopicDefaults
 from tests.sim.fencing import IsrFence
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR

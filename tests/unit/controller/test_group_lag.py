@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
@@ -15,7 +16,6 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from barnabas_controller.core.topics.offsets_topic import OFFSETS_TOPIC
 from barnabas_controller.shell.operations.calls import Call
 from barnabas_controller.shell.operations.groups import Groups
 from barnabas_controller.shell.operations.logstore_questions import GroupQuestion, LogstoreQuestions

@@ -6,11 +6,12 @@ from collections import Counter
 
 import pytest
 
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from barnabas.cluster.messages import Assignment, CreateTopicResult, NewTopic
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
 from barnabas_controller.core.state.partition_changes import Liveness
-from barnabas_controller.core.topics.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from barnabas_controller.core.topics.internal_topics import OffsetsTopic
 from barnabas_controller.core.topics.topic_creation import NO_TOPIC_ID, TopicCreation, TopicDefaults, create_topics
 from tests.unit.controller.cluster import Cluster, ControllerNode, create, created
 

@@ -11,12 +11,13 @@ from barnabas.runtime.configuration.config import bounds
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_controller.core.state.settings import ElectionSettings
-from barnabas_controller.core.topics.offsets_topic import OffsetsTopic
+from barnabas_controller.core.topics.internal_topics import OffsetsTopic, TransactionStateTopic
 from barnabas_controller.core.topics.token_changes import TokenSettings
 from barnabas_controller.core.topics.topic_creation import TopicDefaults
 from barnabas_controller.shell.operators.config import OperatorsConfig
 
 _OFFSETS = OffsetsTopic()
+_TRANSACTIONS = TransactionStateTopic()
 _ELECTIONS = ElectionSettings()
 _TOKENS = TokenSettings()
 
@@ -43,6 +44,15 @@ class ControllerConfig(OperatorsConfig, kw_only=True, forbid_unknown_fields=True
     offsets_topic_num_partitions: Annotated[int, msgspec.Meta(ge=1)] = _OFFSETS.partitions
     offsets_topic_replication_factor: Annotated[int, msgspec.Meta(ge=1, le=2**15 - 1)] = _OFFSETS.replication_factor
     offsets_topic_segment_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024, le=2**31 - 1)] = _OFFSETS.segment_bytes
+    # For __transaction_state, created when the first transactional id appears; replicas as above.
+    transaction_state_log_num_partitions: Annotated[int, msgspec.Meta(ge=1)] = _TRANSACTIONS.partitions
+    transaction_state_log_replication_factor: Annotated[int, msgspec.Meta(ge=1, le=2**15 - 1)] = (
+        _TRANSACTIONS.replication_factor
+    )
+    transaction_state_log_segment_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024, le=2**31 - 1)] = (
+        _TRANSACTIONS.segment_bytes
+    )
+    transaction_state_log_min_isr: Annotated[int, msgspec.Meta(ge=1)] = _TRANSACTIONS.min_insync_replicas
     # For topics without their own; the same as the logstores' (a lower one costs candidates, a higher one is unsafe).
     min_insync_replicas: Annotated[int, bounds("min.insync.replicas")] = default_for_topics("min.insync.replicas")
     unclean_leader_election_enable: bool = default_for_topics("unclean.leader.election.enable")
@@ -77,7 +87,13 @@ class ControllerConfig(OperatorsConfig, kw_only=True, forbid_unknown_fields=True
         offsets = OffsetsTopic(
             self.offsets_topic_num_partitions, self.offsets_topic_replication_factor, self.offsets_topic_segment_bytes
         )
-        return TopicDefaults(self.num_partitions, self.default_replication_factor, offsets)
+        transactions = TransactionStateTopic(
+            self.transaction_state_log_num_partitions,
+            self.transaction_state_log_replication_factor,
+            self.transaction_state_log_segment_bytes,
+            self.transaction_state_log_min_isr,
+        )
+        return TopicDefaults(self.num_partitions, self.default_replication_factor, offsets, transactions)
 
     def election_settings(self) -> ElectionSettings:
         return ElectionSettings(

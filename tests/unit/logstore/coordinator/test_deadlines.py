@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas_logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
+from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
 
 move = st.tuples(st.integers(0, 4), st.none() | st.integers(0, 60))
 

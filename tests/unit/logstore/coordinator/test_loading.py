@@ -9,7 +9,6 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
-from barnabas_logstore.core.coordinator.groups.loading import RECORDS_PER_STEP
 from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -21,6 +20,7 @@ from barnabas_logstore.core.coordinator.groups.records import (
     offset_key_prefix,
     offset_record,
 )
+from barnabas_logstore.core.coordinator.log_loader import RECORDS_PER_STEP
 from tests.unit.logstore.coordinator.support import WALL_AT_START_MS, FakeLog, World
 
 COMMIT_MARKER = Record(b"\0\0\0\1", b"\0\0\0\0\0\0")

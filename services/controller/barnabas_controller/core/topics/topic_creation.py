@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
 from barnabas.cluster.messages import (
     EXCESSIVE_PARTITIONS,
@@ -23,7 +24,7 @@ from barnabas.wire.primitives import Steps
 from barnabas_controller.core.state.image import ControllerImage, collision_name
 from barnabas_controller.core.state.partition_changes import Liveness
 from barnabas_controller.core.state.writes import Write, put
-from barnabas_controller.core.topics.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from barnabas_controller.core.topics.internal_topics import OffsetsTopic, TransactionStateTopic
 from barnabas_controller.core.topics.placement import PACKED_PER_ELEMENT, Placement, Refused
 
 TOPIC_NAME_LENGTH_MAX = 249
@@ -39,11 +40,12 @@ CONFIG_BYTES_MAX = 128 * 1024
 
 @dataclass(slots=True, frozen=True)
 class TopicDefaults:
-    """For topics that ask for -1; `offsets`: for `__consumer_offsets`, whatever it asks for."""
+    """For topics that ask for -1; `offsets` and `transactions`: for the coordinators' topics, whatever they ask for."""
 
     partitions: int = 1
     replication_factor: int = 1
     offsets: OffsetsTopic = OffsetsTopic()  # noqa: RUF009 - it is frozen
+    transactions: TransactionStateTopic = TransactionStateTopic()  # noqa: RUF009 - it is frozen
 
 
 @dataclass(slots=True)
@@ -71,10 +73,10 @@ def create_topics(
     yield from placement.count()
     occurrences = Counter(topic.topic for topic in request.topics)
     wanted = {asked.topic: asked for asked in request.topics}
-    if OFFSETS_TOPIC in wanted:
-        wanted[OFFSETS_TOPIC] = defaults.offsets.filled_in(
-            wanted[OFFSETS_TOPIC], len(image.known_node_ids().difference(live.drained))
-        )
+    for topic, internal in ((OFFSETS_TOPIC, defaults.offsets), (TRANSACTION_STATE_TOPIC, defaults.transactions)):
+        if topic in wanted:
+            logstores = len(image.known_node_ids().difference(live.drained))
+            wanted[topic] = internal.filled_in(wanted[topic], logstores)
     # By collision name: what this request adds to the image.
     added: dict[str, str] = {}
     excessive = _asked_partitions(wanted.values(), defaults) > PARTITIONS_PER_REQUEST_MAX

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from barnabas.cluster.group_partition import partition_of_group
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Response
@@ -14,7 +15,6 @@ from barnabas.wire.messages.describe_groups import DescribedGroup, DescribeGroup
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from barnabas_controller.core.controller import ControllerCore
-from barnabas_controller.core.topics.offsets_topic import OFFSETS_TOPIC
 from barnabas_controller.shell.operations.calls import Call, Method, not_found, page_of, unavailable
 from barnabas_controller.shell.operations.consumer_assignment import read_assignment
 from barnabas_controller.shell.operations.logstore_questions import (

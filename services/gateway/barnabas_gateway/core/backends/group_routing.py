@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
 from barnabas_gateway.core.backends.controller_client import ControllerClient
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.model.outputs import ControllerAnswer
-from barnabas_gateway.core.model.topic_names import OFFSETS_TOPIC
 from barnabas_gateway.core.timing.request_timing import Untimed
 
 CREATION_PAUSE_MS: Final = 1_000

@@ -19,6 +19,7 @@ are INVALID_PRODUCER_ID_MAPPING. If a leader's stream is down, the gateway waits
 from __future__ import annotations
 
 from barnabas.cluster.acls import Operation, ResourceType
+from barnabas.cluster.internal_topics import INTERNAL_TOPICS
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import (
@@ -30,7 +31,6 @@ from barnabas.wire.messages.produce import (
 )
 from barnabas.wire.primitives import Buffer, Steps
 from barnabas_gateway.core.backends.partition_appends import PartitionKey, PendingAppend
-from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS
 from barnabas_gateway.core.requests.produce import BaseProduceHandler, PendingProduce
 
 _VERSION_WITH_BATCHES = 3

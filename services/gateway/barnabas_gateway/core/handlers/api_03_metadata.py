@@ -22,6 +22,7 @@ from typing import Final
 
 from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.internal_topics import INTERNAL_TOPICS
 from barnabas.cluster.messages import CreateTopicsRequest, CreateTopicsResponse, NewTopic, PartitionMetadata
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -37,7 +38,7 @@ from barnabas.wire.messages.metadata import (
 from barnabas.wire.primitives import ZERO_UUID, Steps
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.outputs import ControllerAnswer
-from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.core.requests.controller_request import ControllerHandler
 
 _CREATION_IS_UNDER_WAY = (

@@ -16,6 +16,7 @@ from __future__ import annotations
 from barnabas.cluster import administration as contract
 from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.administration import AdministrationResponse
+from barnabas.cluster.internal_topics import INTERNAL_TOPICS
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -28,7 +29,6 @@ from barnabas.wire.messages.delete_records import (
 )
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS
 from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 _NO_LOW_WATERMARK = -1

@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 
 from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.internal_topics import INTERNAL_TOPICS
 from barnabas.cluster.messages import NO_LEADER, PartitionMetadata
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -31,7 +32,7 @@ from barnabas.wire.messages.describe_topic_partitions import (
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.core.requests.handler import Handler
 
 

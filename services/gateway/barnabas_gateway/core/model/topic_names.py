@@ -1,4 +1,4 @@
-"""Legal topic names (`org.apache.kafka.common.internals.Topic`), Kafka's internal topics, and known topics."""
+"""Legal topic names (`org.apache.kafka.common.internals.Topic`), and known topics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 def is_legal_topic_name(topic: str) -> bool:
     return len(topic) <= TOPIC_NAME_LENGTH_MAX and topic not in (".", "..") and _LEGAL.match(topic) is not None
-
-
-OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
-"""Kafka's internal topics; Metadata marks them as such."""
 
 
 def partitions_of(image: ClusterImage, topic: str) -> Collection[int]:

@@ -18,6 +18,7 @@ from barnabas.channel.messages import (
     GroupCollect,
     WatchedGroup,
 )
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from barnabas.metrics.family import Sample
 from barnabas.metrics.group_families import (
     COORDINATED_PARTITIONS,
@@ -55,7 +56,7 @@ class Coordination:
         outbox: Outbox,
     ) -> None:
         self._groups = groups
-        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, groups)
+        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, {OFFSETS_TOPIC: groups})
         self._inbox = inbox
         self.group_watches = GroupWatches(outbox, self._state_of)
         self._now_ms = 0
@@ -175,6 +176,6 @@ class Coordination:
         yield Sample(GROUP_CALLS_WAITING, (), len(self._inbox))
 
     def _state_of(self, watched: WatchedGroup) -> tuple[int, int]:
-        if self._led.epoch_of(watched.topic_id, watched.partition) < 0:
+        if self._led.epoch_of(OFFSETS_TOPIC, watched.topic_id, watched.partition) < 0:
             return -1, 0
         return self._groups.group_state(watched.partition, watched.group_id)

@@ -1,6 +1,6 @@
-"""The coordinator's logs: the partitions of `__consumer_offsets` that this logstore leads.
+"""The coordinators' logs: the partitions of their internal topics that this logstore leads.
 
-The coordinator's events follow from the present state of the partitions (`Watches.coordinated`), however many changes
+A coordinator's events follow from the present state of the partitions (`Watches.coordinated`), however many changes
 led to it. An append of the coordinator is handled like a client's, but without a request that waits: the high watermark
 shows when it is committed. One that can't be written ends the epoch for the coordinator, and starts it again.
 
@@ -10,6 +10,7 @@ A new leader's whole log is read, including uncommitted records: they count, bec
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 
 from barnabas.ports.disk import DiskError
@@ -20,6 +21,7 @@ from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
@@ -98,7 +100,7 @@ class LedPartition:
 
 
 class LedPartitions:
-    """`coordinator` may call a partition's methods from inside its own; none of those calls it back."""
+    """A coordinator may call a partition's methods from inside its own; none of those calls it back."""
 
     def __init__(
         self,
@@ -106,15 +108,15 @@ class LedPartitions:
         appends: Appends,
         changed: dict[Partition, None],
         outbox: Outbox,
-        coordinator: Coordinator,
+        coordinators: Mapping[str, Coordinator],
     ) -> None:
-        """`changed` is filled elsewhere, and emptied here."""
+        """`changed` is filled elsewhere, and emptied here; `coordinators` are by their topics."""
         self._replicas = replicas
         self._appends = appends
         self._changed = changed
         self._outbox = outbox
-        self._coordinator = coordinator
-        self._led: dict[int, LedPartition] = {}
+        self._coordinators = coordinators
+        self._led: dict[TopicPartition, LedPartition] = {}
         # By partition: the epoch under which its log turned out to be unreadable.
         self._unreadable: dict[Partition, int] = {}
         self._to_read: dict[LedPartition, None] = {}
@@ -132,7 +134,7 @@ class LedPartitions:
         return bool(self._changed)
 
     def follow(self, now_ms: int, wall_ms: int) -> None:
-        """Report the partitions' changes to the coordinator."""
+        """Report the partitions' changes to their coordinators."""
         self._wall_ms = wall_ms
         changed = list(self._changed)
         self._changed.clear()
@@ -140,8 +142,8 @@ class LedPartitions:
             self._follow(partition, now_ms)
 
     def _follow(self, partition: Partition, now_ms: int) -> None:
-        number = partition.partition
-        led = self._led.get(number)
+        number, coordinator = partition.partition, self._coordinators[partition.topic]
+        led = self._led.get((partition.topic, number))
         if led is None or not led.holds:
             is_readable = self._unreadable.get(partition) != partition.leader_epoch
             begins = partition.leading and is_readable and not self.is_stopped
@@ -149,17 +151,17 @@ class LedPartitions:
                 self._forget(led)
                 # Under the same epoch it only starts again: what was appended was rolled back.
                 if not begins or led.partition is not partition or led.leader_epoch != partition.leader_epoch:
-                    self._coordinator.on_lost(number, led.leader_epoch, now_ms)
+                    coordinator.on_lost(number, led.leader_epoch, now_ms)
             if begins:
                 self._unreadable.pop(partition, None)
-                led = self._led[number] = LedPartition(self, partition)
-                self._coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
+                led = self._led[partition.topic, number] = LedPartition(self, partition)
+                coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
         elif led.partition is partition and partition.high_watermark > led.sent_high_watermark:
             led.sent_high_watermark = partition.high_watermark
-            self._coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
+            coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
 
     def _forget(self, led: LedPartition) -> None:
-        del self._led[led.partition.partition]
+        del self._led[led.partition.topic, led.partition.partition]
         self._to_read.pop(led, None)
         for effect in [effect for effect, (reader, _) in self._reads.items() if reader is led]:
             del self._reads[effect]
@@ -169,11 +171,11 @@ class LedPartitions:
         self.is_stopped = True
         for led in list(self._led.values()):
             self._forget(led)
-            self._coordinator.on_lost(led.partition.partition, led.leader_epoch, now_ms)
+            self._coordinators[led.partition.topic].on_lost(led.partition.partition, led.leader_epoch, now_ms)
 
-    def epoch_of(self, topic_id: bytes, partition: int) -> int:
+    def epoch_of(self, topic: str, topic_id: bytes, partition: int) -> int:
         """Return the leader epoch under which the partition is coordinated here, or -1."""
-        led = self._led.get(partition)
+        led = self._led.get((topic, partition))
         return led.leader_epoch if led is not None and led.partition.topic_id == topic_id else -1
 
     # --- appends ---
@@ -203,11 +205,13 @@ class LedPartitions:
         return bool(self._arrived)
 
     def deliver(self, now_ms: int) -> None:
-        """Pass one piece that has arrived to the coordinator."""
+        """Pass one piece that has arrived to its coordinator."""
         while self._arrived:
             led, data, next_offset = self._arrived.popleft()
-            if self._led.get(led.partition.partition) is led:
-                self._coordinator.on_read(led.partition.partition, led.leader_epoch, data, next_offset, now_ms)
+            partition = led.partition
+            if self._led.get((partition.topic, partition.partition)) is led:
+                coordinator = self._coordinators[partition.topic]
+                coordinator.on_read(partition.partition, led.leader_epoch, data, next_offset, now_ms)
                 return
 
     def begin_reads(self) -> None:
@@ -280,7 +284,7 @@ class LedPartitions:
         self._unreadable[partition] = led.leader_epoch
         self._to_read.pop(led, None)
         self.problems.append(
-            f"{partition.topic}-{partition.partition} can't be read, {error.name}: its groups have no coordinator"
+            f"{partition.topic}-{partition.partition} can't be read, {error.name}: what is in it has no coordinator"
         )
         led.is_unreadable = True
         self._changed[partition] = None

@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 from enum import Enum
 
 from barnabas.channel.messages import PartitionState
+from barnabas.cluster.internal_topics import COORDINATED_TOPICS
 from barnabas.cluster.messages import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, PartitionMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.replica.follower_progress import FollowerProgress
@@ -19,9 +20,6 @@ from barnabas_logstore.core.replica.topic_meters import TopicMeter
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 
 PartitionKey = tuple[bytes, int]
-
-COORDINATED_TOPIC = "__consumer_offsets"
-"""The leader of one of its partitions coordinates the groups whose state is in it."""
 
 
 class LeadershipChange(Enum):
@@ -66,7 +64,7 @@ class Partition:
         self.topic_id = topic_id
         self.partition = partition
         self.key: PartitionKey = (topic_id, partition)
-        self.is_coordinated = topic == COORDINATED_TOPIC
+        self.is_coordinated = topic in COORDINATED_TOPICS
         self.log = log
         self.meter = TopicMeter()
         """The meter of its topic, once it is among the replicas."""

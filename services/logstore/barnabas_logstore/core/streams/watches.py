@@ -22,7 +22,7 @@ class Watches:
         self._changed: dict[PartitionKey, None] = {}
         self._begun: dict[PartitionKey, dict[WatchStream, None]] = {}
         self.coordinated: dict[Partition, None] = {}
-        """Changes in the topic that this logstore's own coordinator follows; the coordinator takes them."""
+        """Changes in the topics that this logstore's own coordinators follow; the coordinators take them."""
         self._awaited: dict[Partition, None] = {}
         """Changes of partitions whose results wait for their commit."""
 

@@ -30,8 +30,8 @@ from barnabas.wire.messages.offset_commit import (
 from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from barnabas_logstore.core.coordinator.groups.clock import Clock
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import (
+from barnabas_logstore.core.coordinator.clock import Clock
+from barnabas_logstore.core.coordinator.coordinator_log_writer import (
     CoordinatorLogWriter,
     Deferred,
 )

@@ -25,16 +25,16 @@ from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import MalformedFrame
+from barnabas_logstore.core.coordinator.clock import Clock
 from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
-from barnabas_logstore.core.coordinator.groups.calls import GroupCalls
-from barnabas_logstore.core.coordinator.groups.clock import Clock
-from barnabas_logstore.core.coordinator.groups.config import GroupConfig
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import (
+from barnabas_logstore.core.coordinator.coordinator_log_writer import (
     CoordinatorLogWriter,
     Deferred,
     StreamAnswer,
 )
-from barnabas_logstore.core.coordinator.groups.deadlines import Deadlines
+from barnabas_logstore.core.coordinator.deadlines import Deadlines
+from barnabas_logstore.core.coordinator.groups.calls import GroupCalls
+from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
 from barnabas_logstore.core.coordinator.groups.group import Steps
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition

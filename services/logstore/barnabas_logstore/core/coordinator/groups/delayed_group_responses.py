@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.channel.messages import GroupCollect
-from barnabas_logstore.core.coordinator.groups.clock import Clock
-from barnabas_logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
+from barnabas_logstore.core.coordinator.clock import Clock
+from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
 from barnabas_logstore.core.coordinator.groups.registry import Groups
 
 

@@ -7,8 +7,8 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.groups.calls import GroupCalls, heartbeat_answer
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
@@ -48,14 +48,10 @@ class GroupPartition:
         """Process a piece of the log, or request more of it. Return whether it has been read completely."""
         loader = self.loader
         assert loader is not None
-        loader.step()
-        if loader.is_done:
+        if loader.advance(self.log_writer.log, self.leader_epoch):
             self.unreadable_records = loader.unreadable_records
             self._loaded()
             return True
-        if not loader.has_data and not loader.is_reading:
-            loader.is_reading = True
-            self.log_writer.log.read(self.leader_epoch, loader.next_offset)
         return False
 
     def _loaded(self) -> None:

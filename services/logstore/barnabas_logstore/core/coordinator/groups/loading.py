@@ -1,23 +1,14 @@
-"""Read a partition of `__consumer_offsets` from its beginning, a bounded piece at a time.
+"""Read a partition of `__consumer_offsets`.
 
 Transactional commits (another cluster's log may have them) wait by producer until their marker is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Decompress
-from barnabas.wire.primitives import MalformedFrame
-from barnabas.wire.record_batch import (
-    HEADER_BYTES,
-    BatchHeader,
-    Compression,
-    Record,
-    decode_payload,
-    iterate_headers,
-)
+from barnabas.ports.compression import Decompress
+from barnabas.wire.record_batch import BatchHeader, Record
 from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -26,80 +17,25 @@ from barnabas_logstore.core.coordinator.groups.records import (
 )
 from barnabas_logstore.core.coordinator.groups.registry import Groups, drop_offset, put_offset
 from barnabas_logstore.core.coordinator.groups.stored_groups import restored_group
+from barnabas_logstore.core.coordinator.log_loader import LogLoader
 
-RECORDS_PER_STEP: Final = 200
 _COMMIT_MARKER: Final = b"\x00\x00\x00\x01"
 
 _Key: TypeAlias = tuple[str, str, int]
 """Group, topic, partition."""
 
 
-class Loader:
-    """Applies a log's records to `groups`, from its first batch to `end_offset`."""
+class Loader(LogLoader):
+    """Applies a log's records to `groups`."""
 
     def __init__(self, groups: Groups, decompress: Decompress, end_offset: int, wall_ms: int) -> None:
+        super().__init__(decompress, end_offset)
         self._groups = groups
-        self._decompress = decompress
-        self._end_offset = end_offset
         self._wall_ms = wall_ms
-        self._records: Iterator[None] | None = None
-        """The unprocessed rest of the data that has been read."""
         self._open_transactions: dict[int, dict[_Key, tuple[int, OffsetCommitValue]]] = {}
         """By producer id: its pending commits, with the offsets of the records."""
-        self.is_reading = False
-        """Whether more of the log has been requested."""
-        self.next_offset = 0
-        """The offset to read next."""
-        self.unreadable_records = 0
 
-    @property
-    def is_done(self) -> bool:
-        return self._records is None and self.next_offset >= self._end_offset
-
-    @property
-    def has_data(self) -> bool:
-        return self._records is not None
-
-    def feed(self, data: memoryview, next_offset: int) -> None:
-        """Add complete batches, as requested; none means the end of the log."""
-        assert self._records is None
-        assert self.is_reading
-        self.is_reading = False
-        self.next_offset = next_offset if len(data) else self._end_offset
-        self._records = self._apply_all(data)
-
-    def step(self) -> None:
-        """Process a bounded piece of what has been added."""
-        if self._records is None:
-            return
-        for _ in range(RECORDS_PER_STEP):
-            if next(self._records, self) is self:
-                self._records = None
-                return
-
-    def _apply_all(self, data: memoryview) -> Iterator[None]:
-        for position, header in iterate_headers(data):
-            batch = data[position : position + header.size_bytes]
-            for record in self._records_of(header, batch[HEADER_BYTES:]):
-                try:
-                    self._apply(header, record)
-                except MalformedFrame:
-                    self.unreadable_records += 1
-                yield
-
-    def _records_of(self, header: BatchHeader, payload: memoryview) -> list[Record]:
-        try:
-            if header.compression == Compression.NONE:
-                return decode_payload(header, payload)
-            opened = self._decompress(header.compression, payload, DECOMPRESSED_BYTES_MAX)
-            if opened is not None:
-                return decode_payload(header, opened)
-        except MalformedFrame:
-            pass
-        self.unreadable_records += header.records_count
-        return []
-
-    def _apply(self, header: BatchHeader, record: Record) -> None:
+    def apply(self, header: BatchHeader, record: Record) -> None:
         if header.is_control:
             self._end_transaction(header.producer_id, record)
             return

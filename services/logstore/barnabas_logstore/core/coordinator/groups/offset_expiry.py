@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets
 from barnabas_logstore.core.coordinator.groups.registry import Groups

@@ -22,9 +22,9 @@ from barnabas.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from barnabas.wire.primitives import STRING_BYTES_MAX
-from barnabas_logstore.core.coordinator.groups.clock import Clock
+from barnabas_logstore.core.coordinator.clock import Clock
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record

@@ -13,10 +13,10 @@ from typing import Final
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from barnabas_logstore.core.coordinator.groups.clock import Clock
+from barnabas_logstore.core.coordinator.clock import Clock
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
-from barnabas_logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
-from barnabas_logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
