@@ -27,6 +27,15 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
+class TransactionEnd(NamedTuple):
+    """The end of a producer's transaction in a partition, as its coordinator has decided."""
+
+    producer_id: int
+    producer_epoch: int
+    marker: Marker
+    transaction_version: int
+
+
 def build_marker(producer_id: int, producer_epoch: int, marker: Marker, timestamp_ms: int) -> bytes:
     """Return the control batch of one marker, for base offset 0."""
     key = _KEY.pack(_VERSION, COMMIT if marker.is_commit else ABORT)

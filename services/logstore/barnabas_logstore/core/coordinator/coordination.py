@@ -28,11 +28,13 @@ from barnabas.metrics.group_families import (
     OFFSET_EXPIRATIONS,
     REBALANCES,
 )
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
 from barnabas_logstore.core.coordinator.led_partitions import LedPartitions
+from barnabas_logstore.core.coordinator.markers import TransactionMarkers
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.group_watches import GroupWatches
@@ -57,6 +59,7 @@ class Coordination:
     ) -> None:
         self._groups = groups
         self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, {OFFSETS_TOPIC: groups})
+        self._markers = TransactionMarkers(replicas, appends, watches, groups)
         self._inbox = inbox
         self.group_watches = GroupWatches(outbox, self._state_of)
         self._now_ms = 0
@@ -102,13 +105,17 @@ class Coordination:
             if isinstance(taken[1], GroupCall):
                 bytes_left -= len(taken[1].body)
             self._begin(*taken)
+        self._markers.step(wall_ms)
         self._end_step()
 
     def _begin(self, stream_id: int, request: GroupCall | GroupCollect) -> None:
         if self._led.is_stopped:
             self._inbox.answer([(stream_id, GroupAnswer(request.request_id, ErrorCode.NOT_COORDINATOR))])
         elif isinstance(request, GroupCall):
-            self._groups.on_call(stream_id, request)
+            if request.api_key == ApiKey.WRITE_TXN_MARKERS:
+                self._markers.on_call(stream_id, request)
+            else:
+                self._groups.on_call(stream_id, request)
         else:
             self._groups.on_collect(stream_id, request)
 
@@ -126,7 +133,7 @@ class Coordination:
     @property
     def has_work(self) -> bool:
         """Whether anything is left that the last step did not process."""
-        return len(self._inbox) > 0 or self._led.has_arrived or self._groups.has_work
+        return len(self._inbox) > 0 or self._led.has_arrived or self._groups.has_work or self._markers.has_work
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -149,6 +156,8 @@ class Coordination:
 
     def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
         """Return the messages by stream id, one each."""
+        self._markers.settle()
+        self._inbox.answer(self._markers.take_answers())
         self._inbox.answer(self._groups.take_answers())
         return self._inbox.take_responses()
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.record_batch import Record
 
 
@@ -38,6 +39,12 @@ class CoordinatedLog(Protocol):
 
     def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
         """Append one batch, all of it or nothing, and return the high watermark that commits it."""
+        ...
+
+    def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | ErrorCode:
+        """Append the marker that ends a transaction here, and return the high watermark that commits it.
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: it is out of date.
+        """
         ...
 
     def read(self, expected_epoch: int, offset: int) -> None:

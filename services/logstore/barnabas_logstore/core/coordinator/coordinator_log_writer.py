@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.channel.messages import GroupAnswer
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.record_batch import Record
 from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
 
@@ -156,6 +157,16 @@ class CoordinatorLogWriter:
             self._waiting.append((self._required_offset, self._waiting_now))
             self._waiting_now = []
         return True
+
+    def append_marker(self, ended: TransactionEnd) -> int | ErrorCode:
+        """Append a marker now. What this turn has written must be appended before; what is answered later waits for
+        the marker too.
+        """
+        outcome = self.log.append_marker(self.leader_epoch, ended)
+        if isinstance(outcome, ErrorCode):
+            return outcome
+        self._required_offset = outcome
+        return outcome
 
     def committed(self, high_watermark: int) -> None:
         if high_watermark > self._high_watermark:

@@ -15,6 +15,7 @@ from functools import partial
 
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
@@ -83,7 +84,16 @@ class LedPartition:
         if error:
             return error
         outcome = self._led.append(self.partition, build_batch(records))
-        if isinstance(outcome, int):
+        if not isinstance(outcome, ErrorCode):
+            self._appended_upto = outcome
+        return outcome
+
+    def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | ErrorCode:
+        error = self.check_append(expected_epoch)
+        if error:
+            return error
+        outcome = self._led.append_marker(self.partition, ended)
+        if not isinstance(outcome, ErrorCode):
             self._appended_upto = outcome
         return outcome
 
@@ -190,6 +200,10 @@ class LedPartitions:
             return outcome
         self._appends.has_writes(log)
         return outcome.required_offset
+
+    def append_marker(self, partition: Partition, ended: TransactionEnd) -> int | ErrorCode:
+        """Return the high watermark that commits the marker."""
+        return self._appends.append_marker(partition, ended, self._wall_ms)
 
     # --- reads ---
 

@@ -19,6 +19,7 @@ from barnabas.channel.messages import Append, AppendResult
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import TransactionEnd
 from barnabas_logstore.core.data.batch_validation_queue import BatchValidationQueue, WaitingAppend
 from barnabas_logstore.core.data.uncommitted_results import PendingAppend, UncommittedResults
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
@@ -126,6 +127,25 @@ class Appends:
                 return
         self._pending[partition].append(pending)
         self._to_write[log] = None
+
+    def append_marker(self, partition: Partition, ended: TransactionEnd, wall_ms: int) -> int | ErrorCode:
+        """Append a marker to a partition that is led here; return the high watermark that commits it."""
+        log = partition.log
+        outcome = log.append_marker(
+            ended.producer_id,
+            ended.producer_epoch,
+            ended.marker,
+            ended.transaction_version,
+            partition.leader_epoch,
+            wall_ms,
+            None,
+        )
+        if isinstance(outcome, ErrorCode):
+            if log.error is not None:
+                self._replicas.disk_failed(log, log.error)
+            return outcome
+        self._to_write[log] = None
+        return outcome.required_offset
 
     def take_written(self) -> Iterable[PartitionLog]:
         """Return the logs that were written since they were last taken."""

@@ -35,6 +35,7 @@ class Partition:
 
     __slots__ = (
         "awaits_commit",
+        "awaits_markers",
         "epoch_start_offset",
         "followers",
         "high_watermark",
@@ -71,6 +72,8 @@ class Partition:
         self.online = True
         self.awaits_commit = False
         """Results of appends are held until the high watermark reaches them: `UncommittedResults`."""
+        self.awaits_markers = False
+        """Markers of transactions wait to be committed: `TransactionMarkers`."""
         self.leading = False
         self.led_since_epoch = NO_EPOCH
         """The first of the epochs under which it has led without interruption until now, while it leads."""

@@ -26,6 +26,9 @@ class Watches:
         self._awaited: dict[Partition, None] = {}
         """Changes of partitions whose results wait for their commit."""
 
+        self._marked: dict[Partition, None] = {}
+        """Changes of partitions whose markers wait for their commit."""
+
     @property
     def watched_partitions(self) -> int:
         return len(self._streams)
@@ -58,11 +61,20 @@ class Watches:
             self.coordinated[partition] = None
         if partition.awaits_commit:
             self._awaited[partition] = None
+        if partition.awaits_markers:
+            self._marked[partition] = None
 
     def take_awaited(self) -> Iterable[Partition]:
         """Return the partitions that have changed while results waited for their commit."""
         awaited, self._awaited = self._awaited, {}
         return awaited
+
+    def take_marked(self) -> Iterable[Partition]:
+        """Return the partitions that have changed while markers waited for their commit."""
+        if not self._marked:
+            return ()
+        marked, self._marked = self._marked, {}
+        return marked
 
     def publish(self) -> None:
         """Add the newest states to this turn's messages; what changed twice in a turn is sent once."""

@@ -15,6 +15,7 @@ from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect, Grou
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -280,6 +281,15 @@ class GroupCalls:
             )
             body = _committed_body(call.api_version, committed)
             self._log_writer.answer(stream_id, GroupAnswer(call.request_id, 0, body))
+
+    def end_transaction(self, ended: TransactionEnd) -> int | ErrorCode:
+        """Append a marker, commit or drop what its producer has pending, and return the high watermark that commits
+        it. What was written before must be appended.
+        """
+        outcome = self._log_writer.append_marker(ended)
+        if not isinstance(outcome, ErrorCode):
+            self._offsets.pending.end(ended.producer_id, self._clock.wall_ms, is_commit=ended.marker.is_commit)
+        return outcome
 
     def _fetch(self, stream_id: int, call: GroupCall, request: OffsetFetchRequest) -> None:
         self._answer(stream_id, call, fetch_offsets(request, call.api_version, self._groups))

@@ -23,6 +23,7 @@ from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.coordinator.clock import Clock
@@ -44,6 +45,7 @@ from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets
+from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups
 
@@ -108,8 +110,11 @@ class GroupCoordinator:
         self._written.clear()
         for led in [each for each in self._partitions.values() if each.log_writer in written]:
             if not led.log_writer.append():
-                # The write failed under an epoch that is still ours: the log decides what holds.
-                self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
+                self._restart(led)
+
+    def _restart(self, led: GroupPartition) -> None:
+        """A write failed under an epoch that is still ours: the log decides what holds."""
+        self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `step` has something to do, unless an event comes first."""
@@ -158,9 +163,10 @@ class GroupCoordinator:
         config, clock, deadlines = self._config, self._clock, self._deadlines
         groups = Groups(self._steps)
         log_writer = CoordinatorLogWriter(log, leader_epoch, self._answers, self._written)
-        loader = Loader(groups, self._decompress, log.end_offset(), clock.wall_ms)
+        pending = PendingOffsets(groups)
+        loader = Loader(groups, pending, self._decompress, log.end_offset(), clock.wall_ms)
         rebalancing = Rebalancing(config, log_writer, deadlines, clock, self.meter)
-        offsets = Offsets(config, log_writer, clock, self.meter)
+        offsets = Offsets(config, pending, log_writer, clock, self.meter)
         joining = Joining(config, groups, rebalancing, log_writer, deadlines, clock, self._make_member_id)
         delayed_responses = DelayedGroupResponses(config.hold_ms, groups, deadlines, clock, self._delaying)
         calls = GroupCalls(groups, joining, rebalancing, offsets, delayed_responses, log_writer, clock)
@@ -198,6 +204,19 @@ class GroupCoordinator:
             del self._partitions[partition]
             self._loading.pop(partition, None)
             self._untidy.pop(partition, None)
+
+    def end_transaction(self, partition: int, ended: TransactionEnd) -> int | ErrorCode:
+        """Append a transaction's marker, and commit or drop the offsets that its producer has pending in that partition
+        of `__consumer_offsets`. Return the high watermark that commits it. NOT_LEADER_OR_FOLLOWER: not coordinated
+        here, or not loaded yet.
+        """
+        led = self._partitions.get(partition)
+        if led is None or led.loader is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not led.log_writer.append():
+            self._restart(led)
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return led.calls.end_transaction(ended)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 

@@ -1,17 +1,19 @@
 """Read a partition of `__consumer_offsets`.
 
-Transactional commits (another cluster's log may have them) wait by producer until their marker is read.
+Offsets that were sent within transactions are pending until their marker is read; what is pending at the log's end
+stays so.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
-
 from barnabas.ports.compression import Decompress
+from barnabas.wire.markers import COMMIT, control_type_of
 from barnabas.wire.record_batch import BatchHeader, Record
+from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
 from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
     GroupMetadataValue,
+    OffsetCommitKey,
     OffsetCommitValue,
     read_record,
 )
@@ -19,25 +21,22 @@ from barnabas_logstore.core.coordinator.groups.registry import Groups, drop_offs
 from barnabas_logstore.core.coordinator.groups.stored_groups import restored_group
 from barnabas_logstore.core.coordinator.log_loader import LogLoader
 
-_COMMIT_MARKER: Final = b"\x00\x00\x00\x01"
-
-_Key: TypeAlias = tuple[str, str, int]
-"""Group, topic, partition."""
-
 
 class Loader(LogLoader):
-    """Applies a log's records to `groups`."""
+    """Applies a log's records to `groups` and `pending`."""
 
-    def __init__(self, groups: Groups, decompress: Decompress, end_offset: int, wall_ms: int) -> None:
+    def __init__(
+        self, groups: Groups, pending: PendingOffsets, decompress: Decompress, end_offset: int, wall_ms: int
+    ) -> None:
         super().__init__(decompress, end_offset)
         self._groups = groups
+        self._pending = pending
         self._wall_ms = wall_ms
-        self._open_transactions: dict[int, dict[_Key, tuple[int, OffsetCommitValue]]] = {}
-        """By producer id: its pending commits, with the offsets of the records."""
 
     def apply(self, header: BatchHeader, record: Record) -> None:
         if header.is_control:
-            self._end_transaction(header.producer_id, record)
+            is_commit = control_type_of(None if record.key is None else bytes(record.key)) == COMMIT
+            self._pending.end(header.producer_id, self._wall_ms, is_commit=is_commit)
             return
         entry = read_record(record.key, record.value)
         if entry is None:
@@ -49,10 +48,10 @@ class Loader(LogLoader):
             return
         assert not isinstance(value, GroupMetadataValue)
         if header.is_transactional and value is not None:
-            waiting = self._open_transactions.setdefault(header.producer_id, {})
-            waiting[key.group, key.topic, key.partition] = record.offset, value
+            place = key.topic, key.partition
+            self._pending.add(header.producer_id, key.group, place, value, record.offset)
         else:
-            self._apply_offset((key.group, key.topic, key.partition), value, record.offset)
+            self._apply_offset(key, value, record.offset)
 
     def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         """Committed offsets of a group are independent of its members, and outlive them."""
@@ -66,23 +65,13 @@ class Loader(LogLoader):
             if known.offsets:
                 self._groups.get_or_add(group_id, self._wall_ms).offsets = known.offsets
 
-    def _apply_offset(self, key: _Key, value: OffsetCommitValue | None, offset: int) -> None:
-        """The newest record counts: an older one written by a transaction is ignored when that commits."""
-        for waiting in self._open_transactions.values():
-            if key in waiting and waiting[key][0] < offset:
-                del waiting[key]
-        group_id, topic, partition = key
+    def _apply_offset(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int) -> None:
         if value is not None:
-            put_offset(self._groups.get_or_add(group_id, self._wall_ms), topic, partition, value)
+            self._pending.overtake(key.group, (key.topic, key.partition), offset)
+            put_offset(self._groups.get_or_add(key.group, self._wall_ms), key.topic, key.partition, value)
             return
-        group = self._groups.get(group_id)
+        self._pending.delete(key.group, (key.topic, key.partition))
+        group = self._groups.get(key.group)
         if group is not None:
-            drop_offset(group, topic, partition)
+            drop_offset(group, key.topic, key.partition)
             self._groups.remove_if_unused(group)
-
-    def _end_transaction(self, producer_id: int, marker: Record) -> None:
-        """A marker's key is a version and a type, 0 for abort and 1 for commit."""
-        waiting = self._open_transactions.pop(producer_id, {})
-        if marker.key == _COMMIT_MARKER:
-            for key, (offset, value) in waiting.items():
-                self._apply_offset(key, value, offset)

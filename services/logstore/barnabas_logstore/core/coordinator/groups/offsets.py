@@ -27,6 +27,7 @@ from barnabas_logstore.core.coordinator.coordinator_log_writer import Coordinato
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
+from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record
 from barnabas_logstore.core.coordinator.groups.registry import drop_offset
 
@@ -70,7 +71,15 @@ class Offsets:
     allows to write.
     """
 
-    def __init__(self, config: GroupConfig, log_writer: CoordinatorLogWriter, clock: Clock, meter: GroupMeter) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        pending: PendingOffsets,
+        log_writer: CoordinatorLogWriter,
+        clock: Clock,
+        meter: GroupMeter,
+    ) -> None:
+        self.pending = pending
         self._meter = meter
         self._config = config
         self._log_writer = log_writer
@@ -91,14 +100,16 @@ class Offsets:
             offsets = group.offsets.get(name)
             if offsets is None:
                 offsets = TopicOffsets(offset_key_prefix(group.group_id, name))
-            of_topic = [self._commit(offsets, each, expire_ms) for each in topic.partitions]
+            of_topic = [self._commit(group.group_id, name, offsets, each, expire_ms) for each in topic.partitions]
             has_failed = has_failed or any(of_topic)
             if offsets.partitions:
                 group.offsets[name] = offsets
             errors.append(of_topic)
         return errors if has_failed else []
 
-    def _commit(self, offsets: TopicOffsets, asked: OffsetCommitRequestPartition, expire_ms: int) -> ErrorCode:
+    def _commit(
+        self, group_id: str, topic: str, offsets: TopicOffsets, asked: OffsetCommitRequestPartition, expire_ms: int
+    ) -> ErrorCode:
         metadata = asked.committed_metadata or ""
         if metadata and self._is_too_large(metadata):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -108,6 +119,8 @@ class Offsets:
         if not self._log_writer.write_if_fits(record):
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         offsets.partitions[asked.partition_index] = value
+        if not self.pending.is_empty:
+            self.pending.overtake(group_id, (topic, asked.partition_index))
         self._meter.offset_commits += 1
         return ErrorCode.NONE
 
@@ -144,9 +157,13 @@ class Offsets:
             self._drop(group, topic, partition)
 
     def _drop(self, group: Group, topic: str, partition: int) -> None:
+        """One tombstone is for what is committed and for what is pending."""
+        was_pending = not self.pending.is_empty and self.pending.delete(group.group_id, (topic, partition))
         offsets = group.offsets.get(topic)
-        if offsets is not None and drop_offset(group, topic, partition):
-            self._log_writer.write(offset_record(offsets.key_prefix, partition, None, self._clock.wall_ms))
+        was_committed = offsets is not None and drop_offset(group, topic, partition)
+        if was_committed or was_pending:
+            key_prefix = offset_key_prefix(group.group_id, topic) if offsets is None else offsets.key_prefix
+            self._log_writer.write(offset_record(key_prefix, partition, None, self._clock.wall_ms))
 
     # --- expiry -------------------------------------------------------------------------------------------------------
 
