@@ -39,6 +39,7 @@ SMALL_CORE_FILES = {
     "services/logstore/barnabas_logstore/core/administration/replica_moves.py": "an index: a module for each request",
     "services/logstore/barnabas_logstore/core/administration/work.py": "what the modules of that index share",
     "services/logstore/barnabas_logstore/core/coordinator/clock.py": "the time of a turn",
+    "services/logstore/barnabas_logstore/core/coordinator/transactions/config.py": "plain values",
     "services/logstore/barnabas_logstore/core/coordinator/groups/config.py": "configuration",
     "services/logstore/barnabas_logstore/core/coordinator/groups/meter.py": "counters",
     "services/logstore/barnabas_logstore/core/coordinator/groups/subscription.py": "a parser of one field",

@@ -12,5 +12,5 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 """Groups and their offsets."""
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 """Transactional ids."""
-COORDINATED_TOPICS: Final = frozenset((OFFSETS_TOPIC,))
-INTERNAL_TOPICS: Final = frozenset((OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state"))
+COORDINATED_TOPICS: Final = frozenset((OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC))
+INTERNAL_TOPICS: Final = COORDINATED_TOPICS | {"__share_group_state"}

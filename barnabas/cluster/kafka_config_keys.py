@@ -155,11 +155,10 @@ _UNSUPPORTED: Final = {
     "topics can always be deleted": """
         delete.topic.enable
     """,
-    "transactions are not supported yet": """
+    "the coordinator of transactions has no such setting": """
         add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-        transaction.state.log.load.buffer.size transaction.two.phase.commit.enable transactional.id.expiration.ms
+        transaction.partition.verification.enable transaction.state.log.load.buffer.size
+        transaction.two.phase.commit.enable
     """,
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from barnabas.cluster.config_description import Setting
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector
 from barnabas_logstore.core.replication.replication import ReplicationConfig
 
@@ -41,5 +42,6 @@ class LogstoreConfig:
     replica_selector: ReplicaSelector = ReplicaSelector.LEADER
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    transactions: TransactionConfig = field(default_factory=TransactionConfig)
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)

@@ -24,8 +24,9 @@ The cleaner, a process of its own (`storage.compaction.cleaner`), gets the comma
 comes back by `on_cleaner_report`, its end by `on_cleaner_gone`. A request to the controller
 (`Outputs.replication.alter_partition`) is answered by `on_alter_partition`; there is one at a time.
 
-Further inputs: `on_registered(broker_epoch)` after each registration, `on_stream_closed(stream_id)` when a stream of
-any kind is closed, `tick(now_ms)` every TICK_MS, or while `ticks.is_at_rest` every REST_TICK_MS. The host guarantees:
+The streams of `Outputs.transactions.links` report to `transactions`. Further inputs: `on_registered(broker_epoch)`
+after each registration, `on_stream_closed(stream_id)` when a stream of any kind is closed, `tick(now_ms)` every
+TICK_MS, or while `ticks.is_at_rest` every REST_TICK_MS. The host guarantees:
 
 - Stream ids are unique and never reused. A stream exists from its first message on.
 - Effects may be carried out in any order and at any time, but each is reported exactly once, and never after the log
@@ -65,6 +66,7 @@ from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.coordination import Coordination
 from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.joining import MakeMemberId
+from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.data.data_inbox import DataInbox, StepLimits
 from barnabas_logstore.core.data.queries import Queries
@@ -198,10 +200,13 @@ class LogstoreCore:
         )
         # Calls to coordinators have credit of their own.
         call_credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
+        inbox = CoordinateInbox(handshake, call_credits, self._outbox.times)
+        self.transactions = TransactionCoordination(config.transactions, codecs.decompress, self._replicas, inbox)
         self._coordination = Coordination(
             self._replicas,
-            CoordinateInbox(handshake, call_credits, self._outbox.times),
+            inbox,
             GroupCoordinator(config.groups, codecs.decompress, make_member_id),
+            self.transactions,
             self._appends,
             self._watches,
             self._outbox,
@@ -257,14 +262,7 @@ class LogstoreCore:
                 self._cleaning,
                 self._moves,
             ],
-            [
-                self._data_inbox,
-                self._coordination,
-                self._administration,
-                self._control,
-                self._cleaning,
-                self._moves,
-            ],
+            [self._data_inbox, self._coordination, self._administration, self._control, self._cleaning, self._moves],
             self._directories,
             self._flusher,
             self._replicas,
@@ -348,6 +346,7 @@ class LogstoreCore:
         outputs = self._outbox.drain_messages()
         outputs.replication = self._replication.drain_outputs()
         outputs.coordinations = self._coordination.take_responses()
+        outputs.transactions = self.transactions.take_outputs()
         outputs.coordination_problems = self._coordination.take_problems()
         outputs.traced = self._outbox.times.take_traced()
         return outputs

@@ -16,6 +16,7 @@ from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_logstore.core.config import LogstoreConfig
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector
 from barnabas_logstore.core.replica.throttles import QuotaWindows
 from barnabas_logstore.core.replication.fetcher import FetchLimits
@@ -32,6 +33,7 @@ COMMIT_HOLD_MS = 10
 _CORE = LogstoreConfig(node_id=0, cluster_id="")
 _REPLICATION = _CORE.replication
 _GROUPS = _CORE.groups
+_TRANSACTIONS = _CORE.transactions
 
 
 class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=True):
@@ -108,6 +110,11 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
     offsets_retention_minutes: Count = _GROUPS.offsets_retention_ms // MINUTE_MS
     offsets_retention_check_interval_ms: Count = _GROUPS.offsets_retention_check_interval_ms
     offset_metadata_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = _GROUPS.offset_metadata_max_bytes
+
+    transactional_id_expiration_ms: Count = _TRANSACTIONS.id_expiration_ms
+    transaction_remove_expired_transaction_cleanup_interval_ms: Count = _TRANSACTIONS.remove_expired_interval_ms
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: Count = _TRANSACTIONS.abort_timed_out_interval_ms
+    transaction_max_timeout_ms: Count = _TRANSACTIONS.max_timeout_ms
 
     # The address of the metrics endpoint, "host:port"; empty: none, port 0 takes any.
     metrics_listeners: str = ""
@@ -190,6 +197,14 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
             offsets_retention_ms=self.offsets_retention_minutes * MINUTE_MS,
             offsets_retention_check_interval_ms=self.offsets_retention_check_interval_ms,
             offset_metadata_max_bytes=self.offset_metadata_max_bytes,
+        )
+
+    def transactions(self) -> TransactionConfig:
+        return TransactionConfig(
+            max_timeout_ms=self.transaction_max_timeout_ms,
+            abort_timed_out_interval_ms=self.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            id_expiration_ms=self.transactional_id_expiration_ms,
+            remove_expired_interval_ms=self.transaction_remove_expired_transaction_cleanup_interval_ms,
         )
 
     def replica_selector(self) -> ReplicaSelector:

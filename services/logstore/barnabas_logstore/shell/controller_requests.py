@@ -1,5 +1,5 @@
-"""Requests of this logstore to the controller: AlterPartition, one at a time; and, before it stops,
-ControlledShutdown.
+"""Requests of this logstore to the controller: AlterPartition and AllocateProducerIds, one of each at a time; and,
+before it stops, ControlledShutdown.
 """
 
 from __future__ import annotations
@@ -7,7 +7,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse, ControlledShutdownRequest
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+)
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.wire.errors import ErrorCode
@@ -20,22 +25,29 @@ HAND_OVER_MS_MAX: Final = 5_000
 
 
 class ControllerRequests:
-    def __init__(self, membership: MembershipClient, loop: LogstoreDriver) -> None:
+    def __init__(self, node_id: int, membership: MembershipClient, loop: LogstoreDriver) -> None:
+        self._node_id = node_id
         self._membership = membership
         self._loop = loop
         self._request: AlterPartitionRequest | None = None
         self._asked = asyncio.Event()
+        self._ids_asked = asyncio.Event()
 
     def alter_partition(self, request: AlterPartitionRequest) -> None:
         """The core has at most one in progress."""
         self._request = request
         self._asked.set()
 
+    def allocate_producer_ids(self) -> None:
+        """The core has at most one in progress."""
+        self._ids_asked.set()
+
     async def run(self) -> None:
         """Send requests until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._membership.follow())
             tasks.create_task(self._ask())
+            tasks.create_task(self._ask_for_ids())
 
     async def hand_over(self, node_id: int, broker_epoch: int) -> None:
         """Have other leaders elected where possible, while this logstore keeps serving."""
@@ -57,6 +69,16 @@ class ControllerRequests:
             assert request is not None
             answer = await self._membership.alter_partition(request)
             self._loop.core.on_alter_partition(_known(answer))
+            self._loop.wake()
+
+    async def _ask_for_ids(self) -> None:
+        request = AllocateProducerIdsRequest(f"logstore-{self._node_id}")
+        while True:
+            await self._ids_asked.wait()
+            self._ids_asked.clear()
+            answer = await self._membership.allocate_producer_ids(request)
+            length = 0 if answer.error_code else answer.length
+            self._loop.core.transactions.on_producer_ids(answer.first_producer_id, length)
             self._loop.wake()
 
 

@@ -35,7 +35,7 @@ from barnabas_logstore.cleaner import CleanerSettings
 from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
 from barnabas_logstore.core.storage.checkpoints import uuid_to_text
 from barnabas_logstore.core.storage.compaction.orders import CleanerReport
-from barnabas_logstore.core.streams.outbox import Outputs
+from barnabas_logstore.core.streams.outbox import Outputs, TransactionOutputs
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from barnabas_logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
 from barnabas_logstore.shell.cleaner_process import CleanerProcess, log_pass
@@ -47,8 +47,8 @@ from barnabas_logstore.shell.data_metrics import DataMetrics
 from barnabas_logstore.shell.driver import LogstoreDriver
 from barnabas_logstore.shell.io_workers import IoWorkers
 from barnabas_logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, allow_open_files, load_directories
+from barnabas_logstore.shell.logstore_links import CoordinateLinks, ReplicaLinks, coordinate_links, replica_links
 from barnabas_logstore.shell.posix_disk import PosixDisk
-from barnabas_logstore.shell.replica_links import ReplicaLinks
 from barnabas_logstore.shell.spans import spans_of
 from barnabas_logstore.shell.write_back import begin_write_back
 
@@ -101,7 +101,8 @@ class LogstoreNode:
         self._loop: LogstoreDriver | None = None
         self._workers: IoWorkers | None = None
         self._cleaner: CleanerProcess | None = None
-        self._links: ReplicaLinks | None = None
+        self._replica_links: ReplicaLinks | None = None
+        self._coordinate_links: CoordinateLinks | None = None
         self._requests: ControllerRequests | None = None
         self._registration: Registration | None = None
         self._health: Health | None = None
@@ -158,9 +159,11 @@ class LogstoreNode:
             tasks.create_task(registration.run())
             tasks.create_task(self._report_log_dirs(registration))
             tasks.create_task(self._tell_whether_in_sync(self._health, self._loop.core.image))
-            assert self._links is not None
+            assert self._replica_links is not None
+            assert self._coordinate_links is not None
             assert self._requests is not None
-            tasks.create_task(self._links.run())
+            tasks.create_task(self._replica_links.run())
+            tasks.create_task(self._coordinate_links.run())
             tasks.create_task(self._requests.run())
             tasks.create_task(self._fail_with_the_loop())
 
@@ -217,6 +220,7 @@ class LogstoreNode:
             cleaner_is_enabled=settings.log_cleaner_enable,
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
             groups=settings.groups(),
+            transactions=settings.transactions(),
             commit_hold_ms=COMMIT_HOLD_MS,
         )
         core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS, _new_member_id, monotonic_us)
@@ -226,9 +230,10 @@ class LogstoreNode:
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
         self._metrics.add([self._workers, self._etcd.meter])
         self._loop = LogstoreDriver(core, self._workers, self._send, self._control.take_commands)
-        self._links = ReplicaLinks(self._loop)
+        self._replica_links = replica_links(self._loop)
+        self._coordinate_links = coordinate_links(self._loop)
         membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
-        self._requests = ControllerRequests(membership, self._loop)
+        self._requests = ControllerRequests(settings.node_id, membership, self._loop)
         self._cleaner = CleanerProcess(self._cleaner_settings(), self._on_cleaner_report, self._on_cleaner_gone)
         self._loop.start()
         self._metrics.serve(core)
@@ -297,6 +302,7 @@ class LogstoreNode:
             node_id = self._settings.node_id
             self._traces.export([span for work in outputs.traced for span in spans_of(work, node_id)])
         self._replicate(outputs.replication)
+        self._coordinate(outputs.transactions)
         for path, error in outputs.offline:
             self._offline_log_dirs[path] = str(error)
             self._full_log_dirs.pop(path, None)
@@ -326,16 +332,23 @@ class LogstoreNode:
                     partitions_refused=len(response.partition_errors),
                 )
         for problem in outputs.coordination_problems:
-            _log.error("groups can't be read", problem=problem)
+            _log.error("a coordinator has a problem", problem=problem)
 
     def _replicate(self, outputs: ReplicationOutputs) -> None:
-        assert self._links is not None
+        assert self._replica_links is not None
         assert self._requests is not None
-        self._links.send(outputs)
+        self._replica_links.send(outputs.links, outputs.requests)
         if outputs.alter_partition is not None:
             self._requests.alter_partition(outputs.alter_partition)
         for problem in outputs.problems:
             _log.error("a replica can't follow its leader", problem=problem)
+
+    def _coordinate(self, outputs: TransactionOutputs) -> None:
+        assert self._coordinate_links is not None
+        assert self._requests is not None
+        self._coordinate_links.send(outputs.links, outputs.requests)
+        if outputs.wants_producer_ids:
+            self._requests.allocate_producer_ids()
 
     def _on_cleaner_report(self, report: CleanerReport) -> None:
         assert self._loop is not None

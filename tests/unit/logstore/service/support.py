@@ -296,7 +296,7 @@ def joined(said: Sequence[Outputs]) -> Outputs:
     first, *others = said
     for other in others:
         for each in fields(Outputs):
-            if each.name != "replication":
+            if each.name not in ("replication", "transactions"):
                 getattr(first, each.name).extend(getattr(other, each.name))
         for each in fields(ReplicationOutputs):
             before, after = getattr(first.replication, each.name), getattr(other.replication, each.name)
@@ -304,6 +304,10 @@ def joined(said: Sequence[Outputs]) -> Outputs:
                 setattr(first.replication, each.name, before if after is None else after)
             else:
                 before.extend(after)
+        before, after = first.transactions, other.transactions
+        before.links = before.links if after.links is None else after.links
+        before.requests.extend(after.requests)
+        before.wants_producer_ids |= after.wants_producer_ids
     return first
 
 

@@ -24,6 +24,10 @@ MESSAGE_BYTES_MAX: Final = 64 << 20
 """
 
 
+OWN_STREAM_ID: Final = -1
+"""Of calls of this logstore's own coordinators, which need no stream."""
+
+
 class CoordinateInbox:
     """All Coordinate streams, their calls in order, and the answers of this turn."""
 
@@ -34,6 +38,8 @@ class CoordinateInbox:
         self._streams: dict[int, CoordinateStream] = {}
         self._waiting: deque[tuple[CoordinateStream, GroupCall | GroupCollect]] = deque()
         self._answered: dict[CoordinateStream, None] = {}
+        self._own = CoordinateStream(OWN_STREAM_ID, greeted=True)
+        self.own_answers: list[GroupAnswer] = []
 
     def __len__(self) -> int:
         """The number of waiting calls."""
@@ -64,6 +70,16 @@ class CoordinateInbox:
         if request.timed:
             self._time(stream, request)
 
+    def add_own(self, call: GroupCall) -> None:
+        """Add a call of this logstore's own coordinators; its answer is in `take_own_answers`."""
+        self._waiting.append((self._own, call))
+
+    def take_own_answers(self) -> list[GroupAnswer]:
+        if not self.own_answers:
+            return []
+        answers, self.own_answers = self.own_answers, []
+        return answers
+
     def _time(self, stream: CoordinateStream, request: CoordinateRequest) -> None:
         now_us = self._times.read_us()
         names = {call.request_id: api_name(call.api_key) for call in request.calls}
@@ -85,6 +101,8 @@ class CoordinateInbox:
             stream, request = self._waiting.popleft()
             if stream.closed:
                 continue
+            if stream is self._own:
+                return OWN_STREAM_ID, request
             stream.requests_handled += 1
             if isinstance(request, GroupCall):
                 stream.bytes_handled += len(request.body)
@@ -99,7 +117,9 @@ class CoordinateInbox:
         """Add an answer by stream id; closed streams get none."""
         for stream_id, answer in answers:
             stream = self._streams.get(stream_id)
-            if stream is not None:
+            if stream_id == OWN_STREAM_ID:
+                self.own_answers.append(answer)
+            elif stream is not None:
                 if len(answer.body) > ANSWER_BYTES_MAX:
                     # It would break the channel, and with it every call on it.
                     answer = GroupAnswer(answer.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -18,7 +18,7 @@ from barnabas.channel.messages import (
     GroupCollect,
     WatchedGroup,
 )
-from barnabas.cluster.internal_topics import OFFSETS_TOPIC
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.metrics.family import Sample
 from barnabas.metrics.group_families import (
     COORDINATED_PARTITIONS,
@@ -31,16 +31,29 @@ from barnabas.metrics.group_families import (
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
+from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
 from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
 from barnabas_logstore.core.coordinator.led_partitions import LedPartitions
 from barnabas_logstore.core.coordinator.markers import TransactionMarkers
+from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.group_watches import GroupWatches
 from barnabas_logstore.core.streams.outbox import Outbox
 from barnabas_logstore.core.streams.watches import Watches
 
+TRANSACTION_KEYS: Final = frozenset(
+    (
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+    )
+)
+"""For the coordinator of transactions."""
 CALLS_PER_STEP_MAX: Final = 32
 CALL_BYTES_PER_STEP_MAX: Final = 16 << 10
 """Bytes of calls per step: a call's duration grows with the elements of its body, of which an offset commit has one in
@@ -53,12 +66,18 @@ class Coordination:
         replicas: Replicas,
         inbox: CoordinateInbox,
         groups: GroupCoordinator,
+        transactions: TransactionCoordination,
         appends: Appends,
         watches: Watches,
         outbox: Outbox,
     ) -> None:
         self._groups = groups
-        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, {OFFSETS_TOPIC: groups})
+        self._transactions = transactions
+        coordinators: dict[str, Coordinator] = {
+            OFFSETS_TOPIC: groups,
+            TRANSACTION_STATE_TOPIC: transactions.coordinator,
+        }
+        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, coordinators)
         self._markers = TransactionMarkers(replicas, appends, watches, groups)
         self._inbox = inbox
         self.group_watches = GroupWatches(outbox, self._state_of)
@@ -89,10 +108,11 @@ class Coordination:
         is_due = self._deadline_ms is not None and now_ms >= self._deadline_ms
         if not (is_due or self.has_work or self._led.has_changes or self._led.wants_to_read or self._deleted_topics):
             return
-        groups = self._groups
+        groups, transactions = self._groups, self._transactions
         groups.begin_turn(now_ms, wall_ms)
+        transactions.begin_turn(now_ms, wall_ms)
         self._led.follow(now_ms, wall_ms)
-        if not groups.has_work:
+        if not (groups.has_work or transactions.has_work):
             self._led.deliver(now_ms)
         if self._deleted_topics:
             groups.topics_deleted(self._deleted_topics)
@@ -111,13 +131,14 @@ class Coordination:
     def _begin(self, stream_id: int, request: GroupCall | GroupCollect) -> None:
         if self._led.is_stopped:
             self._inbox.answer([(stream_id, GroupAnswer(request.request_id, ErrorCode.NOT_COORDINATOR))])
-        elif isinstance(request, GroupCall):
-            if request.api_key == ApiKey.WRITE_TXN_MARKERS:
-                self._markers.on_call(stream_id, request)
-            else:
-                self._groups.on_call(stream_id, request)
-        else:
+        elif not isinstance(request, GroupCall):
             self._groups.on_collect(stream_id, request)
+        elif request.api_key in TRANSACTION_KEYS:
+            self._transactions.on_call(stream_id, request)
+        elif request.api_key == ApiKey.WRITE_TXN_MARKERS:
+            self._markers.on_call(stream_id, request)
+        else:
+            self._groups.on_call(stream_id, request)
 
     def settle(self) -> None:
         """Disks have finished something in this turn: answer in the same turn what has been committed by that."""
@@ -127,13 +148,16 @@ class Coordination:
 
     def _end_step(self) -> None:
         self._groups.step(self._now_ms)
+        self._transactions.step(self._now_ms)
         self._led.begin_reads()
-        self._deadline_ms = self._groups.next_deadline_ms()
+        deadlines_ms = (self._groups.next_deadline_ms(), self._transactions.next_deadline_ms())
+        self._deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
 
     @property
     def has_work(self) -> bool:
         """Whether anything is left that the last step did not process."""
-        return len(self._inbox) > 0 or self._led.has_arrived or self._groups.has_work or self._markers.has_work
+        has_arrived = len(self._inbox) > 0 or self._led.has_arrived or self._markers.has_work
+        return has_arrived or self._groups.has_work or self._transactions.has_work
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -159,6 +183,7 @@ class Coordination:
         self._markers.settle()
         self._inbox.answer(self._markers.take_answers())
         self._inbox.answer(self._groups.take_answers())
+        self._inbox.answer(self._transactions.take_answers())
         return self._inbox.take_responses()
 
     def take_problems(self) -> list[str]:
@@ -166,7 +191,7 @@ class Coordination:
         if self._groups.problems:
             problems += self._groups.problems
             self._groups.problems = []
-        return problems
+        return problems + self._transactions.take_problems()
 
     # --- what is measured ---------------------------------------------------------------------------------------------
 

@@ -10,9 +10,17 @@ from dataclasses import dataclass, field
 
 from barnabas.channel.assembly import message_bytes, split_read_result
 from barnabas.channel.credits import CreditPool
-from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
+from barnabas.channel.messages import (
+    CoordinateRequest,
+    CoordinateResponse,
+    ExchangeResponse,
+    Hello,
+    ReadPiece,
+    ReadResponse,
+    WatchResponse,
+)
 from barnabas.cluster.administration import AdministrationResponse
-from barnabas.cluster.messages import ControlResponse
+from barnabas.cluster.messages import Broker, ControlResponse
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from barnabas_logstore.core.storage.effect_execution import EffectResult
@@ -54,6 +62,24 @@ def refuse_failure(error: DiskError) -> None:
     raise AssertionError("work on a batch does not fail for its disk") from error
 
 
+@dataclass(slots=True, frozen=True)
+class PeerLink:
+    """A wanted Coordinate stream: to one incarnation of a logstore."""
+
+    peer: Broker
+    hello: Hello
+
+
+@dataclass(slots=True)
+class TransactionOutputs:
+    """`links`: from now on the streams to other logstores are these (None: as before); `requests` by node id."""
+
+    links: list[PeerLink] | None = None
+    requests: list[tuple[int, CoordinateRequest]] = field(default_factory=list)
+    wants_producer_ids: bool = False
+    """A block of producer ids is to be requested from the controller."""
+
+
 @dataclass(slots=True)
 class Outputs:
     """Either `effects` alone or all the others: see `LogstoreCore.take_outputs`. Messages are by stream or call id."""
@@ -80,8 +106,9 @@ class Outputs:
     replication: ReplicationOutputs = field(default_factory=ReplicationOutputs)
     traced: list[TracedWork] = field(default_factory=list)
     """Traced requests that have been answered."""
+    transactions: TransactionOutputs = field(default_factory=TransactionOutputs)
     coordination_problems: list[str] = field(default_factory=list)
-    """Partitions of `__consumer_offsets` that are led here and can't be read, completely or in part, and why."""
+    """Internal partitions that can't be read, completely or in part; transactions that can't be ended; and why."""
 
 
 class Outbox:

@@ -23,6 +23,10 @@ class LeaderLink:
     leader: Broker
     hello: ReplicaHello
 
+    @property
+    def peer(self) -> Broker:
+        return self.leader
+
 
 @dataclass(slots=True)
 class ReplicationOutputs:

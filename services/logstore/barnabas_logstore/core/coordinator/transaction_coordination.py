@@ -1,0 +1,74 @@
+"""The coordination of transactions as a whole: their coordinator, its markers, and the streams that these leave by."""
+
+from __future__ import annotations
+
+from barnabas.channel.messages import CoordinateResponse, GroupCall
+from barnabas.ports.compression import Decompress
+from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
+from barnabas_logstore.core.coordinator.coordinator_log_writer import StreamAnswer
+from barnabas_logstore.core.coordinator.peer_calls import PeerCalls
+from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
+from barnabas_logstore.core.coordinator.transactions.coordinator import TransactionCoordinator
+from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender
+from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.streams.outbox import TransactionOutputs
+
+
+class TransactionCoordination:
+    def __init__(
+        self, config: TransactionConfig, decompress: Decompress, replicas: Replicas, inbox: CoordinateInbox
+    ) -> None:
+        self._peers = PeerCalls(replicas, inbox)
+        self._sender = TransactionMarkerSender(replicas, self._peers)
+        self.coordinator = TransactionCoordinator(config, decompress, replicas.image, self._sender)
+
+    # --- what arrives -------------------------------------------------------------------------------------------------
+
+    def on_call(self, stream_id: int, call: GroupCall) -> None:
+        self.coordinator.on_call(stream_id, call)
+
+    def on_peer_response(self, node_id: int, response: CoordinateResponse) -> None:
+        """A message of another logstore on the stream that `TransactionOutputs.links` has asked for."""
+        self._peers.on_response(node_id, response)
+
+    def on_peer_lost(self, node_id: int) -> None:
+        """That stream is lost."""
+        self._peers.on_lost(node_id)
+
+    def on_producer_ids(self, first_id: int, length: int) -> None:
+        """The controller's answer to `TransactionOutputs.wants_producer_ids`; no length: there was no block."""
+        self.coordinator.producer_ids.block_received(first_id, length)
+
+    # --- the turn -----------------------------------------------------------------------------------------------------
+
+    def begin_turn(self, now_ms: int, wall_ms: int) -> None:
+        self.coordinator.begin_turn(now_ms, wall_ms)
+        self._peers.step(now_ms)
+
+    def step(self, now_ms: int) -> None:
+        """Send markers, then process what is due, and write."""
+        self._sender.step(now_ms)
+        self.coordinator.step(now_ms)
+
+    @property
+    def has_work(self) -> bool:
+        return self._sender.has_work or self._peers.has_work or self.coordinator.has_work
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when there is something to do, unless an event comes first."""
+        deadlines_ms = (self.coordinator.next_deadline_ms(), self._sender.retry_ms, self._peers.next_deadline_ms())
+        return min((each for each in deadlines_ms if each is not None), default=None)
+
+    def take_answers(self) -> list[StreamAnswer]:
+        return self.coordinator.take_answers()
+
+    def take_problems(self) -> list[str]:
+        problems = self.coordinator.problems + self._sender.problems
+        if problems:
+            self.coordinator.problems, self._sender.problems = [], []
+        return problems
+
+    def take_outputs(self) -> TransactionOutputs:
+        """Return what the host has to send and to ask."""
+        wants_ids = self.coordinator.producer_ids.take_request()
+        return TransactionOutputs(self._peers.take_links(), self._peers.take_requests(), wants_ids)

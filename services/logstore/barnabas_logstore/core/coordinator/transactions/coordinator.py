@@ -1,0 +1,212 @@
+"""The transaction coordinator of one logstore: its partitions of `__transaction_state`, and their events.
+
+One turn of the host is that of `GroupCoordinator`:
+
+    coordinator.begin_turn(now_ms, wall_ms)
+    coordinator.on_call(stream_id, call)            # answered in `take_answers`, in this turn or a later one
+    coordinator.step(now_ms)                        # a piece of loading, of what is due, one batch per partition
+    coordinator.take_answers()
+
+The methods `on_leadership`, `on_read`, `on_committed`, `on_lost` of `coordinator.coordinator_log` may be called at any
+time. Without transactional ids there is no deadline, and nothing to do in a turn.
+"""
+
+from __future__ import annotations
+
+from barnabas.channel.messages import GroupAnswer, GroupCall
+from barnabas.cluster.image import ClusterImage
+from barnabas.ports.compression import Decompress
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from barnabas.wire.primitives import MalformedFrame
+from barnabas_logstore.core.coordinator.clock import Clock
+from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.coordinator_log_writer import (
+    CoordinatorLogWriter,
+    StreamAnswer,
+)
+from barnabas_logstore.core.coordinator.transactions.calls import TransactionCalls
+from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
+from barnabas_logstore.core.coordinator.transactions.listing import list_matching
+from barnabas_logstore.core.coordinator.transactions.producer_ids import ProducerIds
+from barnabas_logstore.core.coordinator.transactions.transaction import Transaction
+from barnabas_logstore.core.coordinator.transactions.transaction_partition import (
+    MarkerSender,
+    TransactionLoader,
+    TransactionPartition,
+)
+
+
+class TransactionCoordinator:
+    def __init__(
+        self, config: TransactionConfig, decompress: Decompress, image: ClusterImage, markers: MarkerSender
+    ) -> None:
+        self._config = config
+        self._decompress = decompress
+        self._markers = markers
+        self._clock = Clock()
+        self.producer_ids = ProducerIds()
+        self._calls = TransactionCalls(config, self._clock, image, self.producer_ids)
+        self._partitions: dict[int, TransactionPartition] = {}
+        self._loading: dict[int, TransactionPartition] = {}
+        self.answers: list[StreamAnswer] = []
+        """What need not wait any more; the host empties it by `take_answers`."""
+        self._written: dict[CoordinatorLogWriter, None] = {}
+        """Partitions with something to append at the end of the turn."""
+        self._look_for_timeouts_ms: int | None = None
+        self._expire_ms: int | None = None
+        self.problems: list[str] = []
+        """What could not be read of a log; the host takes it for its log file."""
+
+    # --- the turn -----------------------------------------------------------------------------------------------------
+
+    def begin_turn(self, now_ms: int, wall_ms: int) -> None:
+        self._clock.now_ms = now_ms
+        self._clock.wall_ms = wall_ms
+
+    def step(self, now_ms: int) -> None:
+        """Process a piece of loading, what is due, and the batches of this turn."""
+        if not self._partitions:
+            return
+        self._clock.now_ms = now_ms
+        for led in list(self._loading.values()):
+            self._load(led)
+        self._act_on_time(now_ms)
+        for led in self._partitions.values():
+            led.step_checks()
+        if self._written:
+            self._append()
+
+    def _act_on_time(self, now_ms: int) -> None:
+        if self._look_for_timeouts_ms is not None and now_ms >= self._look_for_timeouts_ms:
+            for led in self._partitions.values():
+                led.begin_timeouts()
+            self._look_for_timeouts_ms = None
+        if self._look_for_timeouts_ms is None and any(led.ongoing for led in self._partitions.values()):
+            self._look_for_timeouts_ms = now_ms + self._config.abort_timed_out_interval_ms
+        if self._expire_ms is not None and now_ms >= self._expire_ms:
+            for led in self._partitions.values():
+                led.begin_expiry()
+            self._expire_ms = None
+        if self._expire_ms is None and any(led.transactions for led in self._partitions.values()):
+            self._expire_ms = now_ms + self._config.remove_expired_interval_ms
+        for led in self._partitions.values():
+            if led.complete_at_ms is not None and now_ms >= led.complete_at_ms:
+                led.complete_again()
+
+    def _append(self) -> None:
+        written = dict(self._written)
+        self._written.clear()
+        for led in [each for each in self._partitions.values() if each.log_writer in written]:
+            if not led.log_writer.append():
+                # The write failed under an epoch that is still ours: the log decides what holds.
+                self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when `step` has something to do, unless an event comes first."""
+        deadlines_ms = [led.complete_at_ms for led in self._partitions.values()]
+        deadlines_ms += [self._look_for_timeouts_ms, self._expire_ms]
+        return min((each for each in deadlines_ms if each is not None), default=None)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a `step` would make progress now."""
+        if not self._partitions:
+            return False
+        return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
+            each.is_checking for each in self._partitions.values()
+        )
+
+    def take_answers(self) -> list[StreamAnswer]:
+        """Return the answers by stream, in order."""
+        answers = self.answers[:]
+        self.answers.clear()
+        return answers
+
+    @property
+    def partitions(self) -> list[TransactionPartition]:
+        """The coordinated partitions; read only."""
+        return list(self._partitions.values())
+
+    # --- the coordinator's logs ---------------------------------------------------------------------------------------
+
+    def on_leadership(self, partition: int, leader_epoch: int, log: CoordinatedLog, now_ms: int) -> None:
+        self._clock.now_ms = now_ms
+        before = self._partitions.get(partition)
+        if before is not None:
+            before.lose()
+        self.producer_ids.peek()  # a client's first request finds a block
+        transactions: dict[str, Transaction] = {}
+        log_writer = CoordinatorLogWriter(log, leader_epoch, self.answers, self._written)
+        loader = TransactionLoader(transactions, self._decompress, log.end_offset())
+        led = TransactionPartition(
+            partition, log_writer, transactions, loader, self._markers, self._config, self._clock
+        )
+        self._partitions[partition] = self._loading[partition] = led
+        self._load(led)
+
+    def on_read(self, partition: int, leader_epoch: int, data: memoryview, next_offset: int, now_ms: int) -> None:
+        self._clock.now_ms = now_ms
+        led = self._loading.get(partition)
+        if led is not None and led.leader_epoch == leader_epoch and led.loader is not None:
+            led.loader.feed(data, next_offset)
+            self._load(led)
+
+    def _load(self, led: TransactionPartition) -> None:
+        if led.load():
+            del self._loading[led.partition]
+            if led.unreadable_records:
+                self.problems.append(
+                    f"records of __transaction_state-{led.partition} that can't be read: {led.unreadable_records}; "
+                    "the transactions in them are not known"
+                )
+
+    def on_committed(self, partition: int, leader_epoch: int, high_watermark: int, now_ms: int) -> None:
+        self._clock.now_ms = now_ms
+        led = self._partitions.get(partition)
+        if led is not None and led.leader_epoch == leader_epoch:
+            led.log_writer.committed(high_watermark)
+
+    def on_lost(self, partition: int, leader_epoch: int, now_ms: int) -> None:
+        self._clock.now_ms = now_ms
+        led = self._partitions.get(partition)
+        if led is not None and led.leader_epoch == leader_epoch:
+            led.lose()
+            del self._partitions[partition]
+            self._loading.pop(partition, None)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def on_call(self, stream_id: int, call: GroupCall) -> None:
+        """Process a call to one partition, or ListTransactions, which is about all of them."""
+        if call.api_key == ApiKey.LIST_TRANSACTIONS:
+            self._list(stream_id, call)
+            return
+        led = self._partitions.get(call.partition)
+        if led is None:
+            self.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.NOT_COORDINATOR)))
+        elif led.loader is not None:
+            self.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+        else:
+            self._calls.serve(led, stream_id, call)
+
+    def _list(self, stream_id: int, call: GroupCall) -> None:
+        """List the transactions of all partitions, as Kafka does with what is not committed yet; while one is being
+        loaded, no incomplete list is returned.
+        """
+        try:
+            request = decode_request(call.api_key, call.api_version, memoryview(call.body), 0)
+        except (MalformedFrame, UnsupportedVersion):
+            self.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST)))
+            return
+        assert isinstance(request, ListTransactionsRequest)
+        if self._loading:
+            self.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+            return
+        response = ListTransactionsResponse()
+        for led in self._partitions.values():
+            response.transaction_states += list_matching(request, led.transactions.values(), self._clock.wall_ms)
+        answer = GroupAnswer(call.request_id, body=encode_body(response, call.api_version))
+        self.answers.append((stream_id, answer))

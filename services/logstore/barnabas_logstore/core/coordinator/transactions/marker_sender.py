@@ -1,0 +1,236 @@
+"""Sends the markers of ended transactions to the leaders of their partitions, until each is written (Kafka's
+TransactionMarkerChannelManager).
+
+All markers of a turn for one leader are one WriteTxnMarkers. What is not written is sent again after a pause, to the
+leader of that time; a marker that is sent twice changes nothing. A partition that the cluster does not have is left out
+once it has been unknown for `UNKNOWN_MS`: this logstore's metadata may be behind that of the coordinator before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final, Protocol
+
+from barnabas.channel.messages import GroupAnswer, GroupCall
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import decode_response_body, encode_body
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from barnabas.wire.primitives import MalformedFrame
+from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, Transaction, TransactionState
+from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
+from barnabas_logstore.core.replica.replicas import Replicas
+
+RETRY_MS: Final = 50
+UNKNOWN_MS: Final = 10_000
+MARKERS_PER_STEP: Final = 1_000
+MARKERS_PER_CALL: Final = 500
+_VERSION: Final = ApiKey.WRITE_TXN_MARKERS.version_max
+_OVER: Final = frozenset((ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NONE))
+"""After these the partition gets no marker any more."""
+_FENCED: Final = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
+"""A newer producer or coordinator has been there: this transaction is not to be ended from here."""
+
+
+class Peers(Protocol):
+    """Other logstores, and this one."""
+
+    def call(self, node_id: int, call: GroupCall, answered: Callable[[GroupAnswer | None], None]) -> None:
+        """Send a call, and have `answered` called once, later; with None: it may be done or not."""
+        ...
+
+
+class _Ending:
+    """The markers of one transaction, under one epoch of its coordinator."""
+
+    __slots__ = ("is_forgotten", "left", "sender", "transaction", "unknown_since_ms")
+
+    def __init__(self, sender: TransactionPartition, transaction: Transaction) -> None:
+        self.sender = sender
+        self.transaction = transaction
+        self.left = set(transaction.partitions)
+        """Partitions that have no marker yet."""
+        self.unknown_since_ms: dict[TopicPartition, int] = {}
+        self.is_forgotten = False
+
+    def marker(self, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
+        transaction = self.transaction
+        topics: dict[str, WritableTxnMarkerTopic] = {}
+        for topic, partition in sorted(partitions):
+            topics.setdefault(topic, WritableTxnMarkerTopic(topic)).partition_indexes.append(partition)
+        return WritableTxnMarker(
+            transaction.producer_id,
+            transaction.producer_epoch,
+            transaction.state is TransactionState.PREPARE_COMMIT,
+            list(topics.values()),
+            self.sender.leader_epoch,
+            transaction.version,
+        )
+
+
+_Part = tuple[_Ending, list[TopicPartition]]
+
+
+class TransactionMarkerSender:
+    def __init__(self, replicas: Replicas, peers: Peers) -> None:
+        self._replicas = replicas
+        self._peers = peers
+        self._endings: dict[TransactionPartition, dict[_Ending, None]] = {}
+        self._queue: dict[_Ending, list[TopicPartition]] = {}
+        """To be sent in the next step."""
+        self._later: dict[_Ending, list[TopicPartition]] = {}
+        """To be sent at `retry_ms`."""
+        self.retry_ms: int | None = None
+        self.problems: list[str] = []
+
+    # --- see MarkerSender ---------------------------------------------------------------------------------------------
+
+    def send_markers(self, sender: TransactionPartition, transaction: Transaction) -> None:
+        ending = _Ending(sender, transaction)
+        self._endings.setdefault(sender, {})[ending] = None
+        self._queue[ending] = list(transaction.partitions)
+
+    def forget_sender(self, sender: TransactionPartition) -> None:
+        for ending in self._endings.pop(sender, {}):
+            ending.is_forgotten = True
+
+    # --- the turn -----------------------------------------------------------------------------------------------------
+
+    @property
+    def unwritten(self) -> int:
+        """The number of transactions whose markers are not all written."""
+        return sum(map(len, self._endings.values()))
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._queue)
+
+    def step(self, now_ms: int) -> None:
+        """Send what is due, some markers in each step."""
+        if self.retry_ms is not None and now_ms >= self.retry_ms:
+            self.retry_ms = None
+            later, self._later = self._later, {}
+            for ending, partitions in later.items():
+                self._queue.setdefault(ending, []).extend(partitions)
+        if not self._queue:
+            return
+        by_leader: dict[int, list[_Part]] = {}
+        count = 0
+        while self._queue and count < MARKERS_PER_STEP:
+            ending, partitions = next(iter(self._queue.items()))
+            del self._queue[ending]
+            if not ending.is_forgotten:
+                count += len(partitions)
+                self._route(ending, partitions, by_leader, now_ms)
+        for node_id, parts in by_leader.items():
+            for some in _calls(parts):
+                self._send(node_id, some, now_ms)
+
+    def _route(
+        self, ending: _Ending, partitions: list[TopicPartition], by_leader: dict[int, list[_Part]], now_ms: int
+    ) -> None:
+        led: dict[int, list[TopicPartition]] = {}
+        for each in partitions:
+            leader_id = self._leader_of(each)
+            if leader_id is None:
+                if now_ms - ending.unknown_since_ms.setdefault(each, now_ms) >= UNKNOWN_MS:
+                    ending.left.discard(each)
+                    continue
+                leader_id = -1
+            else:
+                ending.unknown_since_ms.pop(each, None)
+            led.setdefault(leader_id, []).append(each)
+        leaderless = led.pop(-1, [])
+        if leaderless:
+            self._send_later(ending, leaderless, now_ms)
+        for leader_id, some in led.items():
+            by_leader.setdefault(leader_id, []).append((ending, some))
+        self._look_whether_written(ending)
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        """Return -1 while it has no leader; None: this logstore knows of no such partition."""
+        replicas = self._replicas
+        topic = replicas.image.topics_by_name.get(partition.topic)
+        if topic is None or replicas.image.partition(topic.topic_id, partition.partition) is None:
+            return None
+        return replicas.newest_leader(topic.topic_id, partition.partition)[0]
+
+    def _send(self, node_id: int, parts: list[_Part], now_ms: int) -> None:
+        request = WriteTxnMarkersRequest([ending.marker(partitions) for ending, partitions in parts])
+        body = encode_body(request, _VERSION)
+        call = GroupCall(0, 0, ApiKey.WRITE_TXN_MARKERS, _VERSION, "", "", body)
+        self._peers.call(node_id, call, partial(self._answered, parts, now_ms))
+
+    def _answered(self, parts: list[_Part], sent_ms: int, answer: GroupAnswer | None) -> None:
+        errors = {} if answer is None or answer.error_code or not answer.body else _errors_of(answer)
+        for ending, partitions in parts:
+            if ending.is_forgotten:
+                continue
+            producer_id = ending.transaction.producer_id
+            outcome = {each: errors.get((producer_id, each), ErrorCode.UNKNOWN_SERVER_ERROR) for each in partitions}
+            fenced = next((each for each, error in outcome.items() if error in _FENCED), None)
+            if fenced is not None:
+                self._give_up(ending, fenced, outcome[fenced])
+                continue
+            ending.left.difference_update(each for each, error in outcome.items() if error in _OVER)
+            unwritten = [each for each in partitions if each in ending.left]
+            if unwritten:
+                self._send_later(ending, unwritten, sent_ms)
+            self._look_whether_written(ending)
+
+    def _send_later(self, ending: _Ending, partitions: list[TopicPartition], now_ms: int) -> None:
+        self._later.setdefault(ending, []).extend(partitions)
+        if self.retry_ms is None:
+            self.retry_ms = now_ms + RETRY_MS
+
+    def _give_up(self, ending: _Ending, partition: TopicPartition, error: ErrorCode) -> None:
+        ending.is_forgotten = True
+        self._endings[ending.sender].pop(ending)
+        self.problems.append(
+            f"the end of a transaction of {ending.transaction.transactional_id} is not written: "
+            f"{partition.topic}-{partition.partition} has answered {error.name}"
+        )
+
+    def _look_whether_written(self, ending: _Ending) -> None:
+        if not ending.left and not ending.is_forgotten:
+            ending.is_forgotten = True
+            of_sender = self._endings[ending.sender]
+            del of_sender[ending]
+            if not of_sender:
+                del self._endings[ending.sender]
+            ending.sender.markers_written(ending.transaction)
+
+
+def _calls(parts: list[_Part]) -> Iterator[list[_Part]]:
+    """Distribute the markers for one leader over calls that are not too large."""
+    call: list[_Part] = []
+    count = 0
+    for ending, partitions in parts:
+        for first in range(0, len(partitions), MARKERS_PER_CALL):
+            some = partitions[first : first + MARKERS_PER_CALL]
+            if call and count + len(some) > MARKERS_PER_CALL:
+                yield call
+                call, count = [], 0
+            call.append((ending, some))
+            count += len(some)
+    yield call
+
+
+def _errors_of(answer: GroupAnswer) -> dict[tuple[int, TopicPartition], ErrorCode]:
+    try:
+        response = decode_response_body(ApiKey.WRITE_TXN_MARKERS, _VERSION, memoryview(answer.body))
+    except MalformedFrame:
+        return {}
+    assert isinstance(response, WriteTxnMarkersResponse)
+    return {
+        (of_producer.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(each.error_code)
+        for of_producer in response.markers
+        for topic in of_producer.topics
+        for each in topic.partitions
+    }
