@@ -73,7 +73,7 @@ _KAFKAS: Final = (
     _key(
         "sasl.enabled.mechanisms",
         _LIST,
-        "SASL mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
+        "SASL mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI.",
         _GATEWAY,
     ),
     _key("sasl.server.max.receive.size", _INT, "Maximum size of a token before authentication.", _GATEWAY),
@@ -94,6 +94,13 @@ _KAFKAS: Final = (
     _key("sasl.oauthbearer.clock.skew.seconds", _INT, "How far the issuer's clock may differ.", _GATEWAY),
     _key("sasl.oauthbearer.scope.claim.name", _STRING, "The claim with a token's scope.", _GATEWAY),
     _key("sasl.oauthbearer.sub.claim.name", _STRING, "The claim with the principal's name.", _GATEWAY),
+    _key("sasl.kerberos.service.name", _STRING, "First component of the principal of GSSAPI's listeners.", _GATEWAY),
+    _key(
+        "sasl.kerberos.principal.to.local.rules",
+        _LIST,
+        "Rules that make users of Kerberos principals, the first one that applies: RULE:[…] or DEFAULT.",
+        _GATEWAY,
+    ),
     _key(
         "delegation.token.secret.key",
         _PASSWORD,

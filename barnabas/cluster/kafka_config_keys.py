@@ -15,10 +15,9 @@ _UNSUPPORTED: Final = {
         log.dir.failure.timeout.ms log.initial.task.delay.ms offsets.commit.timeout.ms request.timeout.ms
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     """,
-    "Barnabas is no client of another broker, and GSSAPI is not supported": """
+    "Barnabas is no client of another broker, and gets no tickets of Kerberos": """
         sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
-        sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
-        sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+        sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
         sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
         sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
         sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor

@@ -27,7 +27,7 @@ PACKAGES = {
     },
     "barnabas_pipeline": {"barnabas_pipeline"},
 }
-EXTRAS = {"barnabas": {"all", "gateway", "logstore", "traces"}, "barnabas_pipeline": set[str]()}
+EXTRAS = {"barnabas": {"all", "controller", "gateway", "gssapi", "logstore", "traces"}, "barnabas_pipeline": set[str]()}
 COMMANDS = {"barnabas": "barnabas", "barnabas_pipeline": "barnabas-pipeline"}
 each_distribution = pytest.mark.parametrize("name", list(PACKAGES))
 

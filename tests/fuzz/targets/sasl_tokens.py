@@ -1,5 +1,5 @@
-"""The tokens of a client that authenticates, without its connection: PLAIN, SCRAM, SCRAM with a delegation token, and
-OAUTHBEARER with a JWT, one exchange after the other.
+"""The tokens of a client that authenticates, without its connection: PLAIN, SCRAM, SCRAM with a delegation token,
+OAUTHBEARER with a JWT, and GSSAPI over a scripted security context, one exchange after the other.
 
 A failure is the only way to be refused; no user comes out without the secret, and no other user than its own.
 
@@ -27,9 +27,10 @@ from barnabas.cluster.scram import (
     salted_password,
 )
 from barnabas.runtime.tokens.verification_keys import read_keys
-from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
+from barnabas_gateway.core.model.config import KerberosConfig, OAuthConfig, SaslConfig
 from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
-from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, OAUTHBEARER, PLAIN, SaslFailure, SaslServer
+from barnabas_gateway.core.sasl.gssapi import SecurityContextError
+from barnabas_gateway.core.sasl.sasl_server import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN, SaslFailure, SaslServer
 from barnabas_gateway.core.sasl.sasl_servers import SaslServers
 from barnabas_gateway.shell.oauth.access_tokens import AccessTokenValidator
 from tests.fuzz.pieces import join_pieces, split_pieces
@@ -42,7 +43,8 @@ _SALT: Final = b"0123456789"
 _ITERATIONS: Final = 4096
 _TOKENS_MAX: Final = 8
 _OAUTH: Final = OAuthConfig("file:///keys", "issuer", ("kafka",))
-_SASL: Final = SaslConfig(MECHANISMS, {_USERS[PLAIN]: _PASSWORD}, {}, _OAUTH)
+_KERBEROS: Final = KerberosConfig("/keytab", "kafka/host@REALM")
+_SASL: Final = SaslConfig(MECHANISMS, {_USERS[PLAIN]: _PASSWORD}, {}, _OAUTH, _KERBEROS)
 _NOW_S: Final = 1_800_000_000
 _ISSUERS_KEY: Final = OKPKey.import_key(
     {
@@ -63,11 +65,44 @@ class _Source:
         """There are no others."""
 
 
+class _Context:
+    """A security context of grace's ticket, and of no other; what it wraps has a signature before it."""
+
+    is_established = False
+    default_realm = "REALM"
+
+    def accept(self, token: bytes) -> bytes:
+        if token != _TICKET:
+            raise SecurityContextError("another ticket")
+        self.is_established = True
+        return b"mutual"
+
+    def initiator(self) -> str:
+        return "grace@REALM"
+
+    def expires_ms(self) -> int | None:
+        return None
+
+    def wrap(self, message: bytes) -> bytes:
+        return _SIGNATURE + message
+
+    def unwrap(self, message: bytes) -> bytes:
+        if not message.startswith(_SIGNATURE):
+            raise SecurityContextError("another signature")
+        return message.removeprefix(_SIGNATURE)
+
+
+_TICKET: Final = b"the ticket of grace"
+_SIGNATURE: Final = b"signed:"
 _ACCESS_TOKENS: Final = AccessTokenValidator(_OAUTH, _Source(), lambda: _NOW_S * 1000)
 _IMAGE: Final = ClusterImage()
 _DELEGATION_TOKENS: Final = DelegationTokens("key", _IMAGE, lambda count: b"\x01" * count, lambda: 0)
 _SERVERS: Final = SaslServers(
-    _IMAGE, _DELEGATION_TOKENS, lambda _, token: _ACCESS_TOKENS.validate(token), lambda count: b"\x01" * count
+    _IMAGE,
+    _DELEGATION_TOKENS,
+    lambda _, token: _ACCESS_TOKENS.validate(token),
+    lambda _: _Context(),
+    lambda count: b"\x01" * count,
 )
 
 
@@ -126,6 +161,7 @@ def _jwt_way() -> _Way:
 
 _WAYS: Final = (
     _jwt_way(),
+    _Way(GSSAPI, "grace", (_TICKET, b"", _SIGNATURE + b"\x01\0\0\0grace@REALM"), _TICKET),
     _Way(PLAIN, _USERS[PLAIN], (f"\0{_USERS[PLAIN]}\0{_PASSWORD}".encode(),), _PASSWORD.encode()),
     *(_scram_way(mechanism, is_token=is_token) for mechanism in ScramMechanism for is_token in (False, True)),
 )

@@ -38,7 +38,7 @@ OTHER_DEFAULTS = {
     "socket.listen.backlog.size": "many clients come at once",
     "ssl.keystore.type": "by the file's content, and JKS is Java's",
     "ssl.truststore.type": "by the file's content, and JKS is Java's",
-    "sasl.enabled.mechanisms": "there is no GSSAPI, and no password without one that is chosen",
+    "sasl.enabled.mechanisms": "GSSAPI needs a key, and there is no password without one that is chosen",
     "listener.security.protocol.map": "the names of the protocols need no entry",
 }
 

@@ -52,9 +52,11 @@ from barnabas_gateway.core.model.outputs import (
     LogLevel,
     LogstoreCall,
     Outputs,
+    TokenCheck,
 )
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.processor import GatewayCore
+from barnabas_gateway.core.sasl.gssapi import BeginContext, without_kerberos
 from barnabas_gateway.core.sasl.oauthbearer import ValidateToken, refuse_all
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
@@ -335,6 +337,7 @@ class World:
         nodes: tuple[int, ...] = (1,),
         pods: tuple[str, ...] = (),
         validate_token: ValidateToken = refuse_all,
+        begin_context: BeginContext = without_kerberos,
         **config: Any,
     ) -> None:
         self.now_ms = 1_000_000
@@ -350,6 +353,7 @@ class World:
             lambda count: b"\x01" * count,
             lambda: self.wall_ms,
             validate_token,
+            begin_context,
         )
         self.logs: list[Log] = []
         self.expects_fault = False
@@ -357,6 +361,8 @@ class World:
         self.calls: list[ControllerCall] = []
         self.conversions: list[Conversion] = []
         """Begun and not run."""
+        self.token_checks: list[TokenCheck] = []
+        """The same of tokens that may block."""
         self.clients: dict[int, Client] = {}
         self.logstores = {node_id: ScriptedLogstore(self, node_id) for node_id in nodes}
         self.pods = {pod_id: ScriptedPod(self, pod_id) for pod_id in pods}
@@ -396,6 +402,15 @@ class World:
         conversion = self.conversions.pop(0)
         conversion.run(CODECS)
         self.processor.converted(conversion, elapsed_ms, self.now_ms)
+        self.turn()
+
+    def check_token(self, fault: str = "") -> None:
+        """Answer the oldest token, as the host's worker does; or fail with `fault`."""
+        check = self.token_checks.pop(0)
+        check.fault = fault
+        if not fault:
+            check.run()
+        self.processor.token_checked(check, self.now_ms)
         self.turn()
 
     def controller_answers(self, answer: ControllerAnswer | None) -> None:
@@ -449,6 +464,7 @@ class World:
             self.pods[pod_id].cancels += park.cancels
             self.pods[pod_id].traced += park.traced
         self.conversions += outputs.conversions
+        self.token_checks += outputs.token_checks
         for connection_id, buffers in outputs.writes:
             client = self.clients[connection_id]
             client.take(buffers)

@@ -17,7 +17,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.metadata_updated(update, now_ms)
             processor.controller_answered(call_id, answer or None, now_ms)
             processor.quota_shares(shares, now_ms), processor.processors_changed(processors, now_ms)
-            processor.converted(conversion, elapsed_ms, now_ms)
+            processor.converted(conversion, elapsed_ms, now_ms), processor.token_checked(check, now_ms)
             processor.logstore_answered(call_id, answer or None, now_ms)
             processor.drain(now_ms)
         processor.expire(now_ms)
@@ -75,13 +75,14 @@ from barnabas_gateway.core.model.cluster_view import ClusterView
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
-from barnabas_gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs, Turn
+from barnabas_gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs, TokenCheck, Turn
 from barnabas_gateway.core.model.request_context import ANONYMOUS, ANY_NODE, Principal
 from barnabas_gateway.core.requests.fetch_sessions import FetchSessions
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 from barnabas_gateway.core.requests.request_meter import RequestMeter
 from barnabas_gateway.core.requests.sasl_authentication import SaslAuthentications
 from barnabas_gateway.core.sasl.delegation_tokens import DelegationTokens
+from barnabas_gateway.core.sasl.gssapi import BeginContext, without_kerberos
 from barnabas_gateway.core.sasl.oauthbearer import ValidateToken, refuse_all
 from barnabas_gateway.core.sasl.sasl_servers import SaslServers
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics, note_times
@@ -101,12 +102,13 @@ class GatewayCore:
         random_bytes: Callable[[int], bytes],
         wall_ms: Callable[[], int],
         validate_token: ValidateToken = refuse_all,
+        begin_context: BeginContext = without_kerberos,
     ) -> None:
         """`new_session_id` returns random numbers from 1 to 2^31 − 1, for fetch sessions.
 
         `read_us` returns the time in µs, monotonic, and decides nothing: requests are timed by it. `random_bytes`
         returns that many that can't be predicted, for the ids of traces and for nonces. `wall_ms` is the clock by which
-        tokens expire; `validate_token` verifies those of OAUTHBEARER.
+        tokens expire; `validate_token` verifies those of OAUTHBEARER, `begin_context` begins to accept those of GSSAPI.
         """
         self.config = config
         self.clock = Clock()
@@ -153,9 +155,9 @@ class GatewayCore:
         self.dispatcher = RequestDispatcher(
             self.connections, clock, self.metrics, self.responder, self._create_handlers(environment)
         )
-        sasl = SaslServers(image, self.tokens, validate_token, random_bytes)
+        sasl = SaslServers(image, self.tokens, validate_token, begin_context, random_bytes)
         self.authentications = SaslAuthentications(
-            environment, self.connections, self.log_lines, self.dispatcher.routes, sasl.create_server, wall_ms
+            environment, self.connections, self.log_lines, self.dispatcher.routes, sasl.create_server, wall_ms, turn
         )
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
         logstores_meter = LogstoresMeter(self.logstores, self.reads)
@@ -353,6 +355,11 @@ class GatewayCore:
         """The conversion has run, in `elapsed_ms`."""
         self.clock.now_ms = now_ms
         conversion.ended(elapsed_ms)
+
+    def token_checked(self, check: TokenCheck, now_ms: int) -> None:
+        """The token has been answered, or could not be."""
+        self.clock.now_ms = now_ms
+        check.ended()
 
     # --- time, and the end of a turn ---
 

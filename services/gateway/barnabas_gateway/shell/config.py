@@ -15,6 +15,7 @@ from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener, OAuthConfig
+from barnabas_gateway.shell.kerberos.kerberos_config import KERBEROS_KEYS
 from barnabas_gateway.shell.listener_security import ListenerSecurity, SecurityDefaults, listener_securities
 from barnabas_gateway.shell.oauth.oauth_config import OAUTH_KEYS
 from barnabas_gateway.shell.tls.tls_config import TLS_KEYS
@@ -59,6 +60,9 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, msgspec.Meta(ge=0)] = _OAUTH.clock_skew_s
     sasl_oauthbearer_scope_claim_name: str = _OAUTH.scope_claim
     sasl_oauthbearer_sub_claim_name: str = _OAUTH.subject_claim
+    # GSSAPI: the first component of the gateway's principal, and the users that clients' principals are.
+    sasl_kerberos_service_name: str = ""
+    sasl_kerberos_principal_to_local_rules: list[str] = msgspec.field(default_factory=lambda: ["DEFAULT"])
     # The same on all gateways: what the secrets of delegation tokens are made by. Empty: there are none.
     delegation_token_secret_key: str = ""
     # How long a session lasts until the client has to authenticate again; 0: as long as its connection.
@@ -180,6 +184,7 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
             self.sasl_server_max_receive_size,
             self.connections_max_reauth_ms,
             {key: self._text_of(key) for key in OAUTH_KEYS},
+            {key: self._text_of(key) for key in KERBEROS_KEYS},
             {key: self._text_of(key) for key in TLS_KEYS},
         )
         return listener_securities(names, self.listener_security_protocol_map, self.listener_name, defaults)

@@ -25,6 +25,7 @@ from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.collector import COLLECTOR
+from barnabas.runtime.compression import CODECS
 from barnabas.runtime.event_loop import TurnScheduler, loop_waited_ns
 from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
@@ -32,18 +33,19 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.tracing.traces import trace_exporter
-from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, Trace
+from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, TokenCheck, Trace
 from barnabas_gateway.core.model.principal_mapping import principal_of
 from barnabas_gateway.core.model.request_context import ANONYMOUS
 from barnabas_gateway.core.processor import GatewayCore
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.client_socket import ClientSocket
-from barnabas_gateway.shell.conversion_worker import ConversionWorker
+from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors, kerberos_configs
 from barnabas_gateway.shell.links import Links
 from barnabas_gateway.shell.oauth.listener_tokens import ListenerTokens
 from barnabas_gateway.shell.spans import spans_of
 from barnabas_gateway.shell.tls.listener_contexts import ListenerContexts
 from barnabas_gateway.shell.tls.tls_socket import HandshakeQueue, TlsSocket
+from barnabas_gateway.shell.worker import Worker
 
 _log = get_logger("gateway.processor")
 
@@ -55,8 +57,15 @@ class GatewayDriver:
         properties = settings.properties
         core_config = properties.core_config(settings.bound_ports, settings.settings)
         self._tokens = ListenerTokens(properties.security(), wall_ms)
+        acceptors = KerberosAcceptors(kerberos_configs(properties.security()), wall_ms)
         self._core = GatewayCore(
-            core_config, _new_session_id, monotonic_us, secrets.token_bytes, wall_ms, self._tokens.validate
+            core_config,
+            _new_session_id,
+            monotonic_us,
+            secrets.token_bytes,
+            wall_ms,
+            self._tokens.validate,
+            acceptors.begin,
         )
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
@@ -75,7 +84,8 @@ class GatewayDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
-        self._conversions = ConversionWorker(self._converted)
+        self._conversions = Worker[Conversion]("conversions", lambda each: each.run(CODECS), self._converted)
+        self._token_checks = Worker[TokenCheck]("tokens", lambda each: each.run(), self._token_checked)
         self.drained = asyncio.Event()
         self.failure: asyncio.Future[None] = self._loop.create_future()
         """Gets the exception of a metadata update that was not applied. The processor must end then: later updates
@@ -274,6 +284,12 @@ class GatewayDriver:
         self._core.converted(conversion, elapsed_ms, monotonic_ms())
         self._schedule_turn()
 
+    def _token_checked(self, check: TokenCheck, _elapsed_ms: float) -> None:
+        if check.fault:
+            _log.error("internal error: a token was not checked", error=check.fault)
+        self._core.token_checked(check, monotonic_ms())
+        self._schedule_turn()
+
     # --- turns -------------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
@@ -334,6 +350,8 @@ class GatewayDriver:
             self._acceptor.send(processor_ipc.QUOTAS, processor_ipc.encode_uses(outputs.quota_uses))
         for conversion in outputs.conversions:
             self._conversions.submit(conversion)
+        for check in outputs.token_checks:
+            self._token_checks.submit(check)
         if self._closed_ids:
             self._acceptor.send(processor_ipc.CLOSED, processor_ipc.encode_ids(self._closed_ids))
             self._closed_ids = []
@@ -376,6 +394,7 @@ class GatewayDriver:
         """Close what is left, without waiting for clients, after reporting the metrics."""
         self._tell_metrics()
         self._conversions.stop()
+        self._token_checks.stop()
         if self._reading_metadata is not None:
             self._reading_metadata.cancel()
         if self._traces is not None:

@@ -30,7 +30,7 @@ from barnabas.metrics.connection_families import CONTROLLER_SILENCE
 from barnabas.metrics.family import Sample
 from barnabas.metrics.security_families import ACLS
 from barnabas.runtime.beat import next_beat
-from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.clock import monotonic_ms, wall_ms
 from barnabas.runtime.configuration.config import Loaded
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
@@ -43,6 +43,7 @@ from barnabas.runtime.rpc import Health, add_health, add_reflection, create_heal
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.shell.acceptor import Acceptor
 from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors, kerberos_configs
 from barnabas_gateway.shell.oauth.listener_tokens import usable_configs
 from barnabas_gateway.shell.processors import Processors
 from barnabas_gateway.shell.quota_sharing import QuotaSharing
@@ -62,6 +63,7 @@ class Gateway:
             if security.tls is not None:
                 create_context(security.tls)
         usable_configs(properties.security())
+        KerberosAcceptors(kerberos_configs(properties.security()), wall_ms)
         self._properties = properties
         self._keys = Keys(properties.etcd_prefix)
         self._etcd = properties.etcd_client()

@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from barnabas.cluster.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, login_options
+from barnabas.cluster.jaas import KERBEROS_MODULE, OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, login_options
 from barnabas_gateway.core.connections.connection_rates import UNLIMITED
-from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
-from barnabas_gateway.core.sasl.sasl_server import MECHANISMS, OAUTHBEARER, PLAIN
+from barnabas_gateway.core.model.config import KerberosConfig, OAuthConfig, SaslConfig
+from barnabas_gateway.core.sasl.sasl_server import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN
+from barnabas_gateway.shell.kerberos.kerberos_config import KERBEROS_KEYS, kerberos_config
 from barnabas_gateway.shell.oauth.oauth_config import CALLBACK_KEY, OAUTH_KEYS, check_callback_handler, oauth_config
 from barnabas_gateway.shell.tls.tls_config import TLS_KEYS, TlsConfig, tls_config
 
@@ -33,7 +34,7 @@ _REAUTHENTICATION_KEY: Final = "connections.max.reauth.ms"
 _RECEIVE_KEY: Final = "sasl.server.max.receive.size"
 _CONNECTION_RATE_KEY: Final = "max.connection.creation.rate"
 _USER: Final = "user_"
-_MODULES: Final = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
+_MODULES: Final = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE, GSSAPI: KERBEROS_MODULE}
 
 
 class SecurityProtocol(Enum):
@@ -58,6 +59,8 @@ class SecurityDefaults:
     reauthentication_ms: int
     oauth: Mapping[str, str]
     """Of `OAUTH_KEYS`, those that are set."""
+    kerberos: Mapping[str, str]
+    """Of `KERBEROS_KEYS`, those that are set."""
     tls: Mapping[str, str] = field(repr=False)
     """Of `TLS_KEYS`, those that are set."""
 
@@ -129,11 +132,14 @@ def _sasl_config(name: str, own: dict[str, str], defaults: SecurityDefaults) -> 
         each: _number(name, own, f"{each.lower()}.{_REAUTHENTICATION_KEY}", reauthentication_ms) for each in mechanisms
     }
     users: dict[str, str] = {}
+    kerberos: KerberosConfig | None = None
     for mechanism in mechanisms:
         key = f"{mechanism.lower()}.{_JAAS_KEY}"
         options = _jaas_options(f"{_PREFIX}{name.lower()}.{key}", own.pop(key, ""), mechanism)
         if mechanism == OAUTHBEARER and options:
             raise ValueError(f"{_PREFIX}{name.lower()}.{key}: {next(iter(options))} is an option of clients")
+        if mechanism == GSSAPI:
+            kerberos = _kerberos_config(name, own, defaults, options)
         if mechanism == PLAIN:
             users = {option[len(_USER) :]: text for option, text in options.items() if option.startswith(_USER)}
             if not users:
@@ -142,18 +148,37 @@ def _sasl_config(name: str, own: dict[str, str], defaults: SecurityDefaults) -> 
                 )
     oauth = _oauth_config(name, own, defaults) if OAUTHBEARER in mechanisms else None
     receive_bytes_max = _number(name, own, _RECEIVE_KEY, defaults.receive_bytes_max)
-    return SaslConfig(tuple(dict.fromkeys(mechanisms)), users, by_mechanism, oauth, receive_bytes_max)
+    return SaslConfig(tuple(dict.fromkeys(mechanisms)), users, by_mechanism, oauth, kerberos, receive_bytes_max)
+
+
+def _of_mechanism(
+    mechanism: str, keys: Sequence[str], own: dict[str, str], defaults: Mapping[str, str]
+) -> dict[str, str]:
+    """Take these keys from a listener's own, and from those of its mechanism."""
+    values = dict(defaults)
+    for key in keys:
+        for own_key in (key, f"{mechanism.lower()}.{key}"):
+            if own_key in own:
+                values[key] = own.pop(own_key)
+    return values
+
+
+def _kerberos_config(
+    name: str, own: dict[str, str], defaults: SecurityDefaults, options: Mapping[str, str]
+) -> KerberosConfig:
+    """Take what concerns GSSAPI from a listener's own keys."""
+    values = _of_mechanism(GSSAPI, KERBEROS_KEYS, own, defaults.kerberos)
+    try:
+        return kerberos_config(options, {key: text for key, text in values.items() if text})
+    except ValueError as error:
+        raise ValueError(f"listener {name}: {error}") from None
 
 
 def _oauth_config(name: str, own: dict[str, str], defaults: SecurityDefaults) -> OAuthConfig:
     """Take what concerns OAUTHBEARER from a listener's own keys."""
-    values, of_mechanism = dict(defaults.oauth), f"{OAUTHBEARER.lower()}."
-    for key in OAUTH_KEYS:
-        for own_key in (key, of_mechanism + key):
-            if own_key in own:
-                values[key] = own.pop(own_key)
+    values = _of_mechanism(OAUTHBEARER, OAUTH_KEYS, own, defaults.oauth)
     try:
-        check_callback_handler(own.pop(of_mechanism + CALLBACK_KEY, ""))
+        check_callback_handler(own.pop(f"{OAUTHBEARER.lower()}.{CALLBACK_KEY}", ""))
         return oauth_config(values)
     except ValueError as error:
         raise ValueError(f"listener {name}: {error}") from None
@@ -190,7 +215,7 @@ def _jaas_options(key: str, text: str, mechanism: str) -> dict[str, str]:
 
 
 def _why_not(name: str, key: str, protocol: SecurityProtocol) -> str:
-    of_sasl = (_MECHANISMS_KEY, _REAUTHENTICATION_KEY, _RECEIVE_KEY, f"plain.{_JAAS_KEY}", *OAUTH_KEYS)
+    of_sasl = (_MECHANISMS_KEY, _REAUTHENTICATION_KEY, _RECEIVE_KEY, f"plain.{_JAAS_KEY}", *OAUTH_KEYS, *KERBEROS_KEYS)
     known = (*TLS_KEYS, *of_sasl, _CONNECTION_RATE_KEY)
     whole = f"{_PREFIX}{name.lower()}.{key}"
     if not protocol.has_tls and key in TLS_KEYS:

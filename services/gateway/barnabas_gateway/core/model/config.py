@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from barnabas.cluster.config_description import Setting
+from barnabas_gateway.core.model.kerberos_names import DEFAULT_RULES, ShortNameRule
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
@@ -41,6 +42,18 @@ class OAuthConfig:
 
 
 @dataclass(slots=True, frozen=True)
+class KerberosConfig:
+    """Who a listener is to clients of GSSAPI, and who these are."""
+
+    keytab: str
+    """Path of the file with the keys of `principal`."""
+    principal: str
+    """`kafka/host@REALM`, that of the tickets that clients bring."""
+    rules: tuple[ShortNameRule, ...] = DEFAULT_RULES
+    """`sasl.kerberos.principal.to.local.rules`."""
+
+
+@dataclass(slots=True, frozen=True)
 class SaslConfig:
     """How the clients of a listener authenticate by SASL."""
 
@@ -52,6 +65,8 @@ class SaslConfig:
     """`connections.max.reauth.ms`: how long a session lasts; 0 or missing: as long as its connection."""
     oauth: OAuthConfig | None = None
     """Set if OAUTHBEARER is among the mechanisms."""
+    kerberos: KerberosConfig | None = None
+    """Set if GSSAPI is among the mechanisms."""
     receive_bytes_max: int = 512 * KIBIBYTE
     """`sasl.server.max.receive.size`: the largest token of a client that has not authenticated."""
 

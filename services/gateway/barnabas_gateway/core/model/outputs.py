@@ -62,6 +62,18 @@ class Conversion(Protocol):
         """It has run, in `elapsed_ms`. Its connection may be closed."""
 
 
+class TokenCheck(Protocol):
+    """A token of SASL for the host's worker; it goes to `GatewayCore.token_checked` when it is done."""
+
+    fault: str
+    """The traceback of an internal error, for the log: the host sets it if `run` failed."""
+
+    def run(self) -> None: ...
+
+    def ended(self) -> None:
+        """It has run. Its connection may be closed."""
+
+
 class LogLevel(IntEnum):
     """The numbers of Python's own levels."""
 
@@ -105,6 +117,8 @@ class Outputs:
     """To be reported to the owner of their quotas; the shares go to `quota_shares`."""
     conversions: list[Conversion] = field(default_factory=list)
     """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""
+    token_checks: list[TokenCheck] = field(default_factory=list)
+    """To be run on another worker, one after the other; each goes to `GatewayCore.token_checked`."""
 
 
 class Turn:

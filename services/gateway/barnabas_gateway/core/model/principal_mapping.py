@@ -40,19 +40,23 @@ class MappingRule:
         match = self.pattern.fullmatch(name)
         if match is None:
             return None
-        found = match
-
-        def value_of(part: re.Match[str]) -> str:
-            escaped, group = part.groups()
-            if escaped is not None:
-                return str(escaped)
-            return (found[int(group)] or "") if int(group) <= found.re.groups else part[0]
-
-        mapped = _GROUP.sub(value_of, self.replacement)
+        mapped = expand_replacement(match, self.replacement)
         return mapped.lower() if self.case == "L" else mapped.upper() if self.case == "U" else mapped
 
 
 DEFAULT_RULES: Final = (MappingRule(None),)
+
+
+def expand_replacement(found: re.Match[str], replacement: str) -> str:
+    """Return a replacement of Java's, in which $1 to $9 are groups and a backslash escapes, for what was found."""
+
+    def value_of(part: re.Match[str]) -> str:
+        escaped, group = part.groups()
+        if escaped is not None:
+            return str(escaped)
+        return (found[int(group)] or "") if int(group) <= found.re.groups else part[0]
+
+    return _GROUP.sub(value_of, replacement)
 
 
 def parse_mapping_rules(text: str) -> tuple[MappingRule, ...]:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 from barnabas.wire.api_keys import ApiKey
@@ -32,11 +33,12 @@ from barnabas_gateway.core.connections.connection import Connection, PendingRequ
 from barnabas_gateway.core.connections.connections import Connections
 from barnabas_gateway.core.model.config import Listener, SaslConfig
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
-from barnabas_gateway.core.model.outputs import LogLevel
+from barnabas_gateway.core.model.outputs import LogLevel, Turn
 from barnabas_gateway.core.model.request_context import USER, Principal
+from barnabas_gateway.core.requests.blocking_tokens import BlockingTokens
 from barnabas_gateway.core.requests.costly_tokens import CostlyTokens
 from barnabas_gateway.core.requests.handler import RequestEnvironment
-from barnabas_gateway.core.sasl.sasl_server import SaslFailure, SaslServer
+from barnabas_gateway.core.sasl.sasl_server import SaslFailure, SaslServer, TokenCost
 
 REAUTHENTICATION_MS_MIN: Final = 1_000
 """A connection may authenticate again once in so long (`KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS`)."""
@@ -44,6 +46,8 @@ _FRAME_BYTES_BEFORE_TOKENS: Final = 16 << 10
 """Enough for ApiVersions and SaslHandshake. Tokens may have `sasl.server.max.receive.size`."""
 
 CreateServer = Callable[[SaslConfig, str], SaslServer]
+_Responded = Callable[[], bytes]
+"""Returns a server's answer to a token. Raises SaslFailure."""
 
 
 class _State(Enum):
@@ -80,6 +84,7 @@ class SaslAuthentications:
     """Begins the authentication of the connections of a processor, and counts how they end."""
 
     __slots__ = (
+        "blocking_tokens",
         "connections",
         "costly_tokens",
         "counts",
@@ -98,9 +103,10 @@ class SaslAuthentications:
         routes: Mapping[int, Route],
         create_server: CreateServer,
         wall_ms: Callable[[], int],
+        turn: Turn,
     ) -> None:
         """`routes`: of connections that need not authenticate. `create_server` begins an exchange of a mechanism.
-        `wall_ms` is the clock by which tokens expire.
+        `wall_ms` is the clock by which tokens expire. Tokens that may block are outputs of `turn`.
         """
         self.environment = environment
         self.connections = connections
@@ -108,6 +114,7 @@ class SaslAuthentications:
         self.create_server = create_server
         self.wall_ms = wall_ms
         self.costly_tokens = CostlyTokens(environment.clock, environment.deadlines)
+        self.blocking_tokens = BlockingTokens(turn)
         self.routes_by_state: dict[_State, Mapping[int, Route]] = {_State.COMPLETE: routes}
         for state, api_keys in _API_KEYS.items():
             self.routes_by_state[state] = {key: route for key, route in routes.items() if key >> 16 in api_keys}
@@ -210,12 +217,15 @@ class SaslAuthentication:
             )
             self._respond(pending, response)
             return
-        self._check(lambda: self._answer_token(pending, token))
+        self._check(token, lambda responded: self._answer_token(pending, responded))
 
-    def _answer_token(self, pending: PendingRequest, token: bytes) -> None:
+    def _answer_token(self, pending: PendingRequest, responded: _Responded) -> None:
         try:
-            answer = self._next_answer(token)
+            answer = self._next_answer(responded)
         except SaslFailure as failure:
+            if failure.is_retriable:
+                self._fail(None, None, str(failure))
+                return
             message = failure.message or self._standard_message()
             response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
             self._fail(pending, response, str(failure))
@@ -230,32 +240,36 @@ class SaslAuthentication:
         if self._is_checking:
             self._fail(None, None, "a token before the last one was answered")
         else:
-            token = bytes(frame)
-            self._check(lambda: self._answer_raw_token(token))
+            self._check(bytes(frame), self._answer_raw_token)
         return True
 
-    def _answer_raw_token(self, token: bytes) -> None:
+    def _answer_raw_token(self, responded: _Responded) -> None:
         try:
-            answer = self._next_answer(token)
+            answer = self._next_answer(responded)
         except SaslFailure as failure:
             self._fail(None, None, str(failure))
         else:
             self._owner.connections.write_answer(self._connection, [len(answer).to_bytes(4, "big"), answer])
 
-    def _check(self, check: Callable[[], None]) -> None:
-        """Run it now or, if it is costly, when it is its turn."""
-        assert self._server is not None, "a handshake comes first"
-        if not self._server.is_costly:
-            check()
+    def _check(self, token: bytes, answer: Callable[[_Responded], None]) -> None:
+        """Have the token answered: now, when it is its turn, or on the host's worker."""
+        server = self._server
+        assert server is not None, "a handshake comes first"
+        respond = partial(server.respond, token)
+        if self._problem or server.token_cost is TokenCost.SMALL:
+            answer(respond)
             return
         self._is_checking = True
 
-        def checked() -> None:
+        def checked(responded: _Responded) -> None:
             self._is_checking = False
             if not self._connection.is_closed and self._state in (_State.TOKENS, _State.RAW_TOKENS):
-                check()
+                answer(responded)
 
-        self._owner.costly_tokens.submit(checked)
+        if server.token_cost is TokenCost.LARGE:
+            self._owner.costly_tokens.submit(partial(checked, respond))
+        else:
+            self._owner.blocking_tokens.submit(server, token, self._connection, checked)
 
     def refusal(self, header: RequestHeader) -> str | None:
         """Return why a request is refused that would be served once the client is authenticated; None: it would not."""
@@ -272,12 +286,12 @@ class SaslAuthentication:
 
     # --- how it goes on ---
 
-    def _next_answer(self, token: bytes) -> bytes:
+    def _next_answer(self, responded: _Responded) -> bytes:
         """Raises SaslFailure."""
         assert self._server is not None, "a handshake comes first"
         if self._problem:
             raise SaslFailure("another mechanism than before", self._problem)
-        answer = self._server.respond(token)
+        answer = responded()
         if self._server.user is not None:
             self._succeed(self._server, Principal(USER, self._server.user))
         return answer

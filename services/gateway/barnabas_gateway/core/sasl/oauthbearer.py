@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from barnabas_gateway.core.model.config import OAuthConfig
-from barnabas_gateway.core.sasl.sasl_server import SaslFailure
+from barnabas_gateway.core.sasl.sasl_server import SaslFailure, TokenCost
 
 _SEPARATOR: Final = "\x01"
 _INVALID: Final = '{"status":"invalid_token"}'
@@ -48,7 +48,7 @@ def refuse_all(oauth: OAuthConfig, token: str) -> AccessToken:
 class OAuthBearerServer:
     __slots__ = ("_failure", "_oauth", "_validate", "claimed_user", "expires_ms", "user")
 
-    is_costly = True
+    token_cost = TokenCost.LARGE
     is_token_authenticated = False
     """Kafka means delegation tokens by it."""
 

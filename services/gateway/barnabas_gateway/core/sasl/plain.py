@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from barnabas_gateway.core.sasl.sasl_server import SaslFailure
+from barnabas_gateway.core.sasl.sasl_server import SaslFailure, TokenCost
 
 _OTHER_AUTHZID: Final = "Authentication failed: Client requested an authorization id that is different from username"
 _WRONG: Final = "Authentication failed: Invalid username or password"
@@ -19,7 +19,7 @@ class PlainServer:
 
     __slots__ = ("_users", "claimed_user", "user")
 
-    is_costly = False
+    token_cost = TokenCost.SMALL
     is_token_authenticated = False
     expires_ms: ClassVar[int | None] = None
 

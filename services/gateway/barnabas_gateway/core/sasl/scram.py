@@ -26,7 +26,7 @@ from barnabas.cluster.scram import (
     server_signature,
     unescaped_name,
 )
-from barnabas_gateway.core.sasl.sasl_server import SaslFailure
+from barnabas_gateway.core.sasl.sasl_server import SaslFailure, TokenCost
 
 NONCE_BYTES: Final = 18
 """Random bytes of a server's nonce: 24 characters of base64."""
@@ -65,7 +65,7 @@ class ScramServer:
         "user",
     )
 
-    is_costly = False
+    token_cost = TokenCost.SMALL
 
     def __init__(
         self,
