@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.channel.messages import GroupWait
-from barnabas_gateway.core.model.topic_names import OFFSETS_TOPIC
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from tests.unit.gateway.world import World, topic
 
 OFFSETS_TOPIC_ID = b"__offsets_topic_"
