@@ -95,12 +95,7 @@ _KAFKAS: Final = (
     _key("sasl.oauthbearer.scope.claim.name", _STRING, "The claim with a token's scope.", _GATEWAY),
     _key("sasl.oauthbearer.sub.claim.name", _STRING, "The claim with the principal's name.", _GATEWAY),
     _key("sasl.kerberos.service.name", _STRING, "First component of the principal of GSSAPI's listeners.", _GATEWAY),
-    _key(
-        "sasl.kerberos.principal.to.local.rules",
-        _LIST,
-        "Rules that make users of Kerberos principals, the first one that applies: RULE:[…] or DEFAULT.",
-        _GATEWAY,
-    ),
+    _key("sasl.kerberos.principal.to.local.rules", _LIST, "Rules that make users of Kerberos principals.", _GATEWAY),
     _key(
         "delegation.token.secret.key",
         _PASSWORD,
