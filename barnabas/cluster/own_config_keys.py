@@ -64,6 +64,7 @@ OWN_KEYS: Final = (
         "Timed requests that take this long are logged with the time per hop; -1: none.",
         _GATEWAY,
     ),
+    _key("audit.topic", _STRING, "The topic that records of the audit go to, besides the log; empty: none.", _GATEWAY),
     _key("traces.otlp.endpoint", _STRING, "OTLP collector of traces, gRPC host:port; empty: no traces.", *_ALL),
     _key("traces.sample.ratio", _DOUBLE, "Fraction of requests that is traced, from 0 to 1.", _GATEWAY),
     _key("log.level", _STRING, "Minimum level of log lines.", *_ALL),

@@ -10,4 +10,10 @@ DENIED = Family(
     "Operations that were denied to clients, by resource type and operation.",
     ("resource_type", "operation"),
 )
+AUDIT_RECORDS = Family(
+    "barnabas_audit_records",
+    Kind.COUNTER,
+    "Records for the topic of the audit, by outcome: written or dropped.",
+    ("outcome",),
+)
 ACLS = Family("barnabas_acls", Kind.GAUGE, "ACLs that the gateway knows.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,7 @@ class Site:
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{JAAS};",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:admin",
+            "audit.topic": "audit",
         }
 
     def librdkafka(self, user: str) -> dict[str, str]:
@@ -171,3 +174,28 @@ def test_a_denial_is_a_line_in_the_log(cluster: RunningCluster, site: Site, kafk
     lines = [line for line in logs.splitlines() if "authorization denied" in line and "secret" in line]
     assert lines
     assert all(word in lines[-1] for word in ("User:bob", "127.0.0.1", "TOPIC", "denied"))
+
+
+def test_records_of_the_audit_are_in_their_topic(cluster: RunningCluster, site: Site, kafka_tools: KafkaTools) -> None:
+    """Also what happened before the topic was there, and only who may read it does."""
+    from confluent_kafka import Consumer
+
+    create(site, kafka_tools, "audited")
+    assert site.produce("bob", "audited") == "TOPIC_AUTHORIZATION_FAILED"
+    create(site, kafka_tools, "audit")
+    consumer = Consumer({**site.librdkafka("admin"), "group.id": "auditors", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["audit"])
+    wanted = {
+        ("authenticated", "User:bob", ""),
+        ("authorization denied", "User:bob", "audited"),
+        ("topic created", "User:admin", "audit"),
+    }
+    until_s = time.monotonic() + 60
+    while wanted and time.monotonic() < until_s:
+        message = consumer.poll(1)
+        if message is not None and message.error() is None:
+            record = json.loads(message.value() or b"")
+            wanted.discard((record["event"], record["principal"], record.get("resource", "")))
+    consumer.close()
+    assert not wanted
+    assert site.consume("bob", "audit", "team-a") != "value"

@@ -44,6 +44,7 @@ OCCASIONAL = {
     "kafka_network_requestmetrics_temporarymemorybytes",
     # Not without listeners that authenticate, and an authorizer.
     "barnabas_authorizations_denied",
+    "barnabas_audit_records",
     "barnabas_gateway_authentications",
     "barnabas_gateway_tls_handshakes_failed",
     # Not without quotas.

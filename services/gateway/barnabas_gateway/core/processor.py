@@ -77,6 +77,7 @@ from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs, TokenCheck, Turn
 from barnabas_gateway.core.model.request_context import ANONYMOUS, ANY_NODE, Principal
+from barnabas_gateway.core.requests.audit_topic import AuditProduceHandler, AuditTopic
 from barnabas_gateway.core.requests.fetch_sessions import FetchSessions
 from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
 from barnabas_gateway.core.requests.request_meter import RequestMeter
@@ -159,9 +160,11 @@ class GatewayCore:
         self.authentications = SaslAuthentications(
             environment, self.connections, self.log_lines, self.dispatcher.routes, sasl.create_server, wall_ms, turn
         )
+        audit_handler = AuditProduceHandler(environment, self.appends, self.queries, self.purgatory, self.converter)
+        self.audit_topic = AuditTopic(config.audit_topic, audit_handler, self.fetch_memory, self.log_lines, wall_ms)
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
         logstores_meter = LogstoresMeter(self.logstores, self.reads)
-        self.measured: list[Measured] = [self.request_meter, logstores_meter, self.audit, self.quotas]
+        self.measured: list[Measured] = [self.request_meter, logstores_meter, self.audit, self.audit_topic, self.quotas]
         """The meters; the host reads them at a scrape."""
 
     def _create_handlers(self, environment: RequestEnvironment) -> dict[int, Handler]:
@@ -401,6 +404,8 @@ class GatewayCore:
         if self.authentications.costly_tokens.is_used:
             self.authentications.costly_tokens.turn_taken()
         outputs, self.turn.outputs = self.turn.outputs, Outputs()
+        if outputs.logs and self.audit_topic.is_enabled:
+            self.audit_topic.add_lines(outputs.logs)
         # What nothing was put into in this turn is not asked: most turns are for a few connections and one logstore.
         if self.logstores.sending:
             outputs.exchanges = self.logstores.take_messages(self.clock.now_ms)

@@ -9,12 +9,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from barnabas.cluster.config_description import Setting
+from barnabas.cluster.internal_topics import INTERNAL_TOPICS
 from barnabas.runtime.configuration.config import bounds
 from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
 from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener, OAuthConfig
+from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.shell.kerberos.kerberos_config import KERBEROS_KEYS
 from barnabas_gateway.shell.listener_security import ListenerSecurity, SecurityDefaults, listener_securities
 from barnabas_gateway.shell.oauth.oauth_config import OAUTH_KEYS
@@ -65,6 +67,8 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
     sasl_kerberos_principal_to_local_rules: list[str] = msgspec.field(default_factory=lambda: ["DEFAULT"])
     # The same on all gateways: what the secrets of delegation tokens are made by. Empty: there are none.
     delegation_token_secret_key: str = ""
+    # The topic that records of the audit go to, besides the log; empty: they are in the log alone.
+    audit_topic: str = _CORE.audit_topic
     # How long a session lasts until the client has to authenticate again; 0: as long as its connection.
     connections_max_reauth_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     connection_failed_authentication_delay_ms: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = (
@@ -145,6 +149,8 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
         super().__post_init__()
         check_metrics_listener(self.metrics_listeners)
         check_trace_endpoint(self.traces_otlp_endpoint)
+        if self.audit_topic and (not is_legal_topic_name(self.audit_topic) or self.audit_topic in INTERNAL_TOPICS):
+            raise ValueError(f"audit.topic={self.audit_topic}: expected the name of a topic that is not Kafka's own")
         if not self.listeners:
             raise ValueError("listeners: at least one is needed")
         bound = [_parse_listener("listeners", text) for text in self.listeners]
@@ -231,6 +237,7 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
             controller_quota_window_ms=self.controller_quota_window_size_seconds * 1000,
             authorizer=self._authorizer(),
             delegation_token_secret_key=self.delegation_token_secret_key,
+            audit_topic=self.audit_topic,
             settings=settings or {},
         )
 

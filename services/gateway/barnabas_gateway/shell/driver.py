@@ -189,7 +189,9 @@ class GatewayDriver:
             self._schedule_turn()
             return
         if principal != ANONYMOUS:
-            _log.info("authenticated", listener=listener, peer=peer, principal=str(principal), mechanism="TLS")
+            fields = {"listener": listener, "peer": peer, "principal": str(principal), "mechanism": "TLS"}
+            _log.info("authenticated", **fields)
+            self._core.audit_topic.add_record("authenticated", fields)
         self._core.connection_opened(connection_id, listener, peer, monotonic_ms(), node_id, principal)
         self._sockets[connection_id] = client
 
@@ -203,9 +205,9 @@ class GatewayDriver:
     def _log_refused(self, accepted: processor_ipc.Accepted, reason: str) -> None:
         self._handshakes_failed[accepted.listener] += 1
         limit_key = f"TLS handshake failed: {accepted.peer.rpartition(':')[0]} {accepted.listener} {reason}"
-        _log.warning(
-            "TLS handshake failed", limit_key=limit_key, listener=accepted.listener, peer=accepted.peer, reason=reason
-        )
+        fields = {"listener": accepted.listener, "peer": accepted.peer, "reason": reason}
+        _log.warning("TLS handshake failed", limit_key=limit_key, **fields)
+        self._core.audit_topic.add_record("TLS handshake failed", fields)
 
     # --- sockets -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from barnabas.metrics.family import Sample
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from barnabas_gateway.core.model.audited_changes import changes_of
+from barnabas_gateway.core.model.audited_changes import changes_asked_for, changes_of
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest, LogLevel
@@ -61,7 +61,7 @@ class Audit:
         if self._left_out:
             fields["left_out"] = self._left_out
             self._left_out = 0
-        self._log_lines.add_line(LogLevel.INFO, "authorization denied", context, header, fields)
+        self._log_lines.add_line(LogLevel.INFO, "authorization denied", context, header, fields, is_audited=True)
 
     def acls_changed(
         self, context: RequestContext, header: RequestHeader, acls: Sequence[Acl], *, is_created: bool
@@ -72,7 +72,7 @@ class Audit:
             fields: dict[str, str | int] = {"verdict": "done", "acl": describe_acl(acl)[: 4 * _NAME_MAX]}
             if number == CHANGES_MAX - 1 and len(acls) > CHANGES_MAX:
                 fields["left_out"] = len(acls) - CHANGES_MAX
-            self._log_lines.add_line(LogLevel.INFO, event, context, header, fields)
+            self._log_lines.add_line(LogLevel.INFO, event, context, header, fields, is_audited=True)
 
     def controller_answered(
         self, context: RequestContext, header: RequestHeader, request: ControllerRequest, answer: ControllerAnswer
@@ -89,7 +89,15 @@ class Audit:
                 fields["detail"] = change.detail[:_NAME_MAX]
             if change.error_code:
                 fields["error"] = ErrorCode(change.error_code).name
-            self._log_lines.add_line(LogLevel.INFO, change.event, context, header, fields)
+            self._log_lines.add_line(LogLevel.INFO, change.event, context, header, fields, is_audited=True)
+
+    def answer_lost(self, context: RequestContext, header: RequestHeader, request: ControllerRequest) -> None:
+        """Record what one call to the controller was to change: it may be done, or may not be."""
+        for number, (event, resource) in enumerate(changes_asked_for(request)):
+            if number == CHANGES_MAX:
+                break
+            fields: dict[str, str | int] = {"verdict": "unknown", "resource": resource[: 4 * _NAME_MAX]}
+            self._log_lines.add_line(LogLevel.WARNING, event, context, header, fields, is_audited=True)
 
     def samples(self) -> Iterator[Sample]:
         for (resource_type, operation), count in self._denials.items():

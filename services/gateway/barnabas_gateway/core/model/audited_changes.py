@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from barnabas.cluster.acls import describe_acl
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
 from barnabas.cluster.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
@@ -79,6 +82,35 @@ def changes_of(request: ControllerRequest, answer: ControllerAnswer) -> Iterator
         case AlterDelegationTokenRequest():
             assert isinstance(answer, AlterDelegationTokenResponse)
             yield _token_change(request, answer.error_code)
+
+
+def changes_asked_for(request: ControllerRequest) -> Iterator[tuple[str, str]]:
+    """Yield event and resource of each element of a request whose answer is lost; nothing for what changes nothing."""
+    match request:
+        case CreateTopicsRequest(validate_only=False):
+            yield from (("topic created", new.topic) for new in request.topics)
+        case DeleteTopicsRequest():
+            yield from (("topic deleted", each.topic or each.topic_id.hex()) for each in request.topics)
+        case CreatePartitionsRequest(validate_only=False):
+            yield from (("partitions created", grown.topic) for grown in request.topics)
+        case AlterConfigsRequest(validate_only=False):
+            for altered in request.resources:
+                kind = _RESOURCES.get(altered.resource_type, str(altered.resource_type))
+                yield "config changed", f"{kind} {altered.resource_name}"
+        case AlterReassignmentsRequest():
+            yield from (("replicas moved", f"{each.topic}-{each.partition}") for each in request.partitions)
+        case AlterScramCredentialsRequest():
+            yield from (("credential deleted", deletion.user) for deletion in request.deletions)
+            yield from (("credential set", upsertion.user) for upsertion in request.upsertions)
+        case AlterClientQuotasRequest(validate_only=False):
+            yield from (("quota changed", _entity(alteration)) for alteration in request.alterations)
+        case AlterDelegationTokenRequest():
+            change = _token_change(request, 0)
+            yield change.event, change.resource
+        case CreateAclsRequest():
+            yield from (("ACL created", describe_acl(acl)) for acl in request.acls)
+        case DeleteAclsRequest():
+            yield from (("ACL deleted", str(filter_)) for filter_ in request.filters)
 
 
 def _entity(alteration: QuotaAlteration) -> str:

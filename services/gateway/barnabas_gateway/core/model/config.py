@@ -185,6 +185,9 @@ class GatewayConfig:
     delegation_token_secret_key: str = field(default="", repr=False)
     """`delegation.token.secret.key`: what the HMACs of tokens are made by; empty: there are no delegation tokens."""
 
+    audit_topic: str = ""
+    """`audit.topic`: where records of the audit go besides the log; empty: nowhere."""
+
     metrics_enable: bool = True
     """Whether requests are counted and timed."""
     traces_sample_every: int = 0

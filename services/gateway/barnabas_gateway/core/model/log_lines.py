@@ -25,8 +25,12 @@ class LogLineBuffer:
         header: RequestHeader | None,
         fields: Mapping[str, str | int],
         trace_id: str = "",
+        *,
+        is_audited: bool = False,
     ) -> None:
-        """`header`: of the request that the line is about, if there is one; `trace_id`: if it is traced."""
+        """`header`: of the request that the line is about, if there is one; `trace_id`: if it is traced; `is_audited`:
+        it is a record of the audit.
+        """
         described: dict[str, str | int] = {
             "connection_id": context.connection_id,
             "listener": context.listener,
@@ -40,4 +44,4 @@ class LogLineBuffer:
             described["client_id"] = header.client_id or ""
         if trace_id:
             described["trace_id"] = trace_id
-        self._turn.outputs.logs.append(Log(level, event, described | dict(fields)))
+        self._turn.outputs.logs.append(Log(level, event, described | dict(fields), is_audited))

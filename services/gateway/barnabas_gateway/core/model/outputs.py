@@ -87,6 +87,8 @@ class Log:
     level: LogLevel
     event: str
     fields: dict[str, str | int]
+    is_audited: bool = False
+    """Whether it is a record of the audit, which goes to the topic of the audit too."""
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
         """Elements in the last of the calls."""
         self._asked: Sequence[Query] = ()
         self._request: ControllerRequest | None = None
-        """The call that asks for them."""
+        """The call that asks for them; None once it is answered."""
         self._deadline_ms = 0
         self._revision = -1
         """The revision that makes the answers true."""
@@ -102,11 +102,13 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         if answer is None:
+            self._record_lost_answer()
             self.complete()
             return
         if self._request is not None:
             audit = self.handler.authorizer.audit
             audit.controller_answered(self.connection.context, self.header, self._request, answer)
+            self._request = None
         self._revision = max(self._revision, self.fill_results(self._asked, answer))
         if self._calls:
             self._ask_next()
@@ -121,8 +123,16 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
         self.complete()
 
     def cancel(self) -> None:
+        self._record_lost_answer()
         self._calls.clear()
         self.handler.controller.forget_asker(self)
+
+    def _record_lost_answer(self) -> None:
+        """The call that is outstanding has no answer that could be recorded: what it asked for may be done."""
+        if self._request is not None:
+            audit = self.handler.authorizer.audit
+            audit.answer_lost(self.connection.context, self.header, self._request)
+            self._request = None
 
     @abstractmethod
     def request_of(self, queries: Sequence[Query], timeout_ms: int) -> ControllerRequest:

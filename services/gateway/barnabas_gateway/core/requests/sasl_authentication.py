@@ -320,7 +320,7 @@ class SaslAuthentication:
             owner.environment.deadlines.unschedule(self)
         self._count(Outcome.SUCCEEDED)
         fields: dict[str, str | int] = {"mechanism": self._mechanism, "session_ms": session_ms}
-        owner.log_lines.add_line(LogLevel.INFO, "authenticated", connection.context, None, fields)
+        owner.log_lines.add_line(LogLevel.INFO, "authenticated", connection.context, None, fields, is_audited=True)
 
     def _fail(self, pending: PendingRequest | None, response: Response | None, reason: str) -> None:
         """Answer and close the connection after the delay; until then it is not read (KIP-306)."""
@@ -328,7 +328,7 @@ class SaslAuthentication:
         claimed = self._server.claimed_user if self._server is not None else ""
         fields: dict[str, str | int] = {"mechanism": self._mechanism, "user": claimed[:256], "reason": reason}
         fields["limit_key"] = f"authentication failed: {self._connection.context.address}"
-        owner.log_lines.add_line(LogLevel.WARNING, "authentication failed", self._connection.context, None, fields)
+        self._record("authentication failed", fields)
         self._count(Outcome.FAILED)
         self._server = None
         if pending is not None and response is not None:
@@ -352,8 +352,7 @@ class SaslAuthentication:
             case _:
                 self._count(Outcome.TIMED_OUT)
                 event = "connection closed: it has not authenticated in time"
-                fields = {"limit_key": f"authentication timed out: {self._connection.context.address}"}
-                owner.log_lines.add_line(LogLevel.WARNING, event, self._connection.context, None, fields)
+                self._record(event, {"limit_key": f"authentication timed out: {self._connection.context.address}"})
                 owner.connections.abort_connection(self._connection)
 
     def _answer_and_close(self) -> None:
@@ -395,6 +394,10 @@ class SaslAuthentication:
 
     def _respond(self, pending: PendingRequest, response: Response) -> None:
         self._owner.environment.responder.respond(pending, response)
+
+    def _record(self, event: str, fields: dict[str, str | int]) -> None:
+        context = self._connection.context
+        self._owner.log_lines.add_line(LogLevel.WARNING, event, context, None, fields, is_audited=True)
 
     def _count(self, outcome: Outcome) -> None:
         self._owner.counts[self._listener.name, self._mechanism, outcome] += 1
