@@ -30,6 +30,8 @@ class Append:
     leader_epoch: Annotated[int, "sint32", 4]
     acks: Annotated[int, "sint32", 5]
     records: Annotated[Buffer, "bytes", 6]
+    verification_guard: Annotated[int, "uint64", 7] = 0
+    supports_epoch_bump: Annotated[bool, "bool", 8] = False
 
 
 @dataclass(slots=True)
@@ -52,6 +54,7 @@ class AppendResult:
     error_message: Annotated[str, "string", 10] = ""
     record_errors: Annotated[list[RecordError], "message", 11] = field(default_factory=list)
     record_epoch_age: Annotated[int, "uint32", 12] = 0
+    verification_guard: Annotated[int, "uint64", 13] = 0
 
 
 @dataclass(slots=True)

@@ -162,6 +162,8 @@ def _scan_Append(data: bytes, view: memoryview, position: int, end: int, known: 
     f_leader_epoch: int = 0
     f_acks: int = 0
     f_records: Any = b''
+    f_verification_guard: int = 0
+    f_supports_epoch_bump: bool = False
     if known is not None:
         f_request_id = known.request_id
         f_topic_id = known.topic_id
@@ -169,6 +171,8 @@ def _scan_Append(data: bytes, view: memoryview, position: int, end: int, known: 
         f_leader_epoch = known.leader_epoch
         f_acks = known.acks
         f_records = known.records
+        f_verification_guard = known.verification_guard
+        f_supports_epoch_bump = known.supports_epoch_bump
     if position < end:
         tag = data[position]
         value = data[position + 1]
@@ -232,7 +236,25 @@ def _scan_Append(data: bytes, view: memoryview, position: int, end: int, known: 
                 position += 2
                 if value > 0x7F:
                     value, position = long_varint(data, position, value, tag)
-            if tag not in {32, 18, 50, 8, 24, 40}:
+            if tag == 0x38:
+                f_verification_guard = value
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag == 0x40:
+                f_supports_epoch_bump = value != 0
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag not in {32, 64, 8, 40, 18, 50, 24, 56}:
                 position = skip_unknown(data, position, tag, value)
                 if position >= end:
                     break
@@ -243,7 +265,7 @@ def _scan_Append(data: bytes, view: memoryview, position: int, end: int, known: 
                     value, position = long_varint(data, position, value, tag)
     if position != end:
         raise truncated('Append')
-    return Append(f_request_id, f_topic_id, f_partition, f_leader_epoch, f_acks, f_records)
+    return Append(f_request_id, f_topic_id, f_partition, f_leader_epoch, f_acks, f_records, f_verification_guard, f_supports_epoch_bump)
 
 
 def _scan_OffsetQuery(data: bytes, position: int, end: int, known: OffsetQuery | None = None) -> OffsetQuery:
@@ -622,6 +644,7 @@ def _scan_AppendResult(data: bytes, position: int, end: int, known: AppendResult
     f_error_message: str = ''
     f_record_errors: list[RecordError] = []
     f_record_epoch_age: int = 0
+    f_verification_guard: int = 0
     if known is not None:
         f_request_id = known.request_id
         f_error_code = known.error_code
@@ -635,6 +658,7 @@ def _scan_AppendResult(data: bytes, position: int, end: int, known: AppendResult
         f_error_message = known.error_message
         f_record_errors = known.record_errors
         f_record_epoch_age = known.record_epoch_age
+        f_verification_guard = known.verification_guard
     if position < end:
         tag = data[position]
         value = data[position + 1]
@@ -757,7 +781,16 @@ def _scan_AppendResult(data: bytes, position: int, end: int, known: AppendResult
                 position += 2
                 if value > 0x7F:
                     value, position = long_varint(data, position, value, tag)
-            if tag not in {32, 64, 96, 90, 8, 40, 72, 16, 48, 82, 24, 56}:
+            if tag == 0x68:
+                f_verification_guard = value
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag not in {32, 64, 96, 90, 8, 40, 72, 104, 16, 48, 82, 24, 56}:
                 position = skip_unknown(data, position, tag, value)
                 if position >= end:
                     break
@@ -768,7 +801,7 @@ def _scan_AppendResult(data: bytes, position: int, end: int, known: AppendResult
                     value, position = long_varint(data, position, value, tag)
     if position != end:
         raise truncated('AppendResult')
-    return AppendResult(f_request_id, f_error_code, f_base_offset, f_log_append_time_ms, f_log_start_offset, f_leader_epoch, f_leader_id, f_required_offset, f_committed, f_error_message, f_record_errors, f_record_epoch_age)
+    return AppendResult(f_request_id, f_error_code, f_base_offset, f_log_append_time_ms, f_log_start_offset, f_leader_epoch, f_leader_id, f_required_offset, f_committed, f_error_message, f_record_errors, f_record_epoch_age, f_verification_guard)
 
 
 def _scan_OffsetAnswer(data: bytes, position: int, end: int, known: OffsetAnswer | None = None) -> OffsetAnswer:
@@ -3124,13 +3157,17 @@ def pack_exchange_request(message: ExchangeRequest) -> bytes:
         parts.append((b'\x10' + SHORT_VARINTS[n] if 0 < (n := message.heartbeat) < 16384 else b'' if not n else b'\x10' + varint(n)))
     for m1 in message.appends:
         b1 = (b'\x08' + SHORT_VARINTS[n] if 0 < (n := m1.request_id) < 16384 else b'' if not n else b'\x08' + varint(n)) + (b'\x12' + varint(len(d)) + d if (d := m1.topic_id) else b'') + (b'\x18' + SHORT_VARINTS[n] if 0 < (n := m1.partition) < 16384 else b'' if not n else b'\x18' + varint(n)) + (b' ' + SHORT_VARINTS[n + n] if 0 < (n := m1.leader_epoch) < 8192 else b' ' + varint(n + n) if n > 0 else b'' if not n else b' \x01' if n == -1 else b' ' + varint(-n - n - 1)) + (b'(' + SHORT_VARINTS[n + n] if 0 < (n := m1.acks) < 8192 else b'(' + varint(n + n) if n > 0 else b'' if not n else b'(\x01' if n == -1 else b'(' + varint(-n - n - 1))
+        b2 = (b'8' + SHORT_VARINTS[n] if 0 < (n := m1.verification_guard) < 16384 else b'' if not n else b'8' + varint(n))
+        if m1.supports_epoch_bump:
+            b2 += b'@\x01'
         s0 = m1.records
         if s0:
             l0 = len(s0)
             b1 += b'2' + varint(l0)
-            b1 = b'\x1a' + varint(len(b1) + l0) + b1
-            parts += (b1, s0)
+            b1 = b'\x1a' + varint(len(b1) + l0 + len(b2)) + b1
+            parts += (b1, s0, b2)
         else:
+            b1 += b2
             b1 = b'\x1a' + (SHORT_VARINTS[n] if (n := len(b1)) < 16384 else varint(n)) + b1
             parts.append(b1)
     for m2 in message.offset_queries:
@@ -3288,7 +3325,7 @@ def pack_exchange_response(message: ExchangeResponse) -> bytes:
                     b3 += b'\x12' + varint(len(d)) + d
                 p0.append(b'Z' + (SHORT_VARINTS[n] if (n := len(b3)) < 16384 else varint(n)) + b3)
             b2 = b''.join(p0)
-        b2 += (b'`' + SHORT_VARINTS[n] if 0 < (n := m2.record_epoch_age) < 16384 else b'' if not n else b'`' + varint(n))
+        b2 += (b'`' + SHORT_VARINTS[n] if 0 < (n := m2.record_epoch_age) < 16384 else b'' if not n else b'`' + varint(n)) + (b'h' + SHORT_VARINTS[n] if 0 < (n := m2.verification_guard) < 16384 else b'' if not n else b'h' + varint(n))
         parts.append(b'"' + (SHORT_VARINTS[n] if (n := len(b2)) < 16384 else varint(n)) + b2)
     for m4 in message.offset_answers:
         b4 = (b'\x08' + SHORT_VARINTS[n] if 0 < (n := m4.request_id) < 16384 else b'' if not n else b'\x08' + varint(n)) + (b'\x10' + SHORT_VARINTS[n] if 0 < (n := m4.error_code) < 16384 else b'' if not n else b'\x10' + varint(n & 0xFFFF_FFFF_FFFF_FFFF)) + (b'\x18' + SHORT_VARINTS[n + n] if 0 < (n := m4.timestamp) < 8192 else b'\x18' + varint(n + n) if n > 0 else b'' if not n else b'\x18\x01' if n == -1 else b'\x18' + varint(-n - n - 1)) + (b' ' + SHORT_VARINTS[n + n] if 0 < (n := m4.offset) < 8192 else b' ' + varint(n + n) if n > 0 else b'' if not n else b' \x01' if n == -1 else b' ' + varint(-n - n - 1)) + (b'(' + SHORT_VARINTS[n + n] if 0 < (n := m4.leader_epoch) < 8192 else b'(' + varint(n + n) if n > 0 else b'' if not n else b'(\x01' if n == -1 else b'(' + varint(-n - n - 1))

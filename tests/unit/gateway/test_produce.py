@@ -49,14 +49,6 @@ def test_other_acks_are_refused(acks: int) -> None:
     assert not world.logstore.appends
 
 
-def test_a_transactional_id_is_refused_truthfully() -> None:
-    world = World()
-    client = world.client()
-    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(61))])]
-    client.ask(ProduceRequest("tx", -1, 1000, data), ApiKey.PRODUCE, 9)
-    assert client.error_codes() == [[ErrorCode.INVALID_PRODUCER_ID_MAPPING]]
-
-
 def test_unknown_topics_partitions_and_ids() -> None:
     world = World()
     client = world.client()

@@ -255,6 +255,8 @@ class Append(_message.Message):
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     ACKS_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
+    VERIFICATION_GUARD_FIELD_NUMBER: _builtins.int
+    SUPPORTS_EPOCH_BUMP_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     """Chosen by the opener, unique in the stream."""
     topic_id: _builtins.bytes
@@ -264,6 +266,12 @@ class Append(_message.Message):
     acks: _builtins.int
     """-1 (all), 0 or 1; -1 is refused before the append while the ISR is under its minimum."""
     records: _builtins.bytes
+    verification_guard: _builtins.int
+    """With the batch that begins a transaction in the partition, once the transaction's coordinator has confirmed it: the
+    guard of the result that has refused the batch (KIP-890).
+    """
+    supports_epoch_bump: _builtins.bool
+    """The transaction is of version 2."""
     def __init__(
         self,
         *,
@@ -273,10 +281,12 @@ class Append(_message.Message):
         leader_epoch: _builtins.int = ...,
         acks: _builtins.int = ...,
         records: _builtins.bytes = ...,
+        verification_guard: _builtins.int = ...,
+        supports_epoch_bump: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acks", b"acks", "leader_epoch", b"leader_epoch", "partition", b"partition", "records", b"records", "request_id", b"request_id", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acks", b"acks", "leader_epoch", b"leader_epoch", "partition", b"partition", "records", b"records", "request_id", b"request_id", "supports_epoch_bump", b"supports_epoch_bump", "topic_id", b"topic_id", "verification_guard", b"verification_guard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,6 +308,7 @@ class AppendResult(_message.Message):
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
     RECORD_ERRORS_FIELD_NUMBER: _builtins.int
     RECORD_EPOCH_AGE_FIELD_NUMBER: _builtins.int
+    VERIFICATION_GUARD_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     error_code: _builtins.int
     base_offset: _builtins.int
@@ -316,6 +327,10 @@ class AppendResult(_message.Message):
     record_epoch_age: _builtins.int
     """How many leader epochs before leader_epoch the record before required_offset was appended: 0 except for a batch
     that repeats one of an earlier epoch.
+    """
+    verification_guard: _builtins.int
+    """Not 0: nothing is appended, since the batch would begin a transaction. When its coordinator has confirmed the
+    transaction, the batch is to be sent again with this guard.
     """
     @_builtins.property
     def record_errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecordError]:
@@ -336,10 +351,11 @@ class AppendResult(_message.Message):
         error_message: _builtins.str = ...,
         record_errors: _abc.Iterable[Global___RecordError] | None = ...,
         record_epoch_age: _builtins.int = ...,
+        verification_guard: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_offset", b"base_offset", "committed", b"committed", "error_code", b"error_code", "error_message", b"error_message", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_append_time_ms", b"log_append_time_ms", "log_start_offset", b"log_start_offset", "record_epoch_age", b"record_epoch_age", "record_errors", b"record_errors", "request_id", b"request_id", "required_offset", b"required_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_offset", b"base_offset", "committed", b"committed", "error_code", b"error_code", "error_message", b"error_message", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_append_time_ms", b"log_append_time_ms", "log_start_offset", b"log_start_offset", "record_epoch_age", b"record_epoch_age", "record_errors", b"record_errors", "request_id", b"request_id", "required_offset", b"required_offset", "verification_guard", b"verification_guard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

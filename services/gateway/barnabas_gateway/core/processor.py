@@ -51,6 +51,7 @@ from barnabas_gateway.core.backends.query_router import QueryRouter
 from barnabas_gateway.core.backends.read_replicas import ReadReplicas
 from barnabas_gateway.core.backends.read_router import ReadRouter
 from barnabas_gateway.core.backends.record_format_converter import RecordFormatConverter
+from barnabas_gateway.core.backends.transaction_verifier import TransactionVerifier
 from barnabas_gateway.core.connections.connections import Connections
 from barnabas_gateway.core.connections.dispatcher import RequestDispatcher
 from barnabas_gateway.core.connections.responder import Responder
@@ -131,7 +132,9 @@ class GatewayCore:
         # The backends that requests use.
         clock, turn = self.clock, self.turn
         self.logstores = Logstores()
-        self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores)
+        self.coordinators = CoordinatorClient(self.logstores)
+        verifier = TransactionVerifier(config, clock, self.deadlines, image, self.coordinators)
+        self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores, verifier)
         self.reads = ReadRouter(self.logstores, self.fetch_memory)
         self.read_replicas = ReadReplicas(config.address_policy, clock, image, self.reads.lanes)
         self.queries = QueryRouter(self.logstores)
@@ -140,7 +143,6 @@ class GatewayCore:
         self.converter = RecordFormatConverter(turn)
         self.controller = ControllerClient(image, turn)
         self.producer_ids = ProducerIds(config.gateway_id, self.controller)
-        self.coordinators = CoordinatorClient(self.logstores)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
         self.tokens = DelegationTokens(config.delegation_token_secret_key, image, random_bytes, wall_ms)
         self.quotas = ClientQuotas(config, clock, read_us, self.deadlines, turn)

@@ -28,6 +28,7 @@ from tests.unit.logstore.service.support import (
     states,
     topic,
 )
+from tests.unit.logstore.storage.test_transactions import transactional
 
 
 @pytest.fixture
@@ -304,3 +305,27 @@ def test_a_topic_that_flushes_every_message_is_durable_when_it_answers(host: Hos
     revived.greet(READ)
     revived.lead(topic(2, 0))
     assert offsets(revived.read().partitions[0].records) == [0]
+
+
+def test_the_first_batch_of_a_transaction_needs_the_guard_that_it_is_sent_back_with(host: Host) -> None:
+    refused = host.append(transactional(0))
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.INVALID_TXN_STATE, -1)
+    assert refused.verification_guard > 0
+    behind = host.append(transactional(1))
+    assert behind.verification_guard == refused.verification_guard
+    for sequence in (0, 1):
+        request = host.append_request(transactional(sequence))
+        request.verification_guard = refused.verification_guard
+        host.send(request)
+        (result,) = append_results(host.turn())
+        assert (result.error_code, result.base_offset) == (ErrorCode.NONE, sequence)
+    assert host.append(transactional(2)).base_offset == 2, "it is open now"
+
+
+def test_a_wrong_guard_is_an_error(host: Host) -> None:
+    guard = host.append(transactional(0)).verification_guard
+    request = host.append_request(transactional(0))
+    request.verification_guard = guard + 1
+    host.send(request)
+    (result,) = append_results(host.turn())
+    assert (result.error_code, result.verification_guard) == (ErrorCode.INVALID_TXN_STATE, 0)

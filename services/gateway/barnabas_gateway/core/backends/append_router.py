@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum, auto
+from functools import partial
 from typing import assert_never
 
 from barnabas.channel.messages import AppendResult
@@ -25,7 +26,18 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas_gateway.core.backends.logstores import Logstore, Logstores
-from barnabas_gateway.core.backends.partition_appends import AppendingConnection, PartitionAppends, PendingAppend
+from barnabas_gateway.core.backends.partition_appends import (
+    AppendingConnection,
+    AppendOwner,
+    PartitionAppends,
+    PendingAppend,
+    producer_of,
+)
+from barnabas_gateway.core.backends.transaction_verifier import (
+    TransactionVerifier,
+    VerifiedTransaction,
+    error_of_produce,
+)
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.request_context import ANY_NODE
@@ -41,12 +53,29 @@ class _Attempt(Enum):
 
 
 class AppendRouter:
-    __slots__ = ("_config", "_deadlines", "_free", "_image", "_logstores", "_routes_changed", "_unrouted", "clock")
+    __slots__ = (
+        "_config",
+        "_deadlines",
+        "_free",
+        "_image",
+        "_logstores",
+        "_routes_changed",
+        "_unrouted",
+        "_verifier",
+        "clock",
+    )
 
     def __init__(
-        self, config: GatewayConfig, clock: Clock, deadlines: Deadlines, image: ClusterImage, logstores: Logstores
+        self,
+        config: GatewayConfig,
+        clock: Clock,
+        deadlines: Deadlines,
+        image: ClusterImage,
+        logstores: Logstores,
+        verifier: TransactionVerifier,
     ) -> None:
         self._config = config
+        self._verifier = verifier
         self.clock = clock
         self._deadlines = deadlines
         self._image = image
@@ -125,6 +154,8 @@ class AppendRouter:
 
     def _drain(self, order: PartitionAppends) -> None:
         """Send what waits, as far as possible."""
+        if order.unverified and not order.resume():
+            return
         waiting = order.waiting
         while waiting:
             match self._attempt(order, waiting[0], in_turn=False):
@@ -188,9 +219,37 @@ class AppendRouter:
         if append is None:
             return
         if append.produce is not None:
+            if result.verification_guard:
+                self._verify(append, append.produce, result.verification_guard)
+                return
             append.produce.append_answered(append, result)
         if not append.is_parked:
             self.decided(append)
+
+    def _verify(self, append: PendingAppend, produce: AppendOwner, guard: int) -> None:
+        """The leader has sent back the beginning of a transaction, or what followed it: ask its coordinator."""
+        order = append.order
+        topic = self._image.topics_by_id.get(append.topic_id)
+        if order is None or topic is None or produce.transactional_id is None:
+            self._fail(append, ErrorCode.INVALID_TXN_STATE)
+            self.decided(append)
+            return
+        order.sent_back(append, guard)
+        self.decided(append)
+        producer_id, producer_epoch = producer_of(append.records)
+        transaction = VerifiedTransaction(
+            produce.transactional_id, producer_id, producer_epoch, adds=append.supports_epoch_bump
+        )
+        self._verifier.verify(transaction, topic.topic, append.partition, partial(self._verified, append))
+
+    def _verified(self, append: PendingAppend, error: ErrorCode) -> None:
+        """The coordinator has answered, or can't be asked."""
+        order, produce = append.order, append.produce
+        assert order is not None, "it was sent"
+        order.verified(append, is_confirmed=not error and produce is not None)
+        if error and produce is not None:
+            self._fail(append, error_of_produce(error, reports_abortable=produce.reports_abortable))
+        self._free[order] = None
 
     def credit_granted(self, logstore: Logstore) -> None:
         """Advance this logstore's queue, each order one append at a time."""
@@ -261,7 +320,8 @@ class AppendRouter:
         while waiting:
             self._fail(waiting.popleft(), ErrorCode.NOT_LEADER_OR_FOLLOWER)
             order.connection.one_waits_less()
-        self._finish(order)
+        if not order.unverified:
+            self._finish(order)
 
     def withdraw(self, append: PendingAppend) -> None:
         """Remove an append that was not sent and is not wanted any more. (An internal error may have left it outside of
@@ -272,5 +332,5 @@ class AppendRouter:
             return
         order.waiting.remove(append)
         order.connection.one_waits_less()
-        if not order.waiting:
+        if not order.waiting and not order.unverified:
             self._finish(order)

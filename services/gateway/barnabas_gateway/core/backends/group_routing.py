@@ -30,12 +30,14 @@ class Coordinator(NamedTuple):
     node_id: int
 
 
-def find_coordinator(image: ClusterImage, group_id: str) -> Coordinator | None:
-    """Return None if the topic does not exist, or the partition has no live leader."""
-    topic = image.topics_by_name.get(OFFSETS_TOPIC)
+def find_coordinator(image: ClusterImage, key: str, topic_name: str = OFFSETS_TOPIC) -> Coordinator | None:
+    """Return the coordinator of a group, or of what else is kept in a topic by its name. None if the topic does not
+    exist, or the partition has no live leader.
+    """
+    topic = image.topics_by_name.get(topic_name)
     if topic is None:
         return None
-    partition = partition_of_group(group_id, len(image.partitions_by_topic_id[topic.topic_id]))
+    partition = partition_of_group(key, len(image.partitions_by_topic_id[topic.topic_id]))
     led = image.partition(topic.topic_id, partition)
     if led is None or led.leader not in image.brokers:
         return None

@@ -84,6 +84,13 @@ class AppendOwner(Protocol):
     @property
     def timing(self) -> RequestTiming | None: ...
 
+    @property
+    def transactional_id(self) -> str | None: ...
+
+    @property
+    def reports_abortable(self) -> bool:
+        """Whether its client knows TRANSACTION_ABORTABLE."""
+
     def append_answered(self, append: PendingAppend, result: AppendResult) -> None:
         """A leader's result, or an error of the router instead."""
 
@@ -145,6 +152,8 @@ class PendingAppend(Append):
         self.leader_epoch = -1
         self.acks = produce.acks
         self.records = records
+        self.verification_guard = 0
+        self.supports_epoch_bump = False
         self.produce: AppendOwner | None = produce
         """None once the request was answered without it."""
         self.response = response
@@ -227,6 +236,8 @@ class PartitionAppends:
         "scheduler",
         "stream",
         "undecided",
+        "unverified",
+        "verifications",
         "waiting",
     )
 
@@ -249,15 +260,23 @@ class PartitionAppends:
         """Fences by producer id, in the order in which they were raised."""
         self.deadline_bucket = -1
         """Set while the leader's stream is down."""
+        self.unverified: list[PendingAppend] = []
+        """Appends that the leader has sent back until the coordinator of their transaction confirms it: they are to be
+        sent before those that wait.
+        """
+        self.verifications = 0
+        """Those of them that the coordinator has not answered yet."""
 
     def expire(self, now_ms: int) -> None:
         self.scheduler.give_up_routing(self)
 
     def is_idle(self) -> bool:
-        return not (self.undecided or self.waiting or self.fences)
+        return not (self.undecided or self.waiting or self.fences or self.unverified)
 
     def may_send_under(self, leader_id: int, leader_epoch: int) -> bool:
         """Whether another append may be sent there while the undecided ones are outstanding."""
+        if self.unverified:
+            return False
         return not self.undecided or (
             self.leader_epoch == leader_epoch and self.leader_id == leader_id and not self.first_is_undecided
         )
@@ -265,6 +284,9 @@ class PartitionAppends:
     def sent(self, append: PendingAppend, leader_id: int, leader_epoch: int) -> None:
         self.undecided += 1
         append.is_undecided = True
+        if append.verification_guard and (append.leader_id, append.leader_epoch) != (leader_id, leader_epoch):
+            # Another leader knows nothing of it.
+            append.verification_guard = 0
         self.leader_id = append.leader_id = leader_id
         self.leader_epoch = append.leader_epoch = leader_epoch
         if append.records[_SEQUENCE_POSITION:_SEQUENCE_END] == _FIRST_SEQUENCE:
@@ -276,6 +298,40 @@ class PartitionAppends:
         self.undecided -= 1
         if self.undecided == 0:
             self.first_is_undecided = False
+
+    # --- transactions ---
+
+    def sent_back(self, append: PendingAppend, guard: int) -> None:
+        """The leader wants the transaction of this append confirmed first."""
+        append.verification_guard = guard
+        append.request_id = UNSENT
+        if self.waiting is None:
+            self.waiting = deque()
+        self.unverified.append(append)
+        self.verifications += 1
+        self.connection.hold_requests()
+
+    def verified(self, append: PendingAppend, *, is_confirmed: bool) -> None:
+        """The coordinator has answered; what it has not confirmed has failed."""
+        self.verifications -= 1
+        if not is_confirmed:
+            self.unverified.remove(append)
+            self.connection.one_waits_less()
+
+    def resume(self) -> bool:
+        """Let what is confirmed wait before everything else. Return False while that is not known of all."""
+        if self.verifications or self.undecided:
+            return False
+        if self.waiting is None:
+            self.waiting = deque()
+        for append in reversed(self.unverified):
+            if append.produce is None:
+                # Its request was answered without it.
+                self.connection.one_waits_less()
+            else:
+                self.waiting.appendleft(append)
+        self.unverified.clear()
+        return True
 
     # --- fences ---
 
@@ -340,3 +396,9 @@ def _sequence_of(records: Buffer) -> _Sequence | None:
         return None
     sequence = _Sequence(*_PRODUCER.unpack_from(records, _PRODUCER_POSITION))
     return None if sequence.producer_id == _NO_PRODUCER_ID else sequence
+
+
+def producer_of(records: Buffer) -> tuple[int, int]:
+    """Return the id and the epoch of the producer of a complete batch."""
+    producer_id, producer_epoch, _ = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
+    return producer_id, producer_epoch

@@ -12,8 +12,13 @@
 - Kafka's own topics accept records only from a client with the id `__admin_client`: INVALID_TOPIC_EXCEPTION.
 - NOT_LEADER_OR_FOLLOWER carries the current leader and its endpoint (v10, KIP-951).
 
-Deviations: there are no transactions yet, so no transactional id is assigned any producer id, and transactional records
-are INVALID_PRODUCER_ID_MAPPING. If a leader's stream is down, the gateway waits for it up to `route_wait_ms_max`.
+- Transactional records need WRITE of the transactional id, or are TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The first
+  batch of a transaction in a partition is appended when the coordinator has confirmed the partition, or from v12 on
+  (`transaction.version` 2) has added it (KIP-890); what the coordinator refuses is INVALID_TXN_STATE, from v11 on
+  TRANSACTION_ABORTABLE, and NOT_ENOUGH_REPLICAS what may succeed later.
+
+Deviations: of a request in which only some partitions have transactional records without a transactional id, the others
+are appended. If a leader's stream is down, the gateway waits for it up to `route_wait_ms_max`.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ from barnabas_gateway.core.requests.produce import BaseProduceHandler, PendingPr
 
 _VERSION_WITH_BATCHES = 3
 _VERSION_WITH_ZSTD = 7
+_VERSION_THAT_ADDS_PARTITIONS = 12
 _VERSION_WITH_TOPIC_IDS = 13
 
 _MAGIC_POSITION = 16
@@ -65,6 +71,7 @@ def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[N
     if pending.connection.quotas is not None:
         handler.responder.charge_request_bytes(pending)
     pending.acks = request.acks
+    pending.transactional_id = request.transactional_id
     pending.deadline_ms = handler.clock.now_ms + request.timeout_ms
     denial, refusal = _denial(pending, request), _refusal(request)
     appends: dict[PartitionKey, PendingAppend] = {}
@@ -94,9 +101,7 @@ def _denial(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | Non
 
 def _refusal(request: ProduceRequest) -> ErrorCode | None:
     """Return the error of all partitions that exist and may be written, if there is one."""
-    if request.acks not in (-1, 0, 1):
-        return ErrorCode.INVALID_REQUIRED_ACKS
-    return None if request.transactional_id is None else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return None if request.acks in (-1, 0, 1) else ErrorCode.INVALID_REQUIRED_ACKS
 
 
 def _failed(index: int, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
@@ -158,21 +163,23 @@ def _add_partition(
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not records:
         return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")
-    fault = _fault(pending.header.api_version, records)
+    fault = _fault(pending.header.api_version, records, is_transactional=pending.transactional_id is not None)
     if fault is not None:
         return _failed(index, *fault)
     response = PartitionProduceResponse(index, 0, -1)
-    appends[topic_id, index] = PendingAppend(pending, (topic_id, index), records, response)
+    append = appends[topic_id, index] = PendingAppend(pending, (topic_id, index), records, response)
+    if pending.transactional_id is not None:
+        append.supports_epoch_bump = pending.header.api_version >= _VERSION_THAT_ADDS_PARTITIONS
     return response
 
 
-def _fault(version: int, records: Buffer) -> tuple[ErrorCode, str] | None:
+def _fault(version: int, records: Buffer, *, is_transactional: bool) -> tuple[ErrorCode, str] | None:
     """Check what the version of the request requires of the records' format; only the header of the batch is read."""
     if len(records) <= _ATTRIBUTES_POSITION or records[_MAGIC_POSITION] != _MAGIC:
         return None
     attributes = records[_ATTRIBUTES_POSITION]
-    if attributes & _TRANSACTIONAL_BIT:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records without a transactional id"
+    if attributes & _TRANSACTIONAL_BIT and not is_transactional:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional records without a transactional id"
     if version < _VERSION_WITH_ZSTD and attributes & _COMPRESSION_BITS == _ZSTD:
         return (
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,

@@ -39,6 +39,7 @@ from barnabas_gateway.core.timing.hops import Hop
 
 ACKS_ALL = -1
 ACKS_NONE = 0
+_VERSION_WITH_ABORTABLE = 11
 
 
 class BaseProduceHandler(Handler):
@@ -71,6 +72,7 @@ class PendingProduce(BaseRequest[BaseProduceHandler]):
         "pod",
         "position",
         "response",
+        "transactional_id",
         "unanswered",
     )
 
@@ -94,6 +96,12 @@ class PendingProduce(BaseRequest[BaseProduceHandler]):
         """Until when the next leader of a partition is looked for; -1 while each has one."""
         self.pod: Pod | None = None
         self.entry_id = 0
+        self.transactional_id: str | None = None
+
+    @property
+    def reports_abortable(self) -> bool:
+        """Whether its client knows TRANSACTION_ABORTABLE."""
+        return self.header.api_version >= _VERSION_WITH_ABORTABLE
 
     def convert(self, appends: Sequence[PendingAppend]) -> None:
         """Submit the appends once those among them that are message sets are converted to batches."""

@@ -20,6 +20,7 @@ from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import TransactionEnd
+from barnabas.wire.record_batch import parse_header
 from barnabas_logstore.core.data.batch_validation_queue import BatchValidationQueue, WaitingAppend
 from barnabas_logstore.core.data.uncommitted_results import PendingAppend, UncommittedResults
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
@@ -30,12 +31,15 @@ from barnabas_logstore.core.storage.batches.batch_opening import Refusal
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import WriteEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.verification_guards import NO_GUARD
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.streams import ExchangeStream
 from barnabas_logstore.core.streams.watches import Watches
 
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
+_UNVERIFIED = (ErrorCode.INVALID_TXN_STATE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+"""What a log says of batches of a transaction whose first one was not confirmed."""
 
 
 class Appends:
@@ -108,8 +112,10 @@ class Appends:
         pending = PendingAppend(stream, partition, result, len(append.records), append.acks == _ALL)
         # Under the present one, if the gateway knew an earlier epoch under which this logstore already led.
         leader_epoch = partition.leader_epoch
-        outcome = log.append(records, leader_epoch, wall_ms, pending)
+        outcome = log.append(records, leader_epoch, wall_ms, pending, append.verification_guard)
         if isinstance(outcome, ErrorCode):
+            if outcome in _UNVERIFIED and self._asks_for_verification(stream, append, outcome, wall_ms, log):
+                return
             self._refuse(stream, append, outcome)
             if log.error is not None:
                 self._replicas.disk_failed(log, log.error)
@@ -127,6 +133,29 @@ class Appends:
                 return
         self._pending[partition].append(pending)
         self._to_write[log] = None
+
+    def _asks_for_verification(
+        self, stream: ExchangeStream, append: Append, error: ErrorCode, wall_ms: int, log: PartitionLog
+    ) -> bool:
+        """Return a guard, instead of an error, for a batch that would begin a transaction, and for those that have come
+        right behind it: the gateway asks the transaction's coordinator, then sends them again in their order.
+        """
+        header = parse_header(memoryview(append.records))
+        if not header.is_transactional or append.verification_guard:
+            return False
+        guard = log.begin_verification(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            wall_ms,
+            supports_epoch_bump=append.supports_epoch_bump,
+        )
+        if guard == NO_GUARD:
+            return False
+        stream.bytes_handled += len(append.records)
+        result = AppendResult(append.request_id, error, verification_guard=guard)
+        self._outbox.exchange_response(stream).append_results.append(result)
+        return True
 
     def append_marker(self, partition: Partition, ended: TransactionEnd, wall_ms: int) -> int | ErrorCode:
         """Append a marker to a partition that is led here; return the high watermark that commits it."""
