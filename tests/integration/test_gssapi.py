@@ -1,8 +1,11 @@
-"""GSSAPI with a real KDC of MIT Kerberos: Java's clients and tools, and aiokafka through python-gssapi."""
+"""GSSAPI with a real KDC of MIT Kerberos: Java's clients and tools, aiokafka through python-gssapi, kcat."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Runni
     with KerberosRealm(tmp_path_factory.mktemp("realm")) as realm, pytest.MonkeyPatch.context() as environment:
         for name, value in realm.environment.items():
             environment.setenv(name, value)
-        for principal in ("alice", "Bob/admin", "carol"):
+        for principal in ("alice", "Bob/admin", "carol", "dave"):
             realm.add_principal(principal)
         realm.add_principal("other/localhost")
         made = Site(realm, tmp_path_factory.mktemp("clients"))
@@ -159,6 +162,37 @@ async def test_python_clients(site: tuple[Site, RunningCluster], monkeypatch: py
         await producer.send_and_wait("pythons", b"one")
     async with AIOKafkaConsumer("pythons", auto_offset_reset="earliest", **common) as consumer:
         assert (await asyncio.wait_for(consumer.getone(), 60)).value == b"one"
+
+
+def test_librdkafka(site: tuple[Site, RunningCluster]) -> None:
+    """By kcat: the wheels of confluent-kafka have librdkafka without GSSAPI."""
+    kcat = shutil.which("kcat") or shutil.which("kafkacat")
+    if (
+        kcat is None
+        or "sasl_gssapi" not in subprocess.run([kcat, "-V"], capture_output=True, text=True, check=False).stdout
+    ):
+        pytest.skip("no kcat whose librdkafka has GSSAPI: `make kerberos` installs it")
+    at, running = site
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.keytab": str(at.realm.keytab("dave")),
+        "sasl.kerberos.principal": f"dave@{REALM}",
+    }
+    common = [kcat, "-b", at.bootstrap, *(word for key, value in settings.items() for word in ("-X", f"{key}={value}"))]
+    environment = {**os.environ, "KRB5CCNAME": str(at.directory / "dave.ccache")}
+
+    def run(*arguments: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            [*common, *arguments], input=stdin, capture_output=True, text=True, env=environment, timeout=90, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("-P", "-t", "daves", stdin="one\ntwo\n")
+    assert run("-C", "-t", "daves", "-c", "2") == "one\ntwo\n"
+    assert any("User:dave" in line for line in lines(running, "authenticated"))
 
 
 def test_a_key_that_the_key_table_lacks_is_named_and_found_when_it_is_there(
