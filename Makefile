@@ -53,7 +53,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -175,6 +175,10 @@ moving-leaders: setup etcd ## Move leaders under CLIENT=java, librdkafka or fran
 		$(if $(MOVE),--move $(MOVE)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) \
 		$(if $(PRODUCERS),--producers $(PRODUCERS)) $(if $(RUNS),--runs $(RUNS)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
+
+streams: setup etcd ## Count words exactly once by Kafka Streams while KILL=logstores, each or none are killed: BROKER=barnabas SECONDS=60 SMOKE=1
+	@$(if $(filter kafka,$(BROKER)),scripts/peer &&) $(BIN)/python -m tests.faults.streams --save --broker $(or $(BROKER),barnabas) \
+		--kill $(or $(KILL),logstores) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SMOKE),--smoke)
 
 blackout: setup etcd ## Kill every process at once under load and restart, ROUNDS=5: time of each phase up to the first acknowledged write
 	@$(BIN)/python -m tests.faults.blackout --rounds $(or $(ROUNDS),5) --save tests/faults/results/blackout.md

@@ -16,6 +16,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[3]
 SOURCES: Final = Path(__file__).parent
 SECURITY: Final = SOURCES.parent / "security"
+STREAMS: Final = ROOT / "tests/faults/streams/java"
 CACHE: Final = ROOT / ".cache/compat"
 PEER_LIBS: Final = ROOT / ".cache/peer/libs"
 BUILD_SECONDS_MAX: Final = 1500
@@ -61,6 +62,10 @@ def prepare(toolchain: str) -> Path:
             sources = sorted(str(path.relative_to(SOURCES / "java")) for path in (SOURCES / "java").glob("*.java"))
             compile_all = ["javac", "-d", "classes", "-cp", f"{PEER_LIBS}/*:libs/*", *sources]
             return _built(toolchain, [copy, compile_all])
+        case "streams":
+            _need("java", "javac", "mvn")
+            copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
+            return _built(toolchain, [copy, ["javac", "-d", "classes", "-cp", "libs/*", "WordCount.java"]], STREAMS)
         case "kafka-python-suite":
             return _kafka_python_suite()
         case _:

@@ -128,6 +128,8 @@ class KafkaCluster:
         settings = {
             "controller.quorum.voters": voters,
             "offsets.topic.replication.factor": str(BROKERS),
+            "transaction.state.log.replication.factor": str(BROKERS),
+            "transaction.state.log.min.isr": "2",
             "auto.create.topics.enable": "false",
         }
         self._brokers = {

@@ -1,0 +1,1 @@
+"""Kafka Streams, exactly once, while the processes of its cluster are killed."""
