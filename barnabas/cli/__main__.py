@@ -10,6 +10,7 @@ from barnabas.cli.commands.cluster import doctor, down, logs, status, up
 from barnabas.cli.commands.configs import configs
 from barnabas.cli.commands.events import events, history
 from barnabas.cli.commands.groups import groups
+from barnabas.cli.commands.kubernetes import kubernetes
 from barnabas.cli.commands.nodes import balance, drain, drains, nodes, return_node
 from barnabas.cli.commands.partitions import elect, partitions, reassign
 from barnabas.cli.commands.records import consume, produce
@@ -43,6 +44,7 @@ _OPERATING = (
 
 for command in (*_OPERATING, up, down, status, produce, consume, logs, doctor, backup, restore, rebuild, inspect):
     main.add_command(command)
+main.add_command(kubernetes)
 
 if __name__ == "__main__":
     main(prog_name="barnabas")

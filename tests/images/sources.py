@@ -41,7 +41,13 @@ def wheels(source: Path, python_version: str) -> Path:
     settings = tomllib.loads((source / "pyproject.toml").read_text())
     project, build = settings["project"], settings["build-system"]
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["gateway"], *extras["logstore"], *build["requires"]]
+    needed = [
+        *project["dependencies"],
+        *extras["controller"],
+        *extras["gateway"],
+        *extras["logstore"],
+        *build["requires"],
+    ]
     unfinished = directory.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     options = ["--quiet", "--only-binary", ":all:", "--python-version", python_version]

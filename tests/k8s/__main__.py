@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.k8s.cluster import NoCluster, find_cluster
+from tests.k8s.cluster import NoCluster, find_cluster, reachable_api_server
 from tests.k8s.steps import STEPS
 from tests.k8s.trial import Trial
 
@@ -35,25 +35,26 @@ def main() -> None:
     version = json.loads(cluster.run("kubectl", "version", "--output", "json"))["serverVersion"]["gitVersion"]
     lines = [f"# The chart on Kubernetes {version}", ""]
     failed = False
-    for name in chosen:
-        step = STEPS[name]
-        started_s = time.monotonic()
-        try:
-            reported, outcome = step(trial), "passed"
-        except AssertionError as error:
-            reported, outcome, failed = [str(error)], "FAILED", True
-        heading = f"{name}: {(step.__doc__ or '').strip()}"
-        lines += [
-            f"## {heading}",
-            "",
-            f"{outcome} in {time.monotonic() - started_s:.0f} s",
-            "",
-            *(f"- {line}" for line in reported),
-            "",
-        ]
-        print(f"{outcome}  {heading}", *reported, sep="\n    ", flush=True)
-        if failed:
-            break
+    with reachable_api_server(cluster):
+        for name in chosen:
+            step = STEPS[name]
+            started_s = time.monotonic()
+            try:
+                reported, outcome = step(trial), "passed"
+            except AssertionError as error:
+                reported, outcome, failed = [str(error)], "FAILED", True
+            heading = f"{name}: {(step.__doc__ or '').strip()}"
+            lines += [
+                f"## {heading}",
+                "",
+                f"{outcome} in {time.monotonic() - started_s:.0f} s",
+                "",
+                *(f"- {line}" for line in reported),
+                "",
+            ]
+            print(f"{outcome}  {heading}", *reported, sep="\n    ", flush=True)
+            if failed:
+                break
     if chosen == list(STEPS):
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"kubernetes-{version}.md").write_text("\n".join([*lines, NOT_SHOWN]))

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ ROOT = Path(__file__).parents[2]
 BESIDE = ROOT.parent / "shared/k8s-node/k8s-node"
 BASE = "local/python:bookworm"
 NODE_ADDRESS = "10.89.0.1"
+API_SERVER = "https://127.0.0.1:16443"
+"""That of a node of its own."""
 
 
 class NoCluster(Exception):  # noqa: N818  (the reason why nothing is tried)
@@ -81,6 +85,35 @@ class Cluster:
     def python(self, module: str, *arguments: str, timeout_s: float = 600) -> str:
         """`python -m module` where it reaches the cluster."""
         return self.run(str(ROOT / ".venv/bin/python"), "-m", module, *arguments, timeout_s=timeout_s)
+
+
+@contextmanager
+def reachable_api_server(cluster: Cluster) -> Generator[None]:
+    """A node of its own has its API server on the loopback address, where no pod reaches it; jobs have to."""
+    if cluster.node_tool is None:
+        yield
+        return
+    port = API_SERVER.rpartition(":")[2]
+    relay = ["socat", f"TCP-LISTEN:{port},bind={cluster.address},fork,reuseaddr", f"TCP:127.0.0.1:{port}"]
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "barnabas-trial",
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [cluster.address]}],
+        "ports": [{"name": "https", "port": int(port)}],
+    }
+    with subprocess.Popen([*cluster.prefix, *relay], start_new_session=True) as process:
+        try:
+            cluster.apply(endpoints)
+            yield
+        finally:
+            cluster.run("kubectl", "--namespace", "default", "delete", "endpointslice", "barnabas-trial")
+            os.killpg(process.pid, signal.SIGTERM)
 
 
 def find_cluster() -> Cluster:

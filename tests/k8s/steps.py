@@ -9,6 +9,7 @@ import time
 from tests.k8s import images
 from tests.k8s.cluster import in_words, wait_until
 from tests.k8s.load_process import clean
+from tests.k8s.secure import secure
 from tests.k8s.trial import NAME, NAMESPACE, RELEASE, TAG, Trial, is_ready
 
 ROLLED = {
@@ -176,19 +177,21 @@ def lose_volume(trial: Trial) -> list[str]:
 
 
 def uninstall(trial: Trial) -> list[str]:
-    """Nothing is left but the volumes' claims."""
+    """Nothing is left but the volumes' claims, and the Secrets and the memory of the jobs."""
     trial.cluster.run("helm", "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "4m")
     wait_until("every pod gone", lambda: not trial.pods())
     kinds = "all,configmap,secret,serviceaccount,pdb,networkpolicy,hpa,role,rolebinding,endpointslice"
     left = trial.cluster.get(kinds, NAMESPACE, f"app.kubernetes.io/instance={RELEASE}")
+    left = [each for each in left if each["metadata"]["labels"]["app.kubernetes.io/managed-by"] != "barnabas"]
     assert not left, in_words([f"{each['kind']} {each['metadata']['name']}" for each in left])
+    secrets = trial.cluster.get("secrets", NAMESPACE, "app.kubernetes.io/managed-by=barnabas")
     claims = [each["metadata"]["name"] for each in trial.cluster.get("pvc", NAMESPACE)]
     assert claims, "the data went too"
     trial.clean_up()
-    return [f"left: {in_words(claims)}"]
+    return [f"left: {in_words(claims)}; {len(secrets)} Secrets"]
 
 
 STEPS = {
     each.__name__: each
-    for each in (build, install, outside, roll, failed_upgrade, evict, scale, lose_volume, uninstall)
+    for each in (build, install, outside, secure, roll, failed_upgrade, evict, scale, lose_volume, uninstall)
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
+from base64 import b64decode
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class Trial:
     volumes: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="barnabas-e2e-")))
     overrides: dict[str, str] = field(default_factory=dict)
     """What has been upgraded to until now, as `--set` has it."""
+    listeners: dict[str, Any] = field(default_factory=dict)
+    """Values in the place of `externalAccess`: what the step `secure` upgrades to."""
 
     @property
     def bootstrap(self) -> str:
@@ -61,6 +64,9 @@ class Trial:
                 "nodePort": NODE_PORT,
             },
         }
+        if self.listeners:
+            del values["externalAccess"]
+            values |= self.listeners
         if self.cluster.node_tool is None:
             values["image"]["pullPolicy"] = "IfNotPresent"
             del values["etcd"]["bundled"]["image"]
@@ -88,7 +94,10 @@ class Trial:
         return self.cluster.run("kubectl", "--namespace", NAMESPACE, *arguments, text=text)
 
     def pods(self, role: str = "") -> dict[str, dict[str, Any]]:
-        selector = f"app.kubernetes.io/instance={RELEASE}" + (f",app.kubernetes.io/component={role}" if role else "")
+        component = "app.kubernetes.io/component"
+        selector = f"app.kubernetes.io/instance={RELEASE}," + (
+            f"{component}={role}" if role else f"{component} notin (certificates,access)"
+        )
         return {pod["metadata"]["name"]: pod for pod in self.cluster.get("pods", NAMESPACE, selector)}
 
     def ready(self, role: str = "") -> list[str]:
@@ -105,10 +114,26 @@ class Trial:
         addresses = ",".join(
             f"{pod['status']['podIP']}:9090" for pod in self.pods("controller").values() if is_ready(pod)
         )
-        answer: dict[str, Any] = json.loads(
-            self.cluster.python("tests.k8s.operations", addresses, method, json.dumps(request))
-        )
+        given = [addresses, method, json.dumps(request), str(self.certificate_of("admin")), f"{NAME}-controller"]
+        answer: dict[str, Any] = json.loads(self.cluster.python("tests.k8s.operations", *given))
         return answer
+
+    def certificate_of(self, operator: str) -> Path:
+        """A directory with the certificate that the chart has generated for this role."""
+        return self.write_secret(f"{NAME}-operator-{operator}")
+
+    def write_secret(self, name: str) -> Path:
+        """A directory with its content, as it was when it was written first."""
+        directory = self.volumes / name
+        if not directory.is_dir():
+            directory.mkdir()
+            for key, content in self.secret(name).items():
+                (directory / key).write_bytes(content)
+        return directory
+
+    def secret(self, name: str) -> dict[str, bytes]:
+        data = json.loads(self.kubectl("get", "secret", name, "--output", "json"))["data"]
+        return {key: b64decode(text) for key, text in data.items()}
 
     def barnabas(self, *arguments: str) -> str:
         """The command line, as the image has it and a controller's pod knows where to ask."""

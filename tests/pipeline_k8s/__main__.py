@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.k8s.cluster import NoCluster, find_cluster
+from tests.k8s.cluster import NoCluster, find_cluster, reachable_api_server
 from tests.pipeline_k8s.steps import STEPS
 from tests.pipeline_k8s.trial import Trial
 
@@ -42,7 +42,7 @@ def main() -> None:
     kubernetes = json.loads(cluster.run("kubectl", "version", "--output", "json"))["serverVersion"]["gitVersion"]
     lines = [f"# Topics to tables on Kubernetes {kubernetes}", ""]
     failed = False
-    with trial.reachable_api_server():
+    with reachable_api_server(trial.cluster):
         for name in chosen:
             step = STEPS[name]
             started_s = time.monotonic()

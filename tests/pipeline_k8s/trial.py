@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import tempfile
 import tomllib
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +17,7 @@ import yaml
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from tests.k8s.cluster import ROOT, Cluster, CommandFailed, wait_until
+from tests.k8s.cluster import API_SERVER, ROOT, Cluster, CommandFailed, wait_until
 from tests.k8s.images import ETCD_TAG
 from tests.k8s.trial import CHART
 from tests.pipeline_k8s.producing import PARTITIONS
@@ -32,7 +27,6 @@ NODE_PORT = 32392
 BROKER_TAG = "pipeline-e2e"
 KUBERNETES = ROOT / "deploy/pipeline/kubernetes"
 PYTHON = str(ROOT / ".venv-pipeline/bin/python")
-API_SERVER = "https://127.0.0.1:16443"
 """Of a node of one's own, from beside it."""
 # The node has two cores: pods ask for little, and take what there is.
 SMALL = {"spark.kubernetes.driver.request.cores": "200m", "spark.kubernetes.executor.request.cores": "200m"}
@@ -119,31 +113,6 @@ class Trial:
             spec["storageClassName"] = "broker"
         metadata = {"name": f"{NAMESPACE}-{name}", "labels": {NAMESPACE: "volume"}}
         self.cluster.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec})
-
-    @contextmanager
-    def reachable_api_server(self) -> Generator[None]:
-        """A node of one's own has its API server on the loopback address, where no pod reaches it; drivers have to."""
-        port = API_SERVER.rpartition(":")[2]
-        relay = ["socat", f"TCP-LISTEN:{port},bind={self.cluster.address},fork,reuseaddr", f"TCP:127.0.0.1:{port}"]
-        endpoints = {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": NAMESPACE,
-                "namespace": "default",
-                "labels": {"kubernetes.io/service-name": "kubernetes"},
-            },
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [self.cluster.address]}],
-            "ports": [{"name": "https", "port": int(port)}],
-        }
-        with subprocess.Popen([*self.cluster.prefix, *relay], start_new_session=True) as process:
-            try:
-                self.cluster.apply(endpoints)
-                yield
-            finally:
-                self.cluster.run("kubectl", "--namespace", "default", "delete", "endpointslice", NAMESPACE)
-                os.killpg(process.pid, signal.SIGTERM)
 
     def clean_up(self) -> None:
         """Whatever is left, also of a run before."""

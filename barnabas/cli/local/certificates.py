@@ -33,6 +33,10 @@ class Authority:
         """The certificate, for trust stores."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
+    @property
+    def key_pem(self) -> bytes:
+        return _key_pem(self.key)
+
 
 def create_authority(name: str, now: datetime) -> Authority:
     """Create an authority that signs its own certificate; `now` is in UTC."""
@@ -56,19 +60,29 @@ def create_authority(name: str, now: datetime) -> Authority:
 
 def read_authority(directory: Path) -> Authority:
     """Read what `write_authority` has written. Raises OSError, ValueError."""
-    key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), None)
+    try:
+        return authority_of((directory / "ca.key").read_bytes(), (directory / "ca.crt").read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{directory / 'ca.key'}: {error}") from None
+
+
+def authority_of(key_pem: bytes, certificate_pem: bytes) -> Authority:
+    """Return the authority of a key and its certificate, both as PEM. Raises ValueError."""
+    key = serialization.load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{directory / 'ca.key'} is not a key that Barnabas has created")
-    return Authority(key, x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes()))
+        raise ValueError("not a key that Barnabas has created")
+    return Authority(key, x509.load_pem_x509_certificate(certificate_pem))
 
 
 def write_authority(directory: Path, authority: Authority) -> None:
     """Write `ca.key` and `ca.crt`."""
-    write_secret(directory / "ca.key", _key_pem(authority.key))
+    write_secret(directory / "ca.key", authority.key_pem)
     (directory / "ca.crt").write_bytes(authority.pem)
 
 
-def issue(authority: Authority, common_name: str, hosts: tuple[str, ...], now: datetime) -> bytes:
+def issue(
+    authority: Authority, common_name: str, hosts: tuple[str, ...], now: datetime, days: int = CERTIFICATE_DAYS
+) -> bytes:
     """Return a private key and its chain as PEM, for a server at `hosts` (names and addresses), or a client."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
@@ -78,7 +92,7 @@ def issue(authority: Authority, common_name: str, hosts: tuple[str, ...], now: d
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + timedelta(days=CERTIFICATE_DAYS))
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(

@@ -65,12 +65,26 @@ def etcd_options(command: Command) -> Command:
         click.option(
             "--etcd-user", default="", envvar="BARNABAS_ETCD_USER", help="User of an etcd with authentication."
         ),
-        click.option("--etcd-tls-key", default="", metavar="PEM", help="Private key of the client certificate."),
         click.option(
-            "--etcd-tls-certificate", default="", metavar="PEM", help="Client certificate, if etcd requires one."
+            "--etcd-tls-key",
+            default="",
+            envvar="BARNABAS_ETCD_TLS_KEY",
+            metavar="PEM",
+            help="Private key of the client certificate.",
         ),
         click.option(
-            "--etcd-tls-authority", default="", metavar="PEM", help="CA certificate that signed etcd's; enables TLS."
+            "--etcd-tls-certificate",
+            default="",
+            envvar="BARNABAS_ETCD_TLS_CERTIFICATE",
+            metavar="PEM",
+            help="Client certificate, if etcd requires one.",
+        ),
+        click.option(
+            "--etcd-tls-authority",
+            default="",
+            envvar="BARNABAS_ETCD_TLS_AUTHORITY",
+            metavar="PEM",
+            help="CA certificate that signed etcd's; enables TLS.",
         ),
         click.option("--etcd-prefix", default="/barnabas/", show_default=True, help="Prefix of the cluster's keys."),
         click.option(

@@ -55,6 +55,13 @@ def pod_templates(objects: list[Object]) -> dict[str, Object]:
     return {each["metadata"]["labels"]["app.kubernetes.io/component"]: each["spec"]["template"] for each in workloads}
 
 
+def job_templates(objects: list[Object]) -> list[Object]:
+    """Of Jobs and CronJobs."""
+    jobs = [each["spec"] for each in objects if each["kind"] == "Job"]
+    jobs += [each["spec"]["jobTemplate"]["spec"] for each in objects if each["kind"] == "CronJob"]
+    return [each["template"] for each in jobs]
+
+
 def container(objects: list[Object], role: str) -> Object:
     (only,) = pod_templates(objects)[role]["spec"]["containers"]
     assert isinstance(only, dict)

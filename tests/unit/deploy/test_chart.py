@@ -11,54 +11,34 @@ import msgspec
 import pytest
 import yaml
 
-from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.image import ClusterImage
 from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.rpc import LIVENESS
-from barnabas_controller.shell.config import ControllerConfig
-from barnabas_gateway.shell.config import GatewayProperties
-from barnabas_logstore.shell.config import LogstoreSettings
 from barnabas_logstore.shell.node import IN_SYNC
-from barnabas_purgatory.shell.config import PurgatoryConfig
-from tests.unit.deploy.chart import CHART, EXAMPLES, Values, container, example, find, pod_templates, render
+from tests.unit.deploy.chart import (
+    CHART,
+    EXAMPLES,
+    Values,
+    container,
+    example,
+    find,
+    job_templates,
+    pod_templates,
+    render,
+)
+from tests.unit.deploy.shapes import BALANCED, MATRIX, MONITORED, NODE_PORTS, ROLES
 
 pytestmark = pytest.mark.deep
 
 KUBERNETES = ("1.28", "1.34", "1.37")
 RELEASES = ("barnabas", "y", "1", "a-b", "null", "r" * 53)
-NODE_PORTS: Values = {"externalAccess": {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"}}
-BALANCED: Values = {"externalAccess": NODE_PORTS["externalAccess"] | {"type": "LoadBalancer"}}
-MONITORED: Values = {"metrics": {kind: {"enabled": True} for kind in ("serviceMonitor", "prometheusRule", "dashboard")}}
-SECRETS = {role: f"{role}-tls" for role in ("controller", "gateway", "logstore", "purgatory")}
-MATRIX: dict[str, Values] = {
-    "default": {},
-    **{name: example(name) for name in ("trial", "production", "load-balancer")},
-    "node ports": NODE_PORTS,
-    "balanced, per broker": BALANCED,
-    "monitored": MONITORED,
-    "no network policies": {"networkPolicy": {"enabled": False}, "metrics": {"enabled": False}},
-    "no account": {"serviceAccount": {"create": False}},
-    "certificates issued": {"internalTls": {"mode": "certManager"}},
-    "certificates given": {"internalTls": {"mode": "secrets", "secrets": SECRETS}},
-    "lanes": {"cluster": {"laneDirectory": "/var/lib/barnabas-lanes"}},
-    "colocated": {
-        "cluster": {"laneDirectory": "/var/lib/barnabas-lanes", "addressPolicy": "colocated"},
-        "externalAccess": {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"},
-    },
-}
 MATCHES_BY_LABEL_KEYS = "1.31"
 """The Kubernetes from which on a pod's affinity may follow one of its own labels, as `colocated` does."""
 # Of the operator's own: Kubernetes' schemas don't know them.
 FOREIGN = ("monitoring.coreos.com/v1", "cert-manager.io/v1")
-ROLES: dict[str, type[msgspec.Struct]] = {
-    "controller": ControllerConfig,
-    "gateway": GatewayProperties,
-    "logstore": LogstoreSettings,
-    "purgatory": PurgatoryConfig,
-}
-NO_KEYS = {"BARNABAS_CONTROLLER", "BARNABAS_LANE_DIRECTORY"}
-"""Where `barnabas` asks, in a pod that runs it; where the sockets are by which pods of a node talk."""
-PORTS = {"controller": 9090, "gateway": 9400, "logstore": 9300, "purgatory": 9600}
+NO_KEYS = {"BARNABAS_CONTROLLER", "BARNABAS_LANE_DIRECTORY", "BARNABAS_OPERATOR_CONFIG"}
+"""Where `barnabas` asks and by which certificate, in a pod that runs it; where the sockets of a node's pods are."""
+PORTS = {"controller": 9401, "gateway": 9400, "logstore": 9401, "purgatory": 9401}
 READINESS = {"controller": None, "gateway": None, "logstore": IN_SYNC, "purgatory": None}
 
 
@@ -124,11 +104,13 @@ def identity(each: object) -> bytes:
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
 def test_every_pod_is_confined(values: Values) -> None:
-    templates = pod_templates(render(values))
+    objects = render(values)
+    templates = pod_templates(objects)
     assert templates.keys() >= ROLES.keys()
-    for template in templates.values():
+    for template in (*templates.values(), *job_templates(objects)):
         spec = template["spec"]
-        assert spec["automountServiceAccountToken"] is False
+        # Only the jobs talk to Kubernetes, by accounts of their own.
+        assert spec["automountServiceAccountToken"] is (spec.get("restartPolicy") == "OnFailure")
         assert spec["enableServiceLinks"] is False
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -253,49 +235,6 @@ def test_another_configuration_is_another_pod_of_that_role_alone() -> None:
     assert {role for role in before if before[role] != after[role]} == {"purgatory"}
 
 
-# --- between the services ---
-
-
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("shape", ["certificates issued", "certificates given"])
-def test_a_role_shows_its_own_certificate_and_is_probed_without_one(role: str, shape: str) -> None:
-    objects = render(MATRIX[shape])
-    pod = pod_templates(objects)[role]["spec"]
-    (secret,) = [each["secret"]["secretName"] for each in pod["volumes"] if each["name"] == "internal-tls"]
-    (path,) = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "internal-tls"]
-    properties = find(objects, "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"].splitlines()
-    assert f"inter.service.tls.key={path}/tls.key" in properties
-    probed = container(objects, role)["readinessProbe"]["grpc"]["port"]
-    key = "ops.listeners" if role == "gateway" else "health.listeners"
-    assert f"{key}=0.0.0.0:{probed}" in properties
-    if shape == "certificates issued":
-        certificate = find(objects, "Certificate", f"barnabas-{role}-tls")["spec"]
-        assert certificate["secretName"] == secret
-        assert [role_name(name) for name in certificate["dnsNames"]] == [role]
-        issuer = find(objects, "Issuer", certificate["issuerRef"]["name"])
-        assert (
-            issuer["spec"]["ca"]["secretName"]
-            == find(objects, "Certificate", "barnabas-internal-ca")["spec"]["secretName"]
-        )
-    else:
-        assert secret == SECRETS[role]
-
-
-def role_name(name: str) -> str:
-    return name.removesuffix(f".{DEFAULT_DOMAIN}")
-
-
-def test_an_issuer_of_ones_own_signs_what_is_asked_for() -> None:
-    values: Values = {
-        "mode": "certManager",
-        "certManager": {"issuerRef": {"name": "corporate", "kind": "ClusterIssuer"}},
-    }
-    objects = render({"internalTls": values})
-    assert not [each for each in objects if each["kind"] == "Issuer"]
-    issuers = [each["spec"]["issuerRef"] for each in objects if each["kind"] == "Certificate"]
-    assert issuers == 4 * [{"name": "corporate", "kind": "ClusterIssuer", "group": "cert-manager.io"}]
-
-
 # --- where clients connect ---
 
 
@@ -363,7 +302,7 @@ def test_autoscaling_leaves_the_number_of_gateways_alone() -> None:
 def test_etcd_members_name_each_other() -> None:
     objects = render({"etcd": {"bundled": {"replicas": 3}}}, "y")
     command = container(objects, "etcd")["command"]
-    members = ",".join(f"barnabas-y-etcd-{n}=http://barnabas-y-etcd-{n}.barnabas-y-etcd:2380" for n in range(3))
+    members = ",".join(f"barnabas-y-etcd-{n}=https://barnabas-y-etcd-{n}.barnabas-y-etcd:2380" for n in range(3))
     assert f"--initial-cluster={members}" in command
     properties = find(objects, "ConfigMap", "barnabas-y-gateway")["data"]["barnabas.properties"]
     endpoints = ",".join(f"barnabas-y-etcd-{n}.barnabas-y-etcd:2379" for n in range(3))

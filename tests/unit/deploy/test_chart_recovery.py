@@ -95,6 +95,17 @@ def test_the_address_of_etcd_is_the_bundled_one() -> None:
     assert f"--etcd {address} " in (ROOT / "docs/operate/backup.md").read_text()
 
 
+@pytest.mark.parametrize("pod", [RECOVERY_POD, BACKUP_POD], ids=["recovery", "backup"])
+def test_it_shows_etcd_the_certificate_of_a_client(pod: Object) -> None:
+    (only,) = pod["spec"]["containers"]
+    environment = {each["name"]: each["value"] for each in only["env"]}
+    of_the_controller = {each["name"]: each.get("value") for each in container(render(), "controller")["env"]}
+    assert environment.items() <= of_the_controller.items()
+    (secret,) = [each["secret"]["secretName"] for each in pod["spec"]["volumes"] if "secret" in each]
+    template = find(render(), "Deployment", "barnabas-controller")["spec"]["template"]["spec"]
+    assert secret in [each["secret"]["secretName"] for each in template["volumes"] if each["name"] == "etcd-tls"]
+
+
 def _selects(selector: Object, labels: dict[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items()) and all(
         each["operator"] == "In" and labels.get(each["key"]) in each["values"]

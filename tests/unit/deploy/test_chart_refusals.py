@@ -10,6 +10,15 @@ pytestmark = pytest.mark.deep
 
 OUTSIDE = {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"}
 
+CLIENTS = {"name": "CLIENTS", "protocol": "SASL_SSL", "port": 9092, "mechanisms": ["SCRAM-SHA-512"]}
+ACL = {"principal": "User:alice", "resourceType": "TOPIC", "operations": ["READ"], "resourceName": "orders"}
+
+
+def listener(**changes: object) -> Values:
+    """Values with one listener; None leaves a key out."""
+    return {"listeners": [{key: value for key, value in (CLIENTS | changes).items() if value is not None}]}
+
+
 REFUSED: dict[str, tuple[Values, str]] = {
     "wrong type": ({"gateway": {"replicas": "two"}}, "at '/gateway/replicas': got string, want integer"),
     "unknown key": ({"gateway": {"replica": 2}}, "at '/gateway': additional properties 'replica' not allowed"),
@@ -35,7 +44,7 @@ REFUSED: dict[str, tuple[Values, str]] = {
     ),
     "a network without trust": (
         {"externalAccess": {"enabled": True, "host": "kafka.example.com"}},
-        "externalAccess: there is no authentication and no encryption yet; set externalAccess.trustedNetwork=true",
+        "externalAccess: this listener has no authentication and no encryption; set externalAccess.trustedNetwork=true",
     ),
     "no address outside": (
         {"externalAccess": {"enabled": True, "trustedNetwork": True}},
@@ -113,6 +122,94 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "no time to drain": (
         {"gateway": {"drainSeconds": 25}},
         "gateway.terminationGracePeriodSeconds=30 is too short for gateway.drainSeconds=25 and 10 s",
+    ),
+    "an unknown protocol": (listener(protocol="TLS"), "at '/listeners/0/protocol': value must be one of"),
+    "a listener without a port": (listener(port=None), "at '/listeners/0': missing property 'port'"),
+    "an unknown mechanism": (listener(mechanisms=["PLAIN"]), "at '/listeners/0/mechanisms/0': value must be one of"),
+    "SASL without a mechanism": (listener(mechanisms=None), "listeners.CLIENTS.mechanisms is needed for SASL_SSL"),
+    "a mechanism without SASL": (listener(protocol="SSL"), "listeners.CLIENTS.mechanisms: SSL has no SASL"),
+    "a certificate without TLS": (
+        listener(protocol="SASL_PLAINTEXT", certificate={"mode": "generated"}),
+        "listeners.CLIENTS.certificate: SASL_PLAINTEXT has no TLS",
+    ),
+    "clients' certificates of whom": (
+        listener(clientAuth="required"),
+        "listeners.CLIENTS.clientAuthority is needed for clientAuth=required",
+    ),
+    "a Secret without a name": (
+        listener(certificate={"mode": "secret"}),
+        "listeners.CLIENTS.certificate.secretName is empty: name the Secret with keystore.pem",
+    ),
+    "an issuer without a name": (
+        listener(certificate={"mode": "certManager"}),
+        "listeners.CLIENTS.certificate.issuerRef.name is empty",
+    ),
+    "two of a name": (
+        {"listeners": [CLIENTS, CLIENTS | {"name": "clients", "port": 19092}]},
+        "listeners: clients is there twice (upper and lower case are the same)",
+    ),
+    "two of a port": (
+        {"listeners": [CLIENTS, CLIENTS | {"name": "OTHERS", "port": 9095}]},
+        "listeners.OTHERS has the ports 9095 to 9098, of which CLIENTS has some: 9092 to 9095",
+    ),
+    "the port of metrics": (listener(port=9402), "listeners.CLIENTS has the ports 9402 to 9405, of which metrics has"),
+    "a protocol's name for another": (
+        listener(name="PLAINTEXT"),
+        "listeners.PLAINTEXT: a listener that is called after a protocol has that protocol, not SASL_SSL",
+    ),
+    "outside without protection": (
+        listener(
+            protocol="SASL_PLAINTEXT",
+            external={"type": "NodePort", "host": "kafka.example.com", "nodePort": 32092},
+        ),
+        "listeners.CLIENTS.external: SASL_PLAINTEXT without a required certificate lets others read along, or in",
+    ),
+    "outside without a node port": (
+        listener(external={"type": "NodePort", "host": "kafka.example.com"}),
+        "listeners.CLIENTS.external.nodePort is needed for type=NodePort",
+    ),
+    "a node port too high": (
+        listener(external={"type": "NodePort", "host": "kafka.example.com", "nodePort": 32766}),
+        "listeners.CLIENTS.external.nodePort=32766: 3 logstores have the ports after it up to 32769",
+    ),
+    "both ways outside": (
+        listener() | {"externalAccess": OUTSIDE},
+        "externalAccess is for the chart's own listeners: give listeners[].external instead",
+    ),
+    "users that nothing asks for": (
+        {"users": [{"name": "alice"}]},
+        "users: alice has SCRAM-SHA-512, which no listener offers",
+    ),
+    "a user twice": (listener() | {"users": [{"name": "alice"}, {"name": "alice"}]}, "users: alice is there twice"),
+    "ACLs without an authorizer": ({"acls": [ACL]}, "acls have no effect without authorization.enabled=true"),
+    "an ACL on nothing": (
+        {"authorization": {"enabled": True}, "acls": [{key: ACL[key] for key in ACL if key != "resourceName"}]},
+        "acls: one of User:alice on a TOPIC has no resourceName (* is all of them)",
+    ),
+    "an ACL of no principal": (
+        {"authorization": {"enabled": True}, "acls": [ACL | {"principal": "alice"}]},
+        "at '/acls/0/principal': 'alice' does not match pattern",
+    ),
+    "an unknown operation": (
+        {"authorization": {"enabled": True}, "acls": [ACL | {"operations": ["FLY"]}]},
+        "at '/acls/0/operations/0': value must be one of",
+    ),
+    "super users that hide another": (
+        {"authorization": {"enabled": True, "superUsers": ["User:a;User:b"]}},
+        "at '/authorization/superUsers/0': 'User:a;User:b' does not match pattern",
+    ),
+    "tokens of whom": (
+        {"operators": {"authentication": "token"}},
+        "operators.token.issuer is needed for operators.authentication=token",
+    ),
+    "a password without a user": (
+        {
+            "etcd": {
+                "bundled": {"enabled": False},
+                "external": {"endpoints": ["etcd:2379"], "passwordSecret": {"name": "x"}},
+            }
+        },
+        "etcd.external.user and etcd.external.passwordSecret.name are needed together",
     ),
     "a budget that is two": (
         {"logstore": {"podDisruptionBudget": {"maxUnavailable": 1, "minAvailable": 1}}},

@@ -27,12 +27,15 @@ etcd.endpoints: {{ include "barnabas.etcdEndpoints" . | quote }}
 etcd.prefix: {{ $etcd.prefix | quote }}
 {{- if include "barnabas.etcdTlsSecret" . }}
 etcd.tls.authority: /etc/etcd-tls/ca.crt
-{{- if $etcd.external.tls.clientCertificate }}
+{{- if or $etcd.bundled.enabled $etcd.external.tls.clientCertificate }}
 etcd.tls.certificate: /etc/etcd-tls/tls.crt
 etcd.tls.key: /etc/etcd-tls/tls.key
 {{- end }}
 {{- end }}
-{{- if ne .Values.internalTls.mode "none" }}
+{{- if and (not $etcd.bundled.enabled) $etcd.external.user }}
+etcd.user: {{ $etcd.external.user | quote }}
+{{- end }}
+{{- if ne (include "barnabas.internalTlsMode" .) "none" }}
 inter.service.tls.authority: /etc/barnabas-tls/ca.crt
 inter.service.tls.certificate: /etc/barnabas-tls/tls.crt
 inter.service.tls.key: /etc/barnabas-tls/tls.key
@@ -46,18 +49,18 @@ metrics.listeners: "0.0.0.0:9404"
 
 {{/* The health of roles other than the gateway, for probes, which have no certificate. */}}
 {{- define "barnabas.healthKey" -}}
-{{- if ne .Values.internalTls.mode "none" }}
+{{- if ne (include "barnabas.internalTlsMode" .) "none" }}
 health.listeners: "0.0.0.0:9401"
 {{- end }}
 {{- end -}}
 
 {{/* Where a role's probes ask. Call with (list . 9300), the port without mutual TLS. */}}
 {{- define "barnabas.probePort" -}}
-{{- ternary (index . 1) 9401 (eq (index . 0).Values.internalTls.mode "none") -}}
+{{- ternary (index . 1) 9401 (eq (include "barnabas.internalTlsMode" (index . 0)) "none") -}}
 {{- end -}}
 
 {{- define "barnabas.healthPort" -}}
-{{- if ne .Values.internalTls.mode "none" }}
+{{- if ne (include "barnabas.internalTlsMode" .) "none" }}
 - name: health
   containerPort: 9401
 {{- end }}
@@ -66,29 +69,25 @@ health.listeners: "0.0.0.0:9401"
 {{/* The Secret with a role's certificate; empty without mutual TLS. Call with (list . "gateway"). */}}
 {{- define "barnabas.internalTlsSecret" -}}
 {{- $root := index . 0 -}}
-{{- $tls := $root.Values.internalTls -}}
-{{- if eq $tls.mode "certManager" -}}{{ include "barnabas.fullname" $root }}-{{ index . 1 }}-tls
-{{- else if eq $tls.mode "secrets" -}}{{ index $tls.secrets (index . 1) }}
+{{- $mode := include "barnabas.internalTlsMode" $root -}}
+{{- if has $mode (list "generated" "certManager") -}}{{ include "barnabas.fullname" $root }}-{{ index . 1 }}-tls
+{{- else if eq $mode "secrets" -}}{{ index $root.Values.internalTls.secrets (index . 1) }}
 {{- end -}}
 {{- end -}}
 
 {{- define "barnabas.etcdTlsSecret" -}}
-{{- if not .Values.etcd.bundled.enabled -}}{{ .Values.etcd.external.tls.existingSecret }}{{- end -}}
+{{- if not .Values.etcd.bundled.enabled -}}{{ .Values.etcd.external.tls.existingSecret }}
+{{- else if eq (include "barnabas.etcdTls" .) "generated" -}}{{ include "barnabas.fullname" . }}-etcd-client-tls
+{{- end -}}
 {{- end -}}
 
 {{- define "barnabas.keys.gateway" -}}
-{{- $external := .Values.externalAccess -}}
-{{- $listeners := list "PLAINTEXT://0.0.0.0:9092" -}}
-{{- $host := ternary "broker-{id}" "gateway" (eq .Values.cluster.addressPolicy "colocated") -}}
-{{- $advertised := list (printf "PLAINTEXT://%s-%s.%s.svc:9092" (include "barnabas.fullname" .) $host .Release.Namespace) -}}
-{{- if $external.enabled -}}
-{{- $port := ternary $external.nodePort $external.port (eq $external.type "NodePort") | int -}}
-{{- $listeners = append $listeners "EXTERNAL://0.0.0.0:19092" -}}
-{{- $advertised = append $advertised (printf "EXTERNAL://%s:%d" $external.host $port) }}
-listener.security.protocol.map: "EXTERNAL:PLAINTEXT"
+{{ include "barnabas.listenerKeys" . }}
+{{- if .Values.authorization.enabled }}
+authorizer.class.name: org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users: {{ join ";" .Values.authorization.superUsers | quote }}
+allow.everyone.if.no.acl.found: {{ .Values.authorization.allowEveryoneIfNoAclFound }}
 {{- end }}
-listeners: {{ join "," $listeners | quote }}
-advertised.listeners: {{ join "," $advertised | quote }}
 advertised.address.policy: {{ ternary "shared" "per-broker-port" (eq .Values.cluster.addressPolicy "shared") | quote }}
 ops.listeners: "0.0.0.0:9400"
 num.network.threads: {{ .Values.gateway.processors }}
@@ -111,8 +110,7 @@ listeners: "0.0.0.0:9600"
 {{- define "barnabas.keys.controller" -}}
 listeners: "0.0.0.0:9091"
 operations.listeners: "0.0.0.0:9090"
-# Network policies say who reaches it.
-operations.authentication: none
+{{ include "barnabas.operationsKeys" . }}
 {{- include "barnabas.healthKey" . }}
 default.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}
 num.partitions: {{ .Values.cluster.numPartitions }}
@@ -155,6 +153,21 @@ min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
 # For the command line: kubectl exec deployment/… -- barnabas nodes list
 - name: BARNABAS_CONTROLLER
   value: {{ include "barnabas.fullname" . }}-controller:9090
+{{- if include "barnabas.etcdTlsSecret" . }}
+# And kubectl exec deployment/… -- barnabas backup
+- name: BARNABAS_ETCD_TLS_AUTHORITY
+  value: /etc/etcd-tls/ca.crt
+{{- if or .Values.etcd.bundled.enabled .Values.etcd.external.tls.clientCertificate }}
+- name: BARNABAS_ETCD_TLS_CERTIFICATE
+  value: /etc/etcd-tls/tls.crt
+- name: BARNABAS_ETCD_TLS_KEY
+  value: /etc/etcd-tls/tls.key
+{{- end }}
+{{- end }}
+{{- if include "barnabas.hasOperatorSecret" . }}
+- name: BARNABAS_OPERATOR_CONFIG
+  value: /etc/barnabas/operator.properties
+{{- end }}
 - name: BARNABAS_ADVERTISED_LISTENERS
   value: $(POD_IP):9091
 - name: BARNABAS_OPERATIONS_ADVERTISED_LISTENERS

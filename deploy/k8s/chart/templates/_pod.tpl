@@ -89,6 +89,12 @@ spec:
         - name: BARNABAS_LANE_DIRECTORY
           value: /run/barnabas-lanes
         {{- end }}
+        {{- with $root.Values.etcd.external.passwordSecret }}
+        {{- if and .name (not $root.Values.etcd.bundled.enabled) }}
+        - name: BARNABAS_ETCD_PASSWORD
+          valueFrom: {secretKeyRef: {name: {{ .name | quote }}, key: {{ .key | quote }}}}
+        {{- end }}
+        {{- end }}
         {{- with $values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -115,6 +121,21 @@ spec:
           mountPath: /etc/barnabas-tls
           readOnly: true
         {{- end }}
+        {{- if eq $role "gateway" }}
+        {{- with include "barnabas.listenerMounts" $root | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        {{- end }}
+        {{- if and (eq $role "controller") (ne (include "barnabas.operatorsAuthentication" $root) "none") }}
+        - name: operations-tls
+          mountPath: /etc/barnabas-operations
+          readOnly: true
+        {{- end }}
+        {{- if and (eq $role "controller") (include "barnabas.hasOperatorSecret" $root) }}
+        - name: operator-tls
+          mountPath: /etc/barnabas-operator
+          readOnly: true
+        {{- end }}
         {{- if $root.Values.cluster.laneDirectory }}
         - name: lanes
           mountPath: /run/barnabas-lanes
@@ -137,6 +158,23 @@ spec:
     - name: internal-tls
       secret:
         secretName: {{ . | quote }}
+        defaultMode: 0440
+    {{- end }}
+    {{- if eq $role "gateway" }}
+    {{- with include "barnabas.listenerVolumes" $root | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- end }}
+    {{- if and (eq $role "controller") (ne (include "barnabas.operatorsAuthentication" $root) "none") }}
+    - name: operations-tls
+      secret:
+        secretName: {{ include "barnabas.operationsSecret" $root | quote }}
+        defaultMode: 0440
+    {{- end }}
+    {{- if and (eq $role "controller") (include "barnabas.hasOperatorSecret" $root) }}
+    - name: operator-tls
+      secret:
+        secretName: {{ include "barnabas.fullname" $root }}-operator-admin
         defaultMode: 0440
     {{- end }}
     {{- with $root.Values.cluster.laneDirectory }}

@@ -1,0 +1,1 @@
+"""What the chart's jobs do inside a Kubernetes cluster: create certificates, and apply users and ACLs."""

@@ -1,0 +1,219 @@
+"""What secures a release: certificates, users, ACLs, listeners, and who connects to whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from barnabas.cli.__main__ import main
+from barnabas.cli.kubernetes.access import WantedAccess
+from barnabas.cli.kubernetes.certificates import WantedSecrets
+from barnabas.cli.operator_access import read_access
+from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
+from barnabas.cluster.acls import describe_acl
+from barnabas.runtime.configuration.properties import parse_properties
+from tests.unit.deploy.chart import Object, Values, container, example, find, job_templates, pod_templates, render
+from tests.unit.deploy.shapes import COMPONENT, MATRIX, ROLES, SECRETS
+
+pytestmark = pytest.mark.deep
+
+
+# --- between the services ---
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("shape", ["default", "certificates issued", "certificates given"])
+def test_a_role_shows_its_own_certificate_and_is_probed_without_one(role: str, shape: str) -> None:
+    objects = render(MATRIX[shape])
+    pod = pod_templates(objects)[role]["spec"]
+    (secret,) = [each["secret"]["secretName"] for each in pod["volumes"] if each["name"] == "internal-tls"]
+    (path,) = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "internal-tls"]
+    properties = find(objects, "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"].splitlines()
+    assert f"inter.service.tls.key={path}/tls.key" in properties
+    probed = container(objects, role)["readinessProbe"]["grpc"]["port"]
+    key = "ops.listeners" if role == "gateway" else "health.listeners"
+    assert f"{key}=0.0.0.0:{probed}" in properties
+    if shape == "certificates issued":
+        certificate = find(objects, "Certificate", f"barnabas-{role}-tls")["spec"]
+        assert certificate["secretName"] == secret
+        assert [role_name(name) for name in certificate["dnsNames"]] == [role]
+        issuer = find(objects, "Issuer", certificate["issuerRef"]["name"])
+        assert (
+            issuer["spec"]["ca"]["secretName"]
+            == find(objects, "Certificate", "barnabas-internal-ca")["spec"]["secretName"]
+        )
+    elif shape == "default":
+        (wanted,) = [each for each in wanted_secrets(objects).certificates if each.secret == secret]
+        assert [role_name(name) for name in wanted.names] == [role]
+    else:
+        assert secret == SECRETS[role]
+
+
+def role_name(name: str) -> str:
+    return name.removesuffix(f".{DEFAULT_DOMAIN}")
+
+
+def test_an_issuer_of_ones_own_signs_what_is_asked_for() -> None:
+    values: Values = {
+        "mode": "certManager",
+        "certManager": {"issuerRef": {"name": "corporate", "kind": "ClusterIssuer"}},
+    }
+    objects = render({"internalTls": values})
+    assert not [each for each in objects if each["kind"] == "Issuer"]
+    issuers = [each["spec"]["issuerRef"] for each in objects if each["kind"] == "Certificate"]
+    assert issuers == 4 * [{"name": "corporate", "kind": "ClusterIssuer", "group": "cert-manager.io"}]
+
+
+# --- what the jobs create and apply ---
+
+
+def wanted_secrets(objects: list[Object]) -> WantedSecrets:
+    text = find(objects, "ConfigMap", "barnabas-certificates")["data"]["wanted.json"]
+    return msgspec.json.decode(text, type=WantedSecrets)
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
+def test_every_secret_that_a_pod_mounts_is_generated_issued_or_given(values: Values) -> None:
+    objects = render(values)
+    generated: set[str] = set()
+    if any(each["kind"] == "Job" and "-certificates-" in each["metadata"]["name"] for each in objects):
+        wanted = wanted_secrets(objects)
+        generated = {each.secret for each in (*wanted.certificates, *wanted.passwords)}
+        (writable,) = [
+            set(each["rules"][0]["resourceNames"])
+            for each in objects
+            if each["kind"] == "Role" and each["rules"][0]["resources"] == ["secrets"]
+        ]
+        assert writable == generated | {each.authority for each in wanted.certificates}
+    issued = {each["spec"]["secretName"] for each in objects if each["kind"] == "Certificate"}
+    mounted = {
+        volume["secret"]["secretName"]
+        for template in (*pod_templates(objects).values(), *job_templates(objects))
+        for volume in template["spec"].get("volumes", [])
+        if "secret" in volume
+    }
+    assert not generated & issued
+    given = mounted - generated - issued
+    assert all(name in str(values) for name in given), given
+
+
+def test_users_and_acls_of_the_values_are_what_the_job_applies() -> None:
+    objects = render(MATRIX["secure"])
+    text = find(objects, "ConfigMap", "barnabas-access")["data"]["wanted.json"]
+    applied = msgspec.json.decode(text, type=WantedAccess).applied()
+    assert [user for user, _ in applied.users] == ["admin", "alice"]
+    assert describe_acl(applied.acls[0]) == "ALLOW READ on TOPIC PREFIXED orders to User:alice from *"
+    (pod,) = [each for each in job_templates(objects) if each["metadata"]["labels"][COMPONENT] == "access"]
+    (only,) = pod["spec"]["containers"]
+    mounted = {each["mountPath"] for each in only["volumeMounts"]}
+    assert {"/etc/barnabas-users/0", "/etc/barnabas-users/1", "/etc/barnabas-tls"} <= mounted
+    context = main.make_context("barnabas", list(only["command"][1:]), resilient_parsing=True)
+    assert context.command is main
+
+
+def test_without_anything_to_generate_there_is_no_account_with_rights() -> None:
+    kinds = {each["kind"] for each in render(MATRIX["in the clear"])}
+    assert not kinds & {"Role", "Job", "CronJob"}
+
+
+def test_another_password_or_acl_is_another_job() -> None:
+    names = [
+        each["metadata"]["name"]
+        for values in (MATRIX["secure"], MATRIX["secure"] | {"acls": []})
+        for each in render(values)
+        if each["kind"] == "Job" and "-access-" in each["metadata"]["name"]
+    ]
+    assert len(set(names)) == 2
+
+
+def test_operators_in_a_controllers_pod_show_a_certificate(tmp_path: Path) -> None:
+    objects = render()
+    environment = {each["name"]: each.get("value") for each in container(objects, "controller")["env"]}
+    assert environment["BARNABAS_OPERATOR_CONFIG"] == "/etc/barnabas/operator.properties"
+    path = tmp_path / "operator.properties"
+    path.write_text(find(objects, "ConfigMap", "barnabas-controller")["data"]["operator.properties"])
+    access = read_access(path)
+    (port,) = [each for each in wanted_secrets(objects).certificates if each.secret == "barnabas-operations-tls"]
+    assert access.server_name in port.names
+    assert access.tls.certificate == "/etc/barnabas-operator/tls.crt"
+
+
+# --- who connects to whom ---
+
+
+def test_what_one_role_may_call_the_other_admits() -> None:
+    """Both sides are one table; here they are read back from the policies."""
+    policies = {each["metadata"]["labels"][COMPONENT]: each["spec"] for each in render() if is_policy(each)}
+    let_out = {
+        (caller, server, port["port"])
+        for caller, spec in policies.items()
+        for rule in spec["egress"]
+        for peer in rule.get("to", [])
+        for server in peer["podSelector"]["matchExpressions"][0]["values"]
+        for port in rule["ports"]
+    }
+    let_in = {
+        (caller, server, port["port"])
+        for server, spec in policies.items()
+        for rule in spec["ingress"]
+        for peer in rule.get("from", [])
+        for expression in peer["podSelector"].get("matchExpressions", [])
+        for caller in expression["values"]
+        if caller in policies
+        for port in rule["ports"]
+    }
+    assert let_out == let_in
+    assert ("gateway", "logstore", 9300) in let_out
+    assert ("gateway", "logstore", 9301) not in let_out
+
+
+def test_pods_reach_dns_and_an_etcd_elsewhere() -> None:
+    for each in filter(is_policy, render(example("production"))):
+        ports = [port["port"] for rule in each["spec"]["egress"] if "to" not in rule for port in rule["ports"]]
+        assert sorted(set(ports)) == [53, 2379, 5353]
+
+
+def test_further_connections_are_let_out_if_asked_for() -> None:
+    extra = [{"to": [{"ipBlock": {"cidr": "10.1.2.3/32"}}], "ports": [{"port": 4317}]}]
+    for each in filter(is_policy, render({"networkPolicy": {"egress": {"extra": extra}}})):
+        assert each["spec"]["egress"][-1] == extra[0]
+    for each in filter(is_policy, render({"networkPolicy": {"egress": {"enabled": False}}})):
+        assert each["spec"]["policyTypes"] == ["Ingress"]
+        assert "egress" not in each["spec"]
+
+
+def is_policy(each: Object) -> bool:
+    return bool(each["kind"] == "NetworkPolicy")
+
+
+# --- listeners ---
+
+
+def test_each_listener_has_its_ports_its_address_and_its_certificate() -> None:
+    objects = render(MATRIX["all listeners"])
+    properties = parse_properties(find(objects, "ConfigMap", "barnabas-gateway")["data"]["barnabas.properties"])
+    gateway = "barnabas-gateway.prod.svc"
+    assert properties["advertised.listeners"] == (
+        f"PLAINTEXT://{gateway}:9092,Mutual://{gateway}:19092,OLD://{gateway}:29092,PUBLIC://kafka.example.com:39092"
+    )
+    assert properties["listener.security.protocol.map"] == "Mutual:SSL,OLD:SASL_PLAINTEXT,PUBLIC:SASL_SSL"
+    assert properties["listener.name.mutual.ssl.client.auth"] == "required"
+    inside = find(objects, "Service", "barnabas-gateway")["spec"]["ports"]
+    outside = find(objects, "Service", "barnabas-gateway-public")["spec"]["ports"]
+    assert [each["port"] for each in inside] == [start + n for start in (9092, 19092, 29092) for n in range(4)]
+    assert [each["port"] for each in outside] == [39092, 39093, 39094, 39095]
+    assert len({each["name"] for each in inside}) == len(inside)
+    mounts = {each["mountPath"]: each["name"] for each in container(objects, "gateway")["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod_templates(objects)["gateway"]["spec"]["volumes"]}
+    for key, secret in {
+        "listener.name.mutual.ssl.keystore.location": "gateway-keys",
+        "listener.name.mutual.ssl.truststore.location": "clients-ca",
+        "listener.name.public.ssl.keystore.location": "barnabas-listener-public-tls",
+    }.items():
+        directory = properties[key].rpartition("/")[0]
+        assert volumes[mounts[directory]]["secret"]["secretName"] == secret
+    (policy,) = [each for each in objects if is_policy(each) and each["metadata"]["name"] == "barnabas-gateway"]
+    admitted = [(each["port"], each["endPort"]) for each in policy["spec"]["ingress"][0]["ports"]]
+    assert admitted == [(9092, 9095), (19092, 19095), (29092, 29095), (39092, 39095)]
