@@ -288,6 +288,7 @@ class GroupCall:
     client_id: Annotated[str, "string", 5]
     client_host: Annotated[str, "string", 6]
     body: Annotated[Buffer, "bytes", 7]
+    verification_guard: Annotated[int, "uint64", 8] = 0
 
 
 @dataclass(slots=True)
@@ -329,6 +330,7 @@ class GroupAnswer:
     error_code: Annotated[int, "int32", 2] = 0
     body: Annotated[Buffer, "bytes", 3] = b""
     wait: Annotated[GroupWait | None, "message", 4] = None
+    verification_guard: Annotated[int, "uint64", 5] = 0
 
 
 @dataclass(slots=True)

@@ -2080,6 +2080,7 @@ def _scan_GroupCall(data: bytes, view: memoryview, position: int, end: int, know
     f_client_id: str = ''
     f_client_host: str = ''
     f_body: Any = b''
+    f_verification_guard: int = 0
     if known is not None:
         f_request_id = known.request_id
         f_partition = known.partition
@@ -2088,6 +2089,7 @@ def _scan_GroupCall(data: bytes, view: memoryview, position: int, end: int, know
         f_client_id = known.client_id
         f_client_host = known.client_host
         f_body = known.body
+        f_verification_guard = known.verification_guard
     if position < end:
         tag = data[position]
         value = data[position + 1]
@@ -2161,7 +2163,16 @@ def _scan_GroupCall(data: bytes, view: memoryview, position: int, end: int, know
                 position += 2
                 if value > 0x7F:
                     value, position = long_varint(data, position, value, tag)
-            if tag not in {32, 16, 50, 58, 8, 24, 42}:
+            if tag == 0x40:
+                f_verification_guard = value
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag not in {32, 64, 8, 42, 16, 50, 24, 58}:
                 position = skip_unknown(data, position, tag, value)
                 if position >= end:
                     break
@@ -2172,7 +2183,7 @@ def _scan_GroupCall(data: bytes, view: memoryview, position: int, end: int, know
                     value, position = long_varint(data, position, value, tag)
     if position != end:
         raise truncated('GroupCall')
-    return GroupCall(f_request_id, f_partition, f_api_key, f_api_version, f_client_id, f_client_host, f_body)
+    return GroupCall(f_request_id, f_partition, f_api_key, f_api_version, f_client_id, f_client_host, f_body, f_verification_guard)
 
 
 def _scan_GroupCollect(data: bytes, position: int, end: int, known: GroupCollect | None = None) -> GroupCollect:
@@ -2384,11 +2395,13 @@ def _scan_GroupAnswer(data: bytes, view: memoryview, position: int, end: int, kn
     f_error_code: int = 0
     f_body: Any = b''
     f_wait: GroupWait | None = None
+    f_verification_guard: int = 0
     if known is not None:
         f_request_id = known.request_id
         f_error_code = known.error_code
         f_body = known.body
         f_wait = known.wait
+        f_verification_guard = known.verification_guard
     if position < end:
         tag = data[position]
         value = data[position + 1]
@@ -2434,7 +2447,16 @@ def _scan_GroupAnswer(data: bytes, view: memoryview, position: int, end: int, kn
                 position += 2
                 if value > 0x7F:
                     value, position = long_varint(data, position, value, tag)
-            if tag not in {8, 16, 26, 34}:
+            if tag == 0x28:
+                f_verification_guard = value
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag not in {16, 34, 26, 8, 40}:
                 position = skip_unknown(data, position, tag, value)
                 if position >= end:
                     break
@@ -2445,7 +2467,7 @@ def _scan_GroupAnswer(data: bytes, view: memoryview, position: int, end: int, kn
                     value, position = long_varint(data, position, value, tag)
     if position != end:
         raise truncated('GroupAnswer')
-    return GroupAnswer(f_request_id, f_error_code, f_body, f_wait)
+    return GroupAnswer(f_request_id, f_error_code, f_body, f_wait, f_verification_guard)
 
 
 def _scan_ProduceCondition(data: bytes, position: int, end: int, known: ProduceCondition | None = None) -> ProduceCondition:
@@ -4007,13 +4029,15 @@ def pack_coordinate_request(message: CoordinateRequest) -> bytes:
         if m1.client_host:
             d = m1.client_host.encode()
             b1 += b'2' + varint(len(d)) + d
+        b2 = (b'@' + SHORT_VARINTS[n] if 0 < (n := m1.verification_guard) < 16384 else b'' if not n else b'@' + varint(n))
         s0 = m1.body
         if s0:
             l0 = len(s0)
             b1 += b':' + varint(l0)
-            b1 = b'\x1a' + varint(len(b1) + l0) + b1
-            parts += (b1, s0)
+            b1 = b'\x1a' + varint(len(b1) + l0 + len(b2)) + b1
+            parts += (b1, s0, b2)
         else:
+            b1 += b2
             b1 = b'\x1a' + (SHORT_VARINTS[n] if (n := len(b1)) < 16384 else varint(n)) + b1
             parts.append(b1)
     for m2 in message.collects:
@@ -4157,6 +4181,7 @@ def pack_coordinate_response(message: CoordinateResponse) -> bytes:
                 b4 += b'\x1a' + varint(len(d)) + d
             b4 += (b' ' + SHORT_VARINTS[n + n] if 0 < (n := m3.generation_id) < 8192 else b' ' + varint(n + n) if n > 0 else b'' if not n else b' \x01' if n == -1 else b' ' + varint(-n - n - 1)) + (b'(' + SHORT_VARINTS[n] if 0 < (n := m3.step) < 16384 else b'' if not n else b'(' + varint(n)) + (b'0' + SHORT_VARINTS[n] if 0 < (n := m3.wait_ms_max) < 16384 else b'' if not n else b'0' + varint(n))
             b3 += b'"' + (SHORT_VARINTS[n] if (n := len(b4)) < 16384 else varint(n)) + b4
+        b3 += (b'(' + SHORT_VARINTS[n] if 0 < (n := m2.verification_guard) < 16384 else b'' if not n else b'(' + varint(n))
         s0 = m2.body
         if s0:
             l0 = len(s0)

@@ -36,6 +36,19 @@ class TransactionEnd(NamedTuple):
     transaction_version: int
 
 
+class ProducerInTransaction(NamedTuple):
+    """The producer for whose transaction a coordinator writes.
+
+    `supports_epoch_bump`: the transaction is of version 2. `verification_guard` is 0 before the transaction's own
+    coordinator has confirmed the partition.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    supports_epoch_bump: bool
+    verification_guard: int
+
+
 def build_marker(producer_id: int, producer_epoch: int, marker: Marker, timestamp_ms: int) -> bytes:
     """Return the control batch of one marker, for base offset 0."""
     key = _KEY.pack(_VERSION, COMMIT if marker.is_commit else ABORT)

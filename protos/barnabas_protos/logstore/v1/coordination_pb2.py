@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from barnabas_protos.logstore.v1 import data_pb2 as barnabas__protos_dot_logstore_dot_v1_dot_data__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.barnabas_protos/logstore/v1/coordination.proto\x12\x14\x62\x61rnabas.logstore.v1\x1a&barnabas_protos/logstore/v1/data.proto\"\xe4\x01\n\x11\x43oordinateRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12.\n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x1f.barnabas.logstore.v1.GroupCall\x12\x34\n\x08\x63ollects\x18\x04 \x03(\x0b\x32\".barnabas.logstore.v1.GroupCollect\x12*\n\x05timed\x18\x05 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Timed\"\x8e\x01\n\tGroupCall\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0f\n\x07\x61pi_key\x18\x03 \x01(\r\x12\x13\n\x0b\x61pi_version\x18\x04 \x01(\r\x12\x11\n\tclient_id\x18\x05 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x06 \x01(\t\x12\x0c\n\x04\x62ody\x18\x07 \x01(\x0c\"\xb2\x01\n\x0cGroupCollect\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0f\n\x07\x61pi_key\x18\x03 \x01(\r\x12\x13\n\x0b\x61pi_version\x18\x04 \x01(\r\x12\x19\n\x11\x63oordinator_epoch\x18\x05 \x01(\x11\x12\x10\n\x08group_id\x18\x06 \x01(\t\x12\x11\n\tmember_id\x18\x07 \x01(\t\x12\x15\n\rgeneration_id\x18\x08 \x01(\x11\"\xe5\x01\n\x12\x43oordinateResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12,\n\x06\x63redit\x18\x03 \x01(\x0b\x32\x1c.barnabas.logstore.v1.Credit\x12\x32\n\x07\x61nswers\x18\x04 \x03(\x0b\x32!.barnabas.logstore.v1.GroupAnswer\x12*\n\x05times\x18\x05 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Times\"r\n\x0bGroupAnswer\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12-\n\x04wait\x18\x04 \x01(\x0b\x32\x1f.barnabas.logstore.v1.GroupWait\"\x85\x01\n\tGroupWait\x12\x19\n\x11\x63oordinator_epoch\x18\x01 \x01(\x11\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x15\n\rgeneration_id\x18\x04 \x01(\x11\x12\x0c\n\x04step\x18\x05 \x01(\x04\x12\x13\n\x0bwait_ms_max\x18\x06 \x01(\r2s\n\x0c\x43oordination\x12\x63\n\nCoordinate\x12\'.barnabas.logstore.v1.CoordinateRequest\x1a(.barnabas.logstore.v1.CoordinateResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.barnabas_protos/logstore/v1/coordination.proto\x12\x14\x62\x61rnabas.logstore.v1\x1a&barnabas_protos/logstore/v1/data.proto\"\xe4\x01\n\x11\x43oordinateRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12.\n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x1f.barnabas.logstore.v1.GroupCall\x12\x34\n\x08\x63ollects\x18\x04 \x03(\x0b\x32\".barnabas.logstore.v1.GroupCollect\x12*\n\x05timed\x18\x05 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Timed\"\xaa\x01\n\tGroupCall\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0f\n\x07\x61pi_key\x18\x03 \x01(\r\x12\x13\n\x0b\x61pi_version\x18\x04 \x01(\r\x12\x11\n\tclient_id\x18\x05 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x06 \x01(\t\x12\x0c\n\x04\x62ody\x18\x07 \x01(\x0c\x12\x1a\n\x12verification_guard\x18\x08 \x01(\x04\"\xb2\x01\n\x0cGroupCollect\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0f\n\x07\x61pi_key\x18\x03 \x01(\r\x12\x13\n\x0b\x61pi_version\x18\x04 \x01(\r\x12\x19\n\x11\x63oordinator_epoch\x18\x05 \x01(\x11\x12\x10\n\x08group_id\x18\x06 \x01(\t\x12\x11\n\tmember_id\x18\x07 \x01(\t\x12\x15\n\rgeneration_id\x18\x08 \x01(\x11\"\xe5\x01\n\x12\x43oordinateResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12,\n\x06\x63redit\x18\x03 \x01(\x0b\x32\x1c.barnabas.logstore.v1.Credit\x12\x32\n\x07\x61nswers\x18\x04 \x03(\x0b\x32!.barnabas.logstore.v1.GroupAnswer\x12*\n\x05times\x18\x05 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Times\"\x8e\x01\n\x0bGroupAnswer\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x0c\n\x04\x62ody\x18\x03 \x01(\x0c\x12-\n\x04wait\x18\x04 \x01(\x0b\x32\x1f.barnabas.logstore.v1.GroupWait\x12\x1a\n\x12verification_guard\x18\x05 \x01(\x04\"\x85\x01\n\tGroupWait\x12\x19\n\x11\x63oordinator_epoch\x18\x01 \x01(\x11\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\x15\n\rgeneration_id\x18\x04 \x01(\x11\x12\x0c\n\x04step\x18\x05 \x01(\x04\x12\x13\n\x0bwait_ms_max\x18\x06 \x01(\r2s\n\x0c\x43oordination\x12\x63\n\nCoordinate\x12\'.barnabas.logstore.v1.CoordinateRequest\x1a(.barnabas.logstore.v1.CoordinateResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,15 +35,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATEREQUEST']._serialized_start=113
   _globals['_COORDINATEREQUEST']._serialized_end=341
   _globals['_GROUPCALL']._serialized_start=344
-  _globals['_GROUPCALL']._serialized_end=486
-  _globals['_GROUPCOLLECT']._serialized_start=489
-  _globals['_GROUPCOLLECT']._serialized_end=667
-  _globals['_COORDINATERESPONSE']._serialized_start=670
-  _globals['_COORDINATERESPONSE']._serialized_end=899
-  _globals['_GROUPANSWER']._serialized_start=901
-  _globals['_GROUPANSWER']._serialized_end=1015
-  _globals['_GROUPWAIT']._serialized_start=1018
-  _globals['_GROUPWAIT']._serialized_end=1151
-  _globals['_COORDINATION']._serialized_start=1153
-  _globals['_COORDINATION']._serialized_end=1268
+  _globals['_GROUPCALL']._serialized_end=514
+  _globals['_GROUPCOLLECT']._serialized_start=517
+  _globals['_GROUPCOLLECT']._serialized_end=695
+  _globals['_COORDINATERESPONSE']._serialized_start=698
+  _globals['_COORDINATERESPONSE']._serialized_end=927
+  _globals['_GROUPANSWER']._serialized_start=930
+  _globals['_GROUPANSWER']._serialized_end=1072
+  _globals['_GROUPWAIT']._serialized_start=1075
+  _globals['_GROUPWAIT']._serialized_end=1208
+  _globals['_COORDINATION']._serialized_start=1210
+  _globals['_COORDINATION']._serialized_end=1325
 # @@protoc_insertion_point(module_scope)

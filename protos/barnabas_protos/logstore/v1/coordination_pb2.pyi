@@ -78,6 +78,7 @@ class GroupCall(_message.Message):
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     CLIENT_HOST_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
+    VERIFICATION_GUARD_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     """Chosen by the opener, unique in the stream."""
     partition: _builtins.int
@@ -91,6 +92,8 @@ class GroupCall(_message.Message):
     client_host: _builtins.str
     """"/10.0.0.7", as DescribeGroups returns it."""
     body: _builtins.bytes
+    verification_guard: _builtins.int
+    """TxnOffsetCommit, once the transaction's coordinator has confirmed the partition: from the answer that asked for it."""
     def __init__(
         self,
         *,
@@ -101,10 +104,11 @@ class GroupCall(_message.Message):
         client_id: _builtins.str = ...,
         client_host: _builtins.str = ...,
         body: _builtins.bytes = ...,
+        verification_guard: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_key", b"api_key", "api_version", b"api_version", "body", b"body", "client_host", b"client_host", "client_id", b"client_id", "partition", b"partition", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_key", b"api_key", "api_version", b"api_version", "body", b"body", "client_host", b"client_host", "client_id", b"client_id", "partition", b"partition", "request_id", b"request_id", "verification_guard", b"verification_guard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -199,6 +203,7 @@ class GroupAnswer(_message.Message):
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
     WAIT_FIELD_NUMBER: _builtins.int
+    VERIFICATION_GUARD_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     error_code: _builtins.int
     """Not 0: the whole call is refused, and nothing has been done: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
@@ -207,6 +212,10 @@ class GroupAnswer(_message.Message):
     """
     body: _builtins.bytes
     """Kafka's response body, of the key and version of the request."""
+    verification_guard: _builtins.int
+    """With INVALID_TXN_STATE. Not 0: nothing is done, since the offsets would begin a transaction in their partition of
+    __consumer_offsets. Once its coordinator has confirmed that, the call is to be made again with this guard (KIP-890).
+    """
     @_builtins.property
     def wait(self) -> Global___GroupWait: ...
     def __init__(
@@ -216,10 +225,11 @@ class GroupAnswer(_message.Message):
         error_code: _builtins.int = ...,
         body: _builtins.bytes = ...,
         wait: Global___GroupWait | None = ...,
+        verification_guard: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "error_code", b"error_code", "request_id", b"request_id", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "error_code", b"error_code", "request_id", b"request_id", "verification_guard", b"verification_guard", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -86,13 +86,20 @@ class GroupHost(Host):
 
     # --- calls ---
 
-    def call(self, request: Request, version: int | None = None, *, stream_id: int = COORDINATE) -> int:
+    def call(
+        self,
+        request: Request,
+        version: int | None = None,
+        *,
+        stream_id: int = COORDINATE,
+        verification_guard: int = 0,
+    ) -> int:
         """Ask, in no turn yet; the id of the request."""
         version = _VERSIONS[type(request)] if version is None else version
         request_id, api_key = next(self.call_ids), int(api_key_of(type(request)))
         self._calls[request_id] = api_key, version
         body = encode_body(request, version)
-        call = GroupCall(request_id, 0, api_key, version, "client", "/10.0.0.7", body)
+        call = GroupCall(request_id, 0, api_key, version, "client", "/10.0.0.7", body, verification_guard)
         self.core.on_coordinate(stream_id, CoordinateRequest(calls=[call]))
         return request_id
 

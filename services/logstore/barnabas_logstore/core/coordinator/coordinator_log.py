@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.markers import TransactionEnd
+from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record
 
 
@@ -39,6 +39,18 @@ class CoordinatedLog(Protocol):
 
     def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
         """Append one batch, all of it or nothing, and return the high watermark that commits it."""
+        ...
+
+    def append_in_transaction(
+        self, expected_epoch: int, records: list[Record], producer: ProducerInTransaction
+    ) -> int | ErrorCode:
+        """Append one batch within a producer's transaction, and return the high watermark that commits it.
+        INVALID_TXN_STATE: the transaction is not confirmed (`begin_verification`); INVALID_PRODUCER_EPOCH.
+        """
+        ...
+
+    def begin_verification(self, producer: ProducerInTransaction) -> int:
+        """Return the guard with which the transaction may begin here once it is confirmed; 0 if it is open."""
         ...
 
     def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | ErrorCode:

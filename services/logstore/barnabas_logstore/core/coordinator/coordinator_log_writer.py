@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.channel.messages import GroupAnswer
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.markers import TransactionEnd
+from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record
 from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
 
@@ -50,6 +50,7 @@ class CoordinatorLogWriter:
     __slots__ = (
         "_bytes",
         "_high_watermark",
+        "_is_lost",
         "_records",
         "_required_offset",
         "_waiting",
@@ -77,6 +78,7 @@ class CoordinatorLogWriter:
         self.answers = answers
         self._written = written
         self._records: list[Record] = []
+        self._is_lost = False
         self._bytes = BATCH_OVERHEAD_BYTES
         self._waiting: deque[tuple[int, list[Waiting]]] = deque()
         """By the high watermark that they wait for."""
@@ -143,8 +145,8 @@ class CoordinatorLogWriter:
 
     def append(self) -> bool:
         """Append at the end of a turn. Return False if the write is lost, and with it the state of this partition."""
-        if not self._records:
-            return True
+        if self._is_lost or not self._records:
+            return not self._is_lost
         bytes_max = self.log.batch_bytes_max()
         batches = [self._records] if self._bytes <= bytes_max else _batches(self._records, bytes_max)
         self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
@@ -157,6 +159,25 @@ class CoordinatorLogWriter:
             self._waiting.append((self._required_offset, self._waiting_now))
             self._waiting_now = []
         return True
+
+    def append_in_transaction(self, records: list[Record], producer: ProducerInTransaction) -> int | ErrorCode:
+        """Append one batch of a producer's transaction now, behind what this turn has written, and return the offset of
+        its first record.
+        """
+        if not self.flush():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        outcome = self.log.append_in_transaction(self.leader_epoch, records, producer)
+        if isinstance(outcome, ErrorCode):
+            return outcome
+        self._required_offset = outcome
+        return outcome - len(records)
+
+    def flush(self) -> bool:
+        """Append before the end of the turn. Return False if that is lost: the end of the turn sees that too."""
+        if not self.append():
+            self._is_lost = True
+            self._written[self] = None
+        return not self._is_lost
 
     def append_marker(self, ended: TransactionEnd) -> int | ErrorCode:
         """Append a marker now. What this turn has written must be appended before; what is answered later waits for
@@ -196,6 +217,11 @@ class CoordinatorLogWriter:
 
 def _size_of(record: Record) -> int:
     return RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+
+
+def batch_bytes(records: list[Record]) -> int:
+    """Return an upper bound of the size of a batch."""
+    return BATCH_OVERHEAD_BYTES + sum([_size_of(record) for record in records])
 
 
 def _batches(records: list[Record], bytes_max: int) -> list[list[Record]]:

@@ -15,7 +15,7 @@ from functools import partial
 
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.markers import TransactionEnd
+from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
@@ -25,6 +25,7 @@ from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.log.log_appends import AppendOutcome
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
@@ -87,6 +88,27 @@ class LedPartition:
         if not isinstance(outcome, ErrorCode):
             self._appended_upto = outcome
         return outcome
+
+    def append_in_transaction(
+        self, expected_epoch: int, records: list[Record], producer: ProducerInTransaction
+    ) -> int | ErrorCode:
+        error = self.check_append(expected_epoch)
+        if error:
+            return error
+        batch = build_batch(
+            records,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        outcome = self._led.append_in_transaction(self.partition, batch, producer.verification_guard)
+        if not isinstance(outcome, ErrorCode):
+            self._appended_upto = outcome
+        return outcome
+
+    def begin_verification(self, producer: ProducerInTransaction) -> int:
+        return self._led.begin_verification(self.partition, producer)
 
     def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | ErrorCode:
         error = self.check_append(expected_epoch)
@@ -193,7 +215,28 @@ class LedPartitions:
     def append(self, partition: Partition, batch: bytes) -> int | ErrorCode:
         """Return the high watermark that commits the batch."""
         log = partition.log
-        outcome = log.append(memoryview(batch), partition.leader_epoch, self._wall_ms, None)
+        return self._appended(partition, log.append(memoryview(batch), partition.leader_epoch, self._wall_ms, None))
+
+    def append_in_transaction(self, partition: Partition, batch: bytes, verification_guard: int) -> int | ErrorCode:
+        """Return the high watermark that commits the batch."""
+        log = partition.log
+        outcome = log.append_of_coordinator(
+            memoryview(batch), partition.leader_epoch, self._wall_ms, verification_guard
+        )
+        return self._appended(partition, outcome)
+
+    def begin_verification(self, partition: Partition, producer: ProducerInTransaction) -> int:
+        """Return the guard of the partition's log."""
+        return partition.log.begin_verification(
+            producer.producer_id,
+            producer.producer_epoch,
+            0,
+            self._wall_ms,
+            supports_epoch_bump=producer.supports_epoch_bump,
+        )
+
+    def _appended(self, partition: Partition, outcome: AppendOutcome | ErrorCode) -> int | ErrorCode:
+        log = partition.log
         if isinstance(outcome, ErrorCode):
             if log.error is not None:
                 self._replicas.disk_failed(log, log.error)

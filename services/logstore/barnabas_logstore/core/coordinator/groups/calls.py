@@ -15,7 +15,7 @@ from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect, Grou
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.markers import TransactionEnd
+from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -31,6 +31,12 @@ from barnabas.wire.messages.offset_commit import (
 from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from barnabas_logstore.core.coordinator.clock import Clock
 from barnabas_logstore.core.coordinator.coordinator_log_writer import (
     CoordinatorLogWriter,
@@ -43,12 +49,19 @@ from barnabas_logstore.core.coordinator.groups.joining import Joining, refused_j
 from barnabas_logstore.core.coordinator.groups.leaving import heartbeat, leave
 from barnabas_logstore.core.coordinator.groups.listing import describe_group
 from barnabas_logstore.core.coordinator.groups.member import Member
-from barnabas_logstore.core.coordinator.groups.offsets import Offsets, check_commit, check_delete
+from barnabas_logstore.core.coordinator.groups.offsets import (
+    Offsets,
+    check_commit,
+    check_delete,
+    check_transactional_commit,
+)
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from barnabas_logstore.core.coordinator.groups.registry import Groups
 from barnabas_logstore.core.coordinator.groups.stored_groups import tombstone
 
 _SEVERAL_LEAVE_FROM: Final = 3
+_EPOCH_BUMP_FROM: Final = 5
+"""TxnOffsetCommit from this version on is of transaction version 2."""
 _NULL_PROTOCOL_FROM: Final = 7
 """JoinGroup before this version can't express a missing protocol as null."""
 _WAIT_MS_MAX: Final = 60_000
@@ -92,6 +105,7 @@ class GroupCalls:
             ApiKey.HEARTBEAT: Serve(self._heartbeat, ApiKey.HEARTBEAT.version_max),
             ApiKey.LEAVE_GROUP: Serve(self._leave, ApiKey.LEAVE_GROUP.version_max),
             ApiKey.OFFSET_COMMIT: Serve(self._commit, 9),
+            ApiKey.TXN_OFFSET_COMMIT: Serve(self._commit_in_transaction, ApiKey.TXN_OFFSET_COMMIT.version_max),
             ApiKey.OFFSET_FETCH: Serve(self._fetch, 9),
             ApiKey.OFFSET_DELETE: Serve(self._delete_offsets, ApiKey.OFFSET_DELETE.version_max),
             ApiKey.DESCRIBE_GROUPS: Serve(self._describe, ApiKey.DESCRIBE_GROUPS.version_max),
@@ -282,6 +296,28 @@ class GroupCalls:
             body = _committed_body(call.api_version, committed)
             self._log_writer.answer(stream_id, GroupAnswer(call.request_id, 0, body))
 
+    def _commit_in_transaction(self, stream_id: int, call: GroupCall, request: TxnOffsetCommitRequest) -> None:
+        error = check_transactional_commit(self._groups.get(request.group_id), request)
+        error = error or client_error(self._log_writer.check())
+        producer = ProducerInTransaction(
+            request.producer_id,
+            request.producer_epoch,
+            supports_epoch_bump=call.api_version >= _EPOCH_BUMP_FROM,
+            verification_guard=call.verification_guard,
+        )
+        outcome = error or self._offsets.commit_in_transaction(request, producer)
+        if not isinstance(outcome, ErrorCode):
+            self._answer(stream_id, call, _transactional_response(request, outcome))
+            return
+        guard = 0
+        if outcome is ErrorCode.INVALID_TXN_STATE and not call.verification_guard:
+            guard = self._log_writer.log.begin_verification(producer)
+        if guard:
+            self._answers.append((stream_id, GroupAnswer(call.request_id, outcome, verification_guard=guard)))
+        else:
+            refused = [[client_error(outcome)] * len(each.partitions) for each in request.topics]
+            self._refuse(stream_id, call, _transactional_response(request, refused))
+
     def end_transaction(self, ended: TransactionEnd) -> int | ErrorCode:
         """Append a marker, commit or drop what its producer has pending, and return the high watermark that commits
         it. What was written before must be appended.
@@ -292,7 +328,7 @@ class GroupCalls:
         return outcome
 
     def _fetch(self, stream_id: int, call: GroupCall, request: OffsetFetchRequest) -> None:
-        self._answer(stream_id, call, fetch_offsets(request, call.api_version, self._groups))
+        self._answer(stream_id, call, fetch_offsets(request, call.api_version, self._groups, self._offsets.pending))
 
     def _delete_offsets(self, stream_id: int, call: GroupCall, request: OffsetDeleteRequest) -> None:
         group = self._groups.get(request.group_id)
@@ -368,6 +404,17 @@ def _commit_response(request: OffsetCommitRequest, errors: list[list[ErrorCode]]
         ]
         topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=partitions))
     return OffsetCommitResponse(topics=topics)
+
+
+def _transactional_response(request: TxnOffsetCommitRequest, errors: list[list[ErrorCode]]) -> TxnOffsetCommitResponse:
+    topics = []
+    for topic, of_topic in zip(request.topics, errors, strict=True):
+        partitions = [
+            TxnOffsetCommitResponsePartition(each.partition_index, error)
+            for each, error in zip(topic.partitions, of_topic, strict=True)
+        ]
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 @lru_cache(maxsize=256)  # a consumer commits the same partitions again and again

@@ -213,8 +213,7 @@ class GroupCoordinator:
         led = self._partitions.get(partition)
         if led is None or led.loader is not None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not led.log_writer.append():
-            self._restart(led)
+        if not led.log_writer.flush():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return led.calls.end_transaction(ended)
 

@@ -77,9 +77,8 @@ class OffsetExpiry:
         if group is None:
             return 0
         looked_at = 0
-        for topic in [topic for topic in group.offsets if topic in self.deleted_topics]:
-            looked_at += len(group.offsets[topic].partitions)
-            self._offsets.delete_topic(group, topic)
+        for topic in [topic for topic in self._offsets.topics_of(group) if topic in self.deleted_topics]:
+            looked_at += self._offsets.delete_topic(group, topic)
         self._groups.remove_if_unused(group)
         return looked_at
 
@@ -88,6 +87,7 @@ class OffsetExpiry:
         if group is None:
             return 0
         looked_at = self._offsets.expire(group)
-        if group.state is GroupState.EMPTY and not group.offsets and not group.pending_joins:
+        is_left = group.offsets or group.pending_joins or self._offsets.pending.places_of(group_id)
+        if group.state is GroupState.EMPTY and not is_left:
             self._remove_group(group)
         return looked_at

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import ProducerInTransaction
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -21,13 +22,15 @@ from barnabas.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.primitives import STRING_BYTES_MAX
+from barnabas.wire.record_batch import Record
 from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, batch_bytes
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
-from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
+from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record
 from barnabas_logstore.core.coordinator.groups.registry import drop_offset
 
@@ -56,6 +59,22 @@ def check_commit(group: Group | None, request: OffsetCommitRequest, version: int
     if group.state is GroupState.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def check_transactional_commit(group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """Whether a transactional producer may commit for the group (KIP-447); one that names no member always may."""
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    generation_id = request.generation_id
+    if group is None:
+        return ErrorCode.NONE if generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+    if generation_id < 0 and (
+        group.state is GroupState.EMPTY or not (request.member_id or request.group_instance_id is not None)
+    ):
+        return ErrorCode.NONE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    is_other = generation_id != group.generation_id
+    return error or (ErrorCode.ILLEGAL_GENERATION if is_other else ErrorCode.NONE)
 
 
 def check_delete(group: Group | None) -> ErrorCode:
@@ -132,6 +151,41 @@ class Offsets:
         # Whatever the limit is, it has to fit into a string of the record.
         return len(metadata) * _UTF8_BYTES_MAX > STRING_BYTES_MAX and len(metadata.encode()) > STRING_BYTES_MAX
 
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, producer: ProducerInTransaction
+    ) -> list[list[ErrorCode]] | ErrorCode:
+        """Write what `check_transactional_commit` allows: it counts when the transaction is committed. Return the error
+        of each partition, by topic, or that of all: INVALID_TXN_STATE if the transaction is not confirmed,
+        INVALID_PRODUCER_EPOCH.
+        """
+        wall_ms, group_id = self._clock.wall_ms, request.group_id
+        errors: list[list[ErrorCode]] = []
+        records: list[Record] = []
+        values: list[tuple[TopicPartition, OffsetCommitValue]] = []
+        for topic in request.topics:
+            key_prefix = offset_key_prefix(group_id, topic.name)
+            of_topic: list[ErrorCode] = []
+            for asked in topic.partitions:
+                metadata = asked.committed_metadata or ""
+                is_too_large = bool(metadata) and self._is_too_large(metadata)
+                of_topic.append(ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE)
+                if not is_too_large:
+                    value = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, wall_ms)
+                    records.append(offset_record(key_prefix, asked.partition_index, value, wall_ms))
+                    values.append(((topic.name, asked.partition_index), value))
+            errors.append(of_topic)
+        if not records:
+            return errors
+        if batch_bytes(records) > self._log_writer.log.batch_bytes_max():
+            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        first_offset = self._log_writer.append_in_transaction(records, producer)
+        if isinstance(first_offset, ErrorCode):
+            return first_offset
+        for record_offset, (place, value) in enumerate(values, first_offset):
+            self.pending.add(producer.producer_id, group_id, place, value, record_offset)
+        self._meter.offset_commits += len(values)
+        return errors
+
     # --- delete -------------------------------------------------------------------------------------------------------
 
     def delete(self, group: Group, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
@@ -148,13 +202,22 @@ class Offsets:
         return response
 
     def delete_all(self, group: Group) -> None:
-        for topic in list(group.offsets):
+        for topic in self.topics_of(group):
             self.delete_topic(group, topic)
 
-    def delete_topic(self, group: Group, topic: str) -> None:
+    def topics_of(self, group: Group) -> list[str]:
+        """Return the topics of which a group has offsets, committed or pending."""
+        return list(dict.fromkeys([*group.offsets, *(topic for topic, _ in self.pending.places_of(group.group_id))]))
+
+    def delete_topic(self, group: Group, topic: str) -> int:
+        """Return how many there were."""
         offsets = group.offsets.get(topic)
-        for partition in list(offsets.partitions) if offsets is not None else ():
+        partitions = dict.fromkeys(offsets.partitions if offsets is not None else ())
+        pending = self.pending.places_of(group.group_id)
+        partitions.update(dict.fromkeys([partition for name, partition in pending if name == topic]))
+        for partition in partitions:
             self._drop(group, topic, partition)
+        return len(partitions)
 
     def _drop(self, group: Group, topic: str, partition: int) -> None:
         """One tombstone is for what is committed and for what is pending."""
@@ -178,7 +241,8 @@ class Offsets:
                 continue
             count += len(offsets.partitions)
             for partition, value in list(offsets.partitions.items()):
-                if self._is_expired(value, since_ms):
+                is_pending = self.pending.is_pending(group.group_id, (topic, partition))
+                if not is_pending and self._is_expired(value, since_ms):
                     self._meter.offset_expirations += 1
                     self._drop(group, topic, partition)
         return count

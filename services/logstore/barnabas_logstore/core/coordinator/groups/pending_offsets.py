@@ -9,6 +9,7 @@ Source: `pendingTransactionalOffsets` and `openTransactions` of Kafka's OffsetMe
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
@@ -53,9 +54,9 @@ class PendingOffsets:
         of_group = self._by_group.get(group_id)
         return of_group is not None and place in of_group
 
-    def places_of(self, group_id: str) -> list[TopicPartition]:
-        """Return topics and partitions for which a group has pending offsets."""
-        return list(self._by_group.get(group_id, ()))
+    def places_of(self, group_id: str) -> Collection[TopicPartition]:
+        """Return topics and partitions for which a group has pending offsets; read only."""
+        return self._by_group.get(group_id, ())
 
     def overtake(self, group_id: str, place: TopicPartition, record_offset: int | None = None) -> None:
         """An offset is committed by a record at `record_offset`; None: by one behind all others in the log."""

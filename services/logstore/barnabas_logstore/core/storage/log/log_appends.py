@@ -97,6 +97,24 @@ class LogAppends(LogView):
                     return error
         return self._add(header, records, leader_epoch, wall_ms, token)
 
+    def append_of_coordinator(
+        self, records: memoryview, leader_epoch: int, wall_ms: int, verification_guard: int
+    ) -> AppendOutcome | ErrorCode:
+        """Append a batch that a coordinator writes within a producer's transaction: the producer does not number it.
+
+        INVALID_PRODUCER_EPOCH: the producer has gone on; INVALID_TXN_STATE: its transaction is not confirmed. Else as
+        `append`.
+        """
+        state = self.state
+        if state.error is not None or state.no_room is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        header = parse_header(records)
+        entry = state.producers.entry_of(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        error = state.verification_guards.check(entry, header, verification_guard)
+        return error or self._add(header, records, leader_epoch, wall_ms, None)
+
     def begin_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, wall_ms: int, *, supports_epoch_bump: bool
     ) -> int:
