@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 import tarfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -34,6 +36,8 @@ BUNDLE_BYTES_MAX: Final = 64 << 20
 LOG_BYTES_MAX: Final = 1 << 20
 ANSWER_SECONDS_MAX: Final = 5.0
 PARTITIONS_MAX: Final = 10_000
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+"""What OpenSSL says of an answer in the clear."""
 GROUPS_MAX: Final = 100
 GROUPS_SECONDS_MAX: Final = 15.0
 
@@ -143,8 +147,7 @@ def _gather_described(bundle: Bundle, access: OperatorAccess) -> None:
                 bundle.gather(f"cluster/configs-logstore-{node.id}.json", partial(_configs, operations, int(node.id)))
             name = f"metrics/{node.role}-{node.id}.txt"
             if "metrics" in node.addresses:
-                url = f"http://{node.addresses['metrics']}/metrics"
-                bundle.gather(name, partial(_fetch, url))
+                bundle.gather(name, partial(_scrape, node.addresses["metrics"], access))
             else:
                 bundle.missing[name] = "it has no metrics address"
 
@@ -214,8 +217,24 @@ def _etcd(directory: ClusterDirectory, layout: ClusterLayout, name: str) -> byte
     return ask_etcd_over_http(directory, layout, name, ANSWER_SECONDS_MAX)[:ENTRY_BYTES_MAX]
 
 
-def _fetch(url: str) -> bytes:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def _scrape(address: str, access: OperatorAccess) -> bytes:
+    """Return the metrics at an address: by TLS with the operator's certificate, if there is one and TLS is there."""
+    files = access.tls
+    if not files.authority:
+        return _fetch(f"http://{address}/metrics")
+    context = ssl.create_default_context(cafile=files.authority)
+    if files.certificate:
+        context.load_cert_chain(files.certificate, files.key)
+    try:
+        return _fetch(f"https://{address}/metrics", context)
+    except urllib.error.URLError as error:
+        if getattr(error.reason, "reason", "") not in _NO_TLS:
+            raise
+    return _fetch(f"http://{address}/metrics")
+
+
+def _fetch(url: str, context: ssl.SSLContext | None = None) -> bytes:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     with opener.open(url, timeout=ANSWER_SECONDS_MAX) as response:
         data: bytes = response.read(ENTRY_BYTES_MAX)
         return data

@@ -47,6 +47,25 @@ OWN_KEYS: Final = (
     _key("lease.ttl.ms", _INT, "Time to live of a service's registration without a renewal.", *_ALL),
     _key("metrics.listeners", _STRING, "Listen address of the Prometheus endpoint; empty: none.", *_ALL),
     _key(
+        "metrics.tls.certificate",
+        _STRING,
+        "PEM file with the certificate and chain of the Prometheus endpoint; enables TLS there.",
+        *_ALL,
+    ),
+    _key("metrics.tls.key", _STRING, "PEM file with the private key of that certificate.", *_ALL),
+    _key(
+        "metrics.tls.authority",
+        _STRING,
+        "PEM file with the CA certificate of scrapers, which need a certificate then; empty: they need none.",
+        *_ALL,
+    ),
+    _key(
+        "metrics.token.file",
+        _STRING,
+        "File with the bearer token that scrapers have to send; empty: they need none.",
+        *_ALL,
+    ),
+    _key(
         "metrics.topics.max",
         _INT,
         "Maximum topics with their own metrics on a logstore, in order of appearance; all others share one label.",

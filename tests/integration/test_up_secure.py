@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import ssl
+import tarfile
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +76,32 @@ def test_javas_tools_by_the_printed_properties(cluster: RunningCluster, kafka_to
         "--create", "--topic", "java",
     )  # fmt: skip
     assert "Created topic java" in said
+
+
+def test_prometheus_scrapes_by_its_written_configuration_and_none_without(cluster: RunningCluster) -> None:
+    """All services, by TLS with a certificate; the archive of `barnabas doctor --bundle` has the same."""
+    (job,) = json.loads((cluster.directory.secrets_path / "prometheus.yml").read_text())["scrape_configs"]
+    files, (targets,) = job["tls_config"], [each["targets"] for each in job["static_configs"]]
+    assert len(targets) == 4
+    without = ssl.create_default_context(cafile=files["ca_file"])
+    trusted = ssl.create_default_context(cafile=files["ca_file"])
+    trusted.load_cert_chain(files["cert_file"], files["key_file"])
+    for target in targets:
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
+        )
+        with opener.open(f"{job['scheme']}://{target}/metrics", timeout=60) as response:
+            assert b"barnabas_build_info" in response.read()
+        refusing = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=without)
+        )
+        with pytest.raises(OSError):
+            refusing.open(f"https://{target}/metrics", timeout=60)
+    written = cluster.directory.path / "bundle.tar.gz"
+    assert cluster.cli("doctor", "--bundle", str(written)).returncode == 0
+    with tarfile.open(written) as archive:
+        scraped = [each for each in archive.getmembers() if "/metrics/" in each.name and each.size > 1000]
+    assert len(scraped) == 4
 
 
 def test_a_start_after_a_stop_has_the_same_secrets(cluster: RunningCluster) -> None:

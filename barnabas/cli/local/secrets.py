@@ -6,6 +6,8 @@ data/secrets/inside/<role>.pem               those of each service for the other
 data/secrets/etcd/ca.key, ca.crt             an authority for etcd alone, whose clients may do everything
 data/secrets/etcd/etcd.pem, client.pem       etcd's certificate, and the one of its clients
 data/secrets/operations.pem                  that of the operators' port
+data/secrets/metrics.pem, scraper.pem        those of the metrics endpoints, and of a Prometheus that scrapes them
+data/secrets/prometheus.yml                  its configuration
 data/secrets/operators/<role>.pem            certificates of a viewer, an operator and an admin
 data/secrets/operators/<role>.properties     for `barnabas --operator-config`
 data/secrets/client.properties               for Kafka's own tools, and for `barnabas --config`
@@ -14,6 +16,7 @@ data/secrets/librdkafka.properties           the same for kcat and other clients
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from datetime import UTC, datetime, timedelta
@@ -47,6 +50,8 @@ _SERVICES: Final = ("controller", "gateway", "logstore", "purgatory")
 _CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "gateway": ("gateway", _LOCALHOST),
     "operations": ("operations", _LOCALHOST),
+    "metrics": ("metrics", _LOCALHOST),
+    "scraper": ("scraper", ()),
     **{f"inside/{role}": (role, (f"{role}.{DEFAULT_DOMAIN}",)) for role in _SERVICES},
     **{f"operators/{role}": (role, ()) for role in OPERATORS},
 }
@@ -97,6 +102,7 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
     for role in OPERATORS:
         operator_lines = "".join(f"{key}={value}\n" for key, value in _operator_properties(path, layout, role).items())
         write_secret(path / "operators" / f"{role}.properties", operator_lines.encode())
+    write_secret(path / "prometheus.yml", _prometheus_configuration(path, layout).encode())
     if not directory.client_properties_path.exists():
         password = secrets.token_urlsafe(18)
         for name, lines in _client_properties(path / "ca.crt", layout, password).items():
@@ -104,16 +110,37 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
 
 
 def inside_security(directory: ClusterDirectory, role: str) -> dict[str, str]:
-    """Return the properties of a service for the other services, and for etcd."""
+    """Return the properties of a service for the other services, for scrapers, and for etcd."""
     path, etcd = directory.secrets_path, etcd_files(directory)
     return {
         "inter.service.tls.authority": str(path / "ca.crt"),
         "inter.service.tls.certificate": str(path / "inside" / f"{role}.pem"),
         "inter.service.tls.key": str(path / "inside" / f"{role}.pem"),
+        "metrics.tls.authority": str(path / "ca.crt"),
+        "metrics.tls.certificate": str(path / "metrics.pem"),
+        "metrics.tls.key": str(path / "metrics.pem"),
         "etcd.tls.authority": etcd.authority,
         "etcd.tls.certificate": etcd.certificate,
         "etcd.tls.key": etcd.key,
     }
+
+
+def _prometheus_configuration(path: Path, layout: ClusterLayout) -> str:
+    """Return a configuration that scrapes all services; JSON is YAML."""
+    ports = (
+        layout.controller_metrics_port,
+        layout.purgatory_metrics_port,
+        layout.gateway_metrics_port,
+        *(layout.logstore_metrics_port(logstore_id) for logstore_id in layout.logstore_ids),
+    )
+    scraper = str(path / "scraper.pem")
+    job = {
+        "job_name": "barnabas",
+        "scheme": "https",
+        "tls_config": {"ca_file": str(path / "ca.crt"), "cert_file": scraper, "key_file": scraper},
+        "static_configs": [{"targets": [f"{HOST}:{port}" for port in ports]}],
+    }
+    return json.dumps({"scrape_configs": [job]}, indent=1) + "\n"
 
 
 def operations_security(directory: ClusterDirectory) -> dict[str, str]:

@@ -8,6 +8,7 @@ from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.identity import ServiceIdentity
+from barnabas.runtime.metrics.security import MetricsSecurity
 from barnabas.runtime.pem_files import TlsFiles
 
 
@@ -19,6 +20,11 @@ class ServiceConfig(EtcdConfig, kw_only=True):
     inter_service_tls_certificate: str = ""
     inter_service_tls_key: str = ""
     inter_service_tls_domain: str = DEFAULT_DOMAIN
+    # The metrics endpoint: its PEM files, the authority of scrapers' certificates, and a file with a bearer token.
+    metrics_tls_authority: str = ""
+    metrics_tls_certificate: str = ""
+    metrics_tls_key: str = ""
+    metrics_token_file: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -27,11 +33,18 @@ class ServiceConfig(EtcdConfig, kw_only=True):
             raise ValueError("inter.service.tls.authority, .certificate and .key are needed together")
         if not self.inter_service_tls_domain:
             raise ValueError("inter.service.tls.domain is empty")
+        self.metrics_security.check()
 
     @property
     def inter_service_tls(self) -> TlsFiles:
         return TlsFiles(
             self.inter_service_tls_authority, self.inter_service_tls_certificate, self.inter_service_tls_key
+        )
+
+    @property
+    def metrics_security(self) -> MetricsSecurity:
+        return MetricsSecurity(
+            self.metrics_tls_authority, self.metrics_tls_certificate, self.metrics_tls_key, self.metrics_token_file
         )
 
     def take_identity(self) -> None:

@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from barnabas.metrics.family import Family, Kind, Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.metrics.security import OPEN, MetricsSecurity, ScrapeGuard
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -43,11 +44,18 @@ _log = get_logger("metrics")
 class MetricsEndpoint:
     """Serves `collect` at PATH from `start` to `stop`. `collect` runs on the event loop on which this was created."""
 
-    def __init__(self, bound: socket.socket, collect: Callable[[], Awaitable[Iterable[Sample]]]) -> None:
+    def __init__(
+        self,
+        bound: socket.socket,
+        collect: Callable[[], Awaitable[Iterable[Sample]]],
+        security: MetricsSecurity = OPEN,
+    ) -> None:
+        """Raises OSError: files of `security` that can't be used."""
         self._collect = collect
+        self._guard = ScrapeGuard(security)
         self._loop = asyncio.get_running_loop()
         self._under_way: asyncio.Future[Iterable[Sample]] | None = None
-        self._server = _Server(bound, self._serve)
+        self._server = _Server(bound, self._serve, self._guard)
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
 
     def start(self) -> None:
@@ -71,6 +79,10 @@ class MetricsEndpoint:
 
     def _serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
         """One request, on a thread of its own."""
+        if not self._guard.is_allowed(environ.get("HTTP_AUTHORIZATION", "")):
+            headers = [("Content-Type", "text/plain; charset=utf-8"), ("WWW-Authenticate", "Bearer")]
+            start_response("401 Unauthorized", headers)
+            return [b"a bearer token is needed\n"]
         if environ["PATH_INFO"] != PATH:
             return _plain(start_response, "404 Not Found", f"metrics are at {PATH}")
         if environ["REQUEST_METHOD"] != "GET":
@@ -147,7 +159,13 @@ def _bound_text(bound: float) -> str:
 class _Server(exposition.ThreadingWSGIServer):
     """prometheus-client's server, over a bound socket, with a limit of concurrent requests."""
 
-    def __init__(self, bound: socket.socket, app: Callable[[WSGIEnvironment, StartResponse], list[bytes]]) -> None:
+    def __init__(
+        self,
+        bound: socket.socket,
+        app: Callable[[WSGIEnvironment, StartResponse], list[bytes]],
+        guard: ScrapeGuard,
+    ) -> None:
+        self._guard = guard
         self.address_family = bound.family
         super().__init__(bound.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
@@ -170,6 +188,14 @@ class _Server(exposition.ThreadingWSGIServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
+            try:
+                context = self._guard.context()
+                if context is not None:
+                    # Here and not where connections are accepted: a slow handshake stalls one request.
+                    request = context.wrap_socket(request, server_side=True)
+            except OSError:  # no TLS, no certificate that it trusts, or none of ours that can be used
+                self.shutdown_request(request)
+                return
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()

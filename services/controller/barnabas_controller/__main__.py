@@ -92,7 +92,7 @@ async def run(config: ControllerConfig) -> None:
     await operators.start()
     metrics = PodMetrics("controller", config.controller_id, [*measures_of_process("controller"), *driver.measured])
     if metrics_socket is not None:
-        MetricsEndpoint(metrics_socket, metrics.collect).start()
+        MetricsEndpoint(metrics_socket, metrics.collect, config.metrics_security).start()
     registration = Registration(
         etcd,
         keys,

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
@@ -30,6 +31,7 @@ from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
 from barnabas.runtime.metrics.process_metrics import measures_of_process
+from barnabas.runtime.metrics.security import MetricsSecurity
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import parent_socket
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
@@ -54,6 +56,14 @@ SCRAPED: Final = b"scraped"
 METRICS: Final = b"metrics"
 
 _log = get_logger("logstore.control")
+
+
+@dataclass(slots=True, frozen=True)
+class Scraped:
+    """What goes with the socket of the metrics endpoint."""
+
+    node_id: str
+    security: MetricsSecurity
 
 
 class ControlListener:
@@ -116,7 +126,8 @@ class ControlListener:
             return
         if kind == SCRAPED:
             if fds:  # None if this process is out of descriptors
-                self._serve_metrics(payload.decode(), socket.socket(fileno=fds[0]))
+                scraped = msgspec.json.decode(payload, type=Scraped)
+                self._serve_metrics(scraped, socket.socket(fileno=fds[0]))
             return
         if kind == LISTEN:
             self._may_listen.set()
@@ -131,12 +142,16 @@ class ControlListener:
             response = self._decoder.decode(memoryview(payload)[SESSION.size :])
             stream.send(to_proto(response, control_pb2.ControlResponse).SerializeToString())
 
-    def _serve_metrics(self, node_id: str, bound: socket.socket) -> None:
+    def _serve_metrics(self, scraped: Scraped, bound: socket.socket) -> None:
         parent = self._parent
         assert parent is not None
-        self._metrics = PodMetrics("logstore", node_id, measures_of_process("control"))
+        self._metrics = PodMetrics("logstore", scraped.node_id, measures_of_process("control"))
         self._metrics.add_process(DATA_PROCESS, lambda: parent.send(METRICS))
-        MetricsEndpoint(bound, self._metrics.collect).start()
+        try:
+            MetricsEndpoint(bound, self._metrics.collect, scraped.security).start()
+        except OSError as error:
+            bound.close()
+            _log.error("no metrics are served: their files can't be used", reason=str(error))
 
     def _set_serving(self, serving: bool) -> None:
         assert self._health is not None

@@ -67,7 +67,11 @@ async def serve(config: PurgatoryConfig) -> None:
 
     metrics = PodMetrics("purgatory", config.pod_id, [*measures_of_process("purgatory"), *driver.measured])
     metrics.measure(registration, etcd.meter)
-    endpoint = MetricsEndpoint(metrics_socket, metrics.collect) if metrics_socket is not None else None
+    endpoint = (
+        MetricsEndpoint(metrics_socket, metrics.collect, config.metrics_security)
+        if metrics_socket is not None
+        else None
+    )
 
     def apply(update: UpdateMetadata, _: Message) -> None:
         driver.metadata_updated(update)

@@ -96,7 +96,7 @@ class Gateway:
         add_reflection(server)
         await server.start()
         if self._metrics_socket is not None:
-            MetricsEndpoint(self._metrics_socket, self._metrics.collect).start()
+            MetricsEndpoint(self._metrics_socket, self._metrics.collect, properties.metrics_security).start()
         ops_address = f"{properties.ops_listeners.rpartition(':')[0]}:{ops_port}"
         registration = Registration(
             self._etcd,

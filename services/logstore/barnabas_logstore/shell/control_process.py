@@ -22,6 +22,7 @@ from barnabas_logstore.control import (
     SERVING,
     SESSION,
     STOP_GRACE_MS,
+    Scraped,
 )
 
 MODULE: Final = "barnabas_logstore.control"
@@ -39,7 +40,7 @@ class ControlProcess:
         address: str,
         arguments: Sequence[str],
         on_command: Callable[[int, ControlRequest], None],
-        node_id: int,
+        scraped: Scraped,
         metrics_socket: socket.socket | None,
         on_scraped: Callable[[], None],
     ) -> None:
@@ -53,7 +54,7 @@ class ControlProcess:
         self._address = address
         self._arguments = arguments
         self._on_command = on_command
-        self._node_id = node_id
+        self._scraped = scraped
         self._metrics_socket = metrics_socket
         self._on_scraped = on_scraped
         self._loop = asyncio.get_running_loop()
@@ -112,7 +113,7 @@ class ControlProcess:
         arguments = (self._address, *self._arguments)
         self._child = spawn(MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
         if self._metrics_socket is not None:
-            self._child.messages.send(SCRAPED, str(self._node_id).encode(), [self._metrics_socket.fileno()])
+            self._child.messages.send(SCRAPED, msgspec.json.encode(self._scraped), [self._metrics_socket.fileno()])
         if self._may_listen:
             self._child.messages.send(LISTEN)
 

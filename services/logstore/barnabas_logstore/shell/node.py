@@ -32,6 +32,7 @@ from barnabas.runtime.rpc import Health, add_health, add_reflection, create_serv
 from barnabas.runtime.tracing.traces import trace_exporter
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.cleaner import CleanerSettings
+from barnabas_logstore.control import Scraped
 from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
 from barnabas_logstore.core.storage.checkpoints import uuid_to_text
 from barnabas_logstore.core.storage.compaction.orders import CleanerReport
@@ -88,7 +89,7 @@ class LogstoreNode:
             settings.control_listeners,
             (settings.log_level, settings.log_format, *settings.identity_arguments()),
             self._on_command,
-            settings.node_id,
+            Scraped(str(settings.node_id), settings.metrics_security),
             self._metrics_socket,
             self._metrics.asked,
         )
