@@ -5,7 +5,7 @@ them.
 
 - v1: throttled after the answer (KIP-219). v2: PRODUCER_FENCED. v4: TRANSACTION_ABORTABLE (KIP-890).
 
-State: not served yet; it needs the transaction coordinator.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_25_add_offsets_to_txn.py`.
 
 Source: Kafka's AddOffsetsToTxnRequest.json and AddOffsetsToTxnResponse.json.
 """

@@ -7,7 +7,7 @@ Adds partitions to the open transaction of a producer, and asks whether they are
 - Clients send v0 to v3, brokers v4 and later; a producer of transaction.version 2 does not send it at all, since its
   Produce v12 adds the partition.
 
-State: not served yet; it needs the transaction coordinator.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_24_add_partitions_to_txn.py`.
 
 Source: Kafka's AddPartitionsToTxnRequest.json and AddPartitionsToTxnResponse.json.
 """

@@ -2,7 +2,7 @@
 
 The state of transactions by transactional id, asked of their coordinator (KIP-664).
 
-State: not served yet; it needs the transaction coordinator.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_65_describe_transactions.py`.
 
 Source: Kafka's DescribeTransactionsRequest.json and DescribeTransactionsResponse.json.
 """

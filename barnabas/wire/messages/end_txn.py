@@ -5,7 +5,7 @@ Commits or aborts the open transaction of a producer.
 - v1: throttled after the answer (KIP-219). v2: PRODUCER_FENCED. v4: TRANSACTION_ABORTABLE (KIP-890). v5: every
   transaction bumps the producer epoch, and the answer has id and epoch of the next one (KIP-890 part 2).
 
-State: not served yet; it needs the transaction coordinator.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_26_end_txn.py`.
 
 Source: Kafka's EndTxnRequest.json and EndTxnResponse.json.
 """

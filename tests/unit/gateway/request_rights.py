@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from barnabas.cluster.acls import ANY, Operation, Resource, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from barnabas.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from barnabas.wire.messages.alter_client_quotas import EntityData as QuotaEntityData
 from barnabas.wire.messages.alter_client_quotas import EntryData as QuotaEntryData
@@ -43,8 +45,10 @@ from barnabas.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from barnabas.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from barnabas.wire.messages.describe_topic_partitions import TopicRequest as PartitionsOf
+from barnabas.wire.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
@@ -107,6 +111,11 @@ class Row(NamedTuple):
 def produce(transactional_id: str | None = None, acks: int = 1) -> ProduceRequest:
     data = [PartitionProduceData(0, BATCH)]
     return ProduceRequest(transactional_id, acks, 1000, [TopicProduceData("t", partition_data=data)])
+
+
+def add_partitions() -> AddPartitionsToTxnRequest:
+    topics = [AddPartitionsToTxnTopic("t", [0])]
+    return AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
 
 
 FETCH = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[FetchTopic("t", partitions=[FetchPartition(0)])])
@@ -195,6 +204,11 @@ ROWS = [
         ((DELETE, TOPIC),),
     ),
     Row(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("x", 1000), ((WRITE, TRANSACTION),)),
+    Row(ApiKey.ADD_PARTITIONS_TO_TXN, 3, add_partitions(), ((WRITE, TRANSACTION), (WRITE, TOPIC))),
+    Row(ApiKey.ADD_PARTITIONS_TO_TXN, 5, AddPartitionsToTxnRequest(), ((ACTION, CLUSTER),)),
+    Row(ApiKey.ADD_OFFSETS_TO_TXN, 3, AddOffsetsToTxnRequest("x", 1, 0, "g"), ((WRITE, TRANSACTION), (READ, GROUP))),
+    Row(ApiKey.END_TXN, 5, EndTxnRequest("x", 1, 0), ((WRITE, TRANSACTION),)),
+    Row(ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(["x"]), ((DESCRIBE, TRANSACTION),)),
     Row(
         ApiKey.INIT_PRODUCER_ID,
         4,

@@ -85,7 +85,7 @@ def error_codes(answer: Any) -> Iterator[int]:
     """Yield every error code of an answer, at any depth."""
     for each in fields(answer):
         value = getattr(answer, each.name)
-        if each.name == "error_code":
+        if each.name in ("error_code", "partition_error_code"):
             yield value
         elif isinstance(value, list):
             for item in value:

@@ -403,7 +403,7 @@ def test_without_a_block_producers_are_sent_to_retry(answer: AllocateProducerIds
 @pytest.mark.parametrize(
     ("transactional_id", "producer_id", "producer_epoch", "error"),
     [
-        ("tx", -1, -1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ("tx", -1, -1, ErrorCode.NOT_COORDINATOR),
         ("", -1, -1, ErrorCode.INVALID_REQUEST),
         (None, 5, -1, ErrorCode.INVALID_REQUEST),
         (None, -1, 5, ErrorCode.INVALID_REQUEST),

@@ -15,7 +15,6 @@ from barnabas.wire.messages.describe_acls import DescribeAclsRequest
 from barnabas.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from barnabas.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from barnabas.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.gateway.world import World
@@ -99,10 +98,3 @@ def test_no_feature_can_be_updated(api_key: ApiKey, version: int) -> None:
     assert "group.version" in refused.error_message
     nothing = answer(UpdateFeaturesRequest(feature_updates=[]), api_key, version)
     assert (nothing.error_code, nothing.error_message) == (0, None)
-
-
-@pytest.mark.parametrize(("api_key", "version"), versions(ApiKey.LIST_TRANSACTIONS))
-def test_there_are_no_transactions(api_key: ApiKey, version: int) -> None:
-    listed = answer(ListTransactionsRequest(["Ongoing", "Sleeping", "Sleeping"], [7]), api_key, version)
-    assert (listed.error_code, listed.transaction_states) == (0, [])
-    assert listed.unknown_state_filters == ["Sleeping"]

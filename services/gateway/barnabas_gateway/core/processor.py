@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable
 
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
+from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.cluster.quotas.shares import QuotaId
 from barnabas.metrics.family import Measured
@@ -62,6 +63,7 @@ from barnabas_gateway.core.handlers import (
     SERVED_BY_COORDINATORS,
     SERVED_BY_LOGSTORES,
     SERVED_FOR_TOKENS,
+    SERVED_FOR_TRANSACTIONS,
     served_versions,
 )
 from barnabas_gateway.core.handlers.api_00_produce import ProduceHandler
@@ -69,6 +71,7 @@ from barnabas_gateway.core.handlers.api_01_fetch import FetchHandler
 from barnabas_gateway.core.handlers.api_02_list_offsets import ListOffsetsHandler
 from barnabas_gateway.core.handlers.api_10_find_coordinator import FindCoordinatorHandler
 from barnabas_gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
+from barnabas_gateway.core.handlers.api_25_add_offsets_to_txn import AddOffsetsToTxnHandler
 from barnabas_gateway.core.model.audit import Audit
 from barnabas_gateway.core.model.authorizer import Authorizer
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
@@ -144,6 +147,7 @@ class GatewayCore:
         self.controller = ControllerClient(image, turn)
         self.producer_ids = ProducerIds(config.gateway_id, self.controller)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
+        self.transaction_routing = GroupRouting(config, clock, image, self.controller, TRANSACTION_STATE_TOPIC)
         self.tokens = DelegationTokens(config.delegation_token_secret_key, image, random_bytes, wall_ms)
         self.quotas = ClientQuotas(config, clock, read_us, self.deadlines, turn)
         # The connections that requests come from and responses go to.
@@ -173,12 +177,15 @@ class GatewayCore:
         """Return a handler for each supported API key, with what it needs."""
         controller, logstore_admin = self.controller, self.logstore_admin
         coordinators, group_routing, purgatory = self.coordinators, self.group_routing, self.purgatory
+        transactions = self.transaction_routing
         handlers: list[Handler] = [
             ProduceHandler(environment, self.appends, self.queries, purgatory, self.converter),
             FetchHandler(environment, self.reads, self.read_replicas, self.fetch_sessions, purgatory, self.converter),
             ListOffsetsHandler(environment, self.queries),
-            FindCoordinatorHandler(environment, group_routing),
-            InitProducerIdHandler(environment, self.producer_ids),
+            FindCoordinatorHandler(environment, group_routing, transactions),
+            InitProducerIdHandler(environment, coordinators, transactions, self.producer_ids),
+            AddOffsetsToTxnHandler(environment, coordinators, transactions, group_routing),
+            *(serving(environment, coordinators, transactions) for serving in SERVED_FOR_TRANSACTIONS),
             *(serving(environment) for serving in SERVED_ALONE),
             *(serving(environment, controller) for serving in SERVED_BY_CONTROLLER),
             *(serving(environment, controller, self.tokens) for serving in SERVED_FOR_TOKENS),

@@ -1,4 +1,5 @@
-"""Find the logstore that coordinates a group: the leader of the group's partition of `__consumer_offsets`.
+"""Find the logstore that coordinates a group, or a transactional id: the leader of its partition of
+`__consumer_offsets`, or of `__transaction_state`.
 
 The first request of a cluster that needs the topic has it created, without waiting for it: until it exists and has
 leaders there is no coordinator, and clients retry.
@@ -23,7 +24,7 @@ CREATION_PAUSE_MS: Final = 1_000
 
 
 class Coordinator(NamedTuple):
-    """One partition of `__consumer_offsets`, and its leader by the image."""
+    """One partition of the coordinators' topic, and its leader by the image."""
 
     topic_id: bytes
     partition: int
@@ -45,32 +46,44 @@ def find_coordinator(image: ClusterImage, key: str, topic_name: str = OFFSETS_TO
 
 
 class GroupRouting(Untimed):
-    __slots__ = ("_clock", "_config", "_controller", "_image", "_next_creation_ms")
+    """Keys are groups; with the topic of transactions, transactional ids."""
 
-    def __init__(self, config: GatewayConfig, clock: Clock, image: ClusterImage, controller: ControllerClient) -> None:
+    __slots__ = ("_clock", "_config", "_controller", "_image", "_next_creation_ms", "_topic_name")
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        clock: Clock,
+        image: ClusterImage,
+        controller: ControllerClient,
+        topic_name: str = OFFSETS_TOPIC,
+    ) -> None:
+        self._topic_name = topic_name
         self._config = config
         self._clock = clock
         self._image = image
         self._controller = controller
         self._next_creation_ms = 0
 
-    def coordinator_of(self, group_id: str) -> Coordinator | None:
+    def coordinator_of(self, key: str) -> Coordinator | None:
         """Like `find_coordinator`, but request the creation of a missing topic."""
-        if OFFSETS_TOPIC not in self._image.topics_by_name:
+        if self._topic_name not in self._image.topics_by_name:
             self._create()
-        return find_coordinator(self._image, group_id)
+        return find_coordinator(self._image, key, self._topic_name)
 
     def _create(self) -> None:
-        """Create the topic. The controller chooses its partitions, replicas and configs (`offsets.topic.*`)."""
+        """Create the topic. The controller chooses its partitions, replicas and configs (`offsets.topic.*`,
+        `transaction.state.log.*`).
+        """
         if self._clock.now_ms < self._next_creation_ms or not self._image.brokers:
             return
         wait_ms = self._config.topic_creation_wait_ms_max
         self._next_creation_ms = self._clock.now_ms + wait_ms
-        self._controller.call_controller(self, CreateTopicsRequest([NewTopic(OFFSETS_TOPIC, -1, -1)], wait_ms))
+        self._controller.call_controller(self, CreateTopicsRequest([NewTopic(self._topic_name, -1, -1)], wait_ms))
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         """Created, created by another gateway, or not created: the image shows it, and the next request tries again."""
         self._next_creation_ms = self._clock.now_ms + CREATION_PAUSE_MS
 
     def revision_applied(self) -> None:
-        raise AssertionError("the maker of the offsets topic waits for no revision")
+        raise AssertionError("the maker of an internal topic waits for no revision")

@@ -28,6 +28,9 @@ from barnabas_gateway.core.handlers.api_20_delete_topics import DeleteTopicsHand
 from barnabas_gateway.core.handlers.api_21_delete_records import DeleteRecordsHandler
 from barnabas_gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
 from barnabas_gateway.core.handlers.api_23_offset_for_leader_epoch import OffsetForLeaderEpochHandler
+from barnabas_gateway.core.handlers.api_24_add_partitions_to_txn import AddPartitionsToTxnHandler
+from barnabas_gateway.core.handlers.api_25_add_offsets_to_txn import AddOffsetsToTxnHandler
+from barnabas_gateway.core.handlers.api_26_end_txn import EndTxnHandler
 from barnabas_gateway.core.handlers.api_29_describe_acls import DescribeAclsHandler
 from barnabas_gateway.core.handlers.api_30_create_acls import CreateAclsHandler
 from barnabas_gateway.core.handlers.api_31_delete_acls import DeleteAclsHandler
@@ -54,6 +57,7 @@ from barnabas_gateway.core.handlers.api_51_alter_user_scram_credentials import A
 from barnabas_gateway.core.handlers.api_57_update_features import UpdateFeaturesHandler
 from barnabas_gateway.core.handlers.api_60_describe_cluster import DescribeClusterHandler
 from barnabas_gateway.core.handlers.api_61_describe_producers import DescribeProducersHandler
+from barnabas_gateway.core.handlers.api_65_describe_transactions import DescribeTransactionsHandler
 from barnabas_gateway.core.handlers.api_66_list_transactions import ListTransactionsHandler
 from barnabas_gateway.core.handlers.api_74_list_config_resources import ListConfigResourcesHandler
 from barnabas_gateway.core.handlers.api_75_describe_topic_partitions import DescribeTopicPartitionsHandler
@@ -74,7 +78,6 @@ SERVED_ALONE: Final[tuple[type[Handler], ...]] = (
     DescribeUserScramCredentialsHandler,
     UpdateFeaturesHandler,
     DescribeClusterHandler,
-    ListTransactionsHandler,
     ListConfigResourcesHandler,
     DescribeTopicPartitionsHandler,
 )
@@ -118,6 +121,13 @@ SERVED_BY_COORDINATORS: Final[tuple[type[GroupHandler], ...]] = (
     DeleteGroupsHandler,
     OffsetDeleteHandler,
 )
+SERVED_FOR_TRANSACTIONS: Final[tuple[type[GroupHandler], ...]] = (
+    AddPartitionsToTxnHandler,
+    EndTxnHandler,
+    DescribeTransactionsHandler,
+    ListTransactionsHandler,
+)
+"""APIs that the coordinators of transactional ids answer."""
 SERVED_AFTER_A_WAIT: Final[tuple[type[MemberHandler], ...]] = (
     JoinGroupHandler,
     SyncGroupHandler,
@@ -130,11 +140,13 @@ _SERVED: Final[tuple[type[Handler], ...]] = (
     ListOffsetsHandler,
     FindCoordinatorHandler,
     InitProducerIdHandler,
+    AddOffsetsToTxnHandler,
     *SERVED_ALONE,
     *SERVED_BY_CONTROLLER,
     *SERVED_FOR_TOKENS,
     *SERVED_BY_LOGSTORES,
     *SERVED_BY_COORDINATORS,
+    *SERVED_FOR_TRANSACTIONS,
     *SERVED_AFTER_A_WAIT,
 )
 

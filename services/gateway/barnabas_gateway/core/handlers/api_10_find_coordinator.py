@@ -3,11 +3,12 @@
 - For a group: the leader of its partition of `__consumer_offsets`, at the address advertised on this listener. The
   first request of a cluster creates that topic; until it exists and has a leader COORDINATOR_NOT_AVAILABLE, with node
   −1, no host and port −1, which clients retry. Clients need not connect there: any connection serves group requests.
-- For a transaction or a share group, by a well-formed key: COORDINATOR_NOT_AVAILABLE.
+- For a transactional id the same, by `__transaction_state`.
+- For a share group, by a well-formed key: COORDINATOR_NOT_AVAILABLE.
 - An unknown key type is INVALID_REQUEST; so are a share key before v6 and a malformed share key (`group:topic
   id:partition`).
 
-Deviations: there are no coordinators of transactions and share groups yet.
+Deviations: there are no coordinators of share groups yet.
 """
 
 from __future__ import annotations
@@ -41,9 +42,14 @@ _DENIED = {
 class FindCoordinatorHandler(Handler):
     api_key = ApiKey.FIND_COORDINATOR
 
-    def __init__(self, environment: RequestEnvironment, group_routing: GroupRouting) -> None:
+    def __init__(
+        self, environment: RequestEnvironment, group_routing: GroupRouting, transaction_routing: GroupRouting
+    ) -> None:
         super().__init__(environment)
-        self.group_routing = group_routing
+        self._routing = {
+            int(CoordinatorType.GROUP): group_routing,
+            int(CoordinatorType.TRANSACTION): transaction_routing,
+        }
 
     def start(self, pending: PendingRequest, request: FindCoordinatorRequest) -> Steps[None]:
         if pending.header.api_version >= _VERSION_WITH_BATCHES:
@@ -65,7 +71,7 @@ class FindCoordinatorHandler(Handler):
     def _find(self, pending: PendingRequest, key: str, key_type: int) -> Coordinator:
         error = _error(pending, key, key_type)
         if not error:
-            coordinator = self.group_routing.coordinator_of(key)
+            coordinator = self._routing[key_type].coordinator_of(key)
             address = coordinator and self.cluster.address_of(coordinator.node_id, pending.connection.context)
             if address is not None:
                 return Coordinator(key, address.node_id, address.host, address.port)
@@ -74,7 +80,7 @@ class FindCoordinatorHandler(Handler):
 
 
 def _error(pending: PendingRequest, key: str, key_type: int) -> ErrorCode:
-    """Return what is wrong with the request; nothing for a group."""
+    """Return why the request is refused; nothing for a group or a transactional id."""
     if key_type == CoordinatorType.SHARE:
         return _share_error(pending, key)
     resource_type = _RESOURCES.get(key_type)
@@ -82,7 +88,7 @@ def _error(pending: PendingRequest, key: str, key_type: int) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if not pending.handler.authorizer.authorize(pending, Operation.DESCRIBE, (resource_type, key)):
         return _DENIED[resource_type]
-    return ErrorCode.NONE if key_type == CoordinatorType.GROUP else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE
 
 
 def _share_error(pending: PendingRequest, key: str) -> ErrorCode:

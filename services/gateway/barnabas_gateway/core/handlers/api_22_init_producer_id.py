@@ -1,25 +1,31 @@
 """InitProducerId, API key 22, versions 0 to 5.
 
 - Without a transactional id: a producer id that was never given out, with epoch 0, whatever id the producer presents.
+- With one: its coordinator answers, the leader of its partition of `__transaction_state`. Without a coordinator
+  NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if the request may have been received.
 - An empty transactional id, or a producer id without epoch or the reverse (v3), is INVALID_REQUEST.
 - While the gateway has no block of ids from the controller: COORDINATOR_LOAD_IN_PROGRESS, which producers retry.
 
-Deviations: there is no transaction coordinator yet, so a transactional id is COORDINATOR_NOT_AVAILABLE.
+Deviations: none known.
 """
 
 from __future__ import annotations
 
 from barnabas.cluster.acls import CLUSTER, Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient
+from barnabas_gateway.core.backends.group_routing import GroupRouting
 from barnabas_gateway.core.backends.producer_ids import ProducerIds
-from barnabas_gateway.core.connections.connection import BaseRequest
-from barnabas_gateway.core.requests.handler import Handler, RequestEnvironment
+from barnabas_gateway.core.requests.group_request import GroupHandler, PendingGroupRequest
+from barnabas_gateway.core.requests.handler import RequestEnvironment
 
 
-class PendingInitProducerId(BaseRequest["InitProducerIdHandler"]):
+class PendingInitProducerId(PendingGroupRequest):
     __slots__ = ()
+    handler: InitProducerIdHandler
 
     def producer_id_taken(self, producer_id: int | None) -> None:
         if producer_id is None:
@@ -27,23 +33,33 @@ class PendingInitProducerId(BaseRequest["InitProducerIdHandler"]):
         else:
             self.handler.responder.respond(self, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
-    def refuse(self, error: ErrorCode) -> None:
-        self.handler.responder.respond(self, InitProducerIdResponse(error_code=error, producer_epoch=-1))
+    def refusal(self, error: int) -> InitProducerIdResponse:
+        return InitProducerIdResponse(error_code=error, producer_epoch=-1)
 
     def expire(self, now_ms: int) -> None:
-        self.cancel()
-        self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.is_asked:
+            super().expire(now_ms)
+        else:
+            self.cancel()
+            self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def cancel(self) -> None:
+        super().cancel()
         self.handler.producer_ids.forget_asker(self)
 
 
-class InitProducerIdHandler(Handler):
+class InitProducerIdHandler(GroupHandler):
     api_key = ApiKey.INIT_PRODUCER_ID
     request_class = PendingInitProducerId
 
-    def __init__(self, environment: RequestEnvironment, producer_ids: ProducerIds) -> None:
-        super().__init__(environment)
+    def __init__(
+        self,
+        environment: RequestEnvironment,
+        coordinators: CoordinatorClient,
+        transaction_routing: GroupRouting,
+        producer_ids: ProducerIds,
+    ) -> None:
+        super().__init__(environment, coordinators, transaction_routing)
         self.producer_ids = producer_ids
 
     def start(self, pending: PendingInitProducerId, request: InitProducerIdRequest) -> None:
@@ -53,7 +69,8 @@ class InitProducerIdHandler(Handler):
         elif (request.producer_id == -1) != (request.producer_epoch == -1) or request.transactional_id == "":
             pending.refuse(ErrorCode.INVALID_REQUEST)
         elif request.transactional_id is not None:
-            pending.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            version = pending.header.api_version
+            pending.call_coordinator(request.transactional_id, version, encode_body(request, version))
         else:
             self.deadlines.schedule(pending, self.clock.now_ms + self.config.read_wait_ms_max)
             self.producer_ids.allocate(pending)

@@ -1,19 +1,37 @@
 """ListTransactions, API key 66, versions 0 to 2 (KIP-664, KIP-994, KIP-1152).
 
-- There are no transactions, under any filter. States that Kafka does not know are returned as unknown.
+- A client that came to a broker's own port gets the transactions that this broker coordinates, any other those of all
+  brokers, as with ListGroups. The coordinators apply the filters. States that Kafka does not know are returned.
+- A coordinator that loads its transactions is COORDINATOR_LOAD_IN_PROGRESS, one that can't be asked
+  COORDINATOR_NOT_AVAILABLE, both for the whole answer.
+- A principal gets the transactional ids that it may describe.
 
-Deviations: `transactional_id_pattern` (v2) is not checked, because there is nothing to match.
+Deviations: `transactional_id_pattern` (v2) is INVALID_REGULAR_EXPRESSION, because no matcher whose time is bounded is
+here yet; an empty one is no filter.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from barnabas.cluster.acls import Operation, ResourceType
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import Response
+from barnabas.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
 from barnabas.wire.primitives import Steps
-from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.requests.handler import Handler
+from barnabas_gateway.core.connections.connection import Connection
+from barnabas_gateway.core.model.request_context import ANY_NODE
+from barnabas_gateway.core.requests.group_request import (
+    GROUP_CALL_ELEMENTS_MAX,
+    GroupHandler,
+    PendingGroupsRequest,
+)
 
 _STATES: Final = frozenset(
     (
@@ -27,17 +45,71 @@ _STATES: Final = frozenset(
         "Dead",
     )
 )
+_CALL_VERSION: Final = 1
 
 
-class ListTransactionsHandler(Handler):
+class PendingListTransactions(PendingGroupsRequest[ListTransactionsRequest]):
+    __slots__ = ("response", "states")
+
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
+        self.call_version = _CALL_VERSION
+        self.response = ListTransactionsResponse()
+        self.states: list[TransactionState] = []
+
+    def request_of(self, queries: list[ListTransactionsRequest]) -> ListTransactionsRequest:
+        (query,) = queries
+        return query
+
+    def fill_results(self, queries: list[ListTransactionsRequest], response: Response) -> None:
+        assert isinstance(response, ListTransactionsResponse)
+        self.states += response.transaction_states
+
+    def fail_queries(self, queries: list[ListTransactionsRequest], error: int) -> None:
+        is_loading = error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self.response.error_code = error if is_loading else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def complete(self) -> None:
+        self.handler.responder.begin_steps(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
+        if not self.response.error_code:
+            authorizer = self.handler.authorizer
+            for state in self.states:
+                resource = (ResourceType.TRANSACTIONAL_ID, state.transactional_id)
+                if authorizer.authorize(self, Operation.DESCRIBE, resource, log_denied=False):
+                    self.response.transaction_states.append(state)
+                yield 1
+        self.handler.responder.respond(self, self.response)
+
+
+class ListTransactionsHandler(GroupHandler):
     api_key = ApiKey.LIST_TRANSACTIONS
+    request_class = PendingListTransactions
 
-    def start(self, pending: PendingRequest, request: ListTransactionsRequest) -> Steps[None]:
+    def start(self, pending: PendingListTransactions, request: ListTransactionsRequest) -> Steps[None]:
         """No authorization is needed: Kafka returns only what a principal may describe."""
-        unknown: dict[str, None] = {}
+        names: dict[str, None] = {}
         for name in request.state_filters:
-            if name not in _STATES:
-                unknown[name] = None
+            names[name] = None
             yield 1
-        response = ListTransactionsResponse(unknown_state_filters=list(unknown))
-        self.responder.respond(pending, response)
+        pending.response.unknown_state_filters = [name for name in names if name not in _STATES]
+        if request.transactional_id_pattern:
+            pending.response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+            pending.complete()
+            return
+        known = [name for name in names if name in _STATES]
+        producers = list(dict.fromkeys(request.producer_id_filters))
+        if names and not known:
+            pending.complete()
+            return
+        asked_node = pending.connection.context.node_id
+        nodes = list(self.image.brokers) if asked_node == ANY_NODE else [asked_node]
+        parts = range(0, max(1, len(producers)), GROUP_CALL_ELEMENTS_MAX)
+        for node_id in nodes:
+            for first in parts:
+                some = producers[first : first + GROUP_CALL_ELEMENTS_MAX]
+                asked = ListTransactionsRequest(known, some, request.duration_filter)
+                pending.add_query_at(node_id, 0, asked, GROUP_CALL_ELEMENTS_MAX)
+            yield 1
+        pending.send_calls()

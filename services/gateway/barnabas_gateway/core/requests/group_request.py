@@ -90,6 +90,11 @@ class PendingGroupRequest(BaseRequest[GroupHandler], ABC):
         else:
             handler.deadlines.schedule(self, handler.clock.now_ms + handler.config.group_call_ms_max)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a call is not answered."""
+        return self._ask is not None
+
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
         if answer.body:
             self.answer(answer.body)
