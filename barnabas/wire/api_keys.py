@@ -99,7 +99,7 @@ class ApiKey(IntEnum):
     ADD_OFFSETS_TO_TXN = 25, 3, "0-4", State.SERVED
     END_TXN = 26, 3, "0-5", State.SERVED
     WRITE_TXN_MARKERS = 27, 1, "1-2", State.TRANSACTIONS
-    TXN_OFFSET_COMMIT = 28, 3, "0-5", State.TRANSACTIONS
+    TXN_OFFSET_COMMIT = 28, 3, "0-5", State.SERVED
     DESCRIBE_ACLS = 29, 2, "1-3", State.SERVED
     CREATE_ACLS = 30, 2, "1-3", State.SERVED
     DELETE_ACLS = 31, 2, "1-3", State.SERVED

@@ -105,3 +105,64 @@ def test_a_second_producer_fences_the_first(cluster: RunningCluster) -> None:
     send(second, "successor")
     second.commit_transaction(SECONDS_MAX)
     assert not any(value.startswith("zombie") for value in read(cluster, "read_committed", until="successor"))
+
+
+def test_offsets_are_committed_with_their_transaction_or_not_at_all(cluster: RunningCluster) -> None:
+    """A loop of consume, transform and produce: the group goes on after what was committed, not after what was not."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for topic in ("taken", "given"):
+        new = NewTopic(topic, num_partitions=1, replication_factor=3)
+        admin.create_topics([new], operation_timeout=SECONDS_MAX)[topic].result(SECONDS_MAX)
+    source = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(6):
+        source.produce("taken", str(number).encode())
+    assert source.flush(SECONDS_MAX) == 0
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "loop",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["taken"])
+    producer = producer_of(cluster, "loop")
+
+    def carry(count: int) -> None:
+        producer.begin_transaction()
+        for _ in range(count):
+            message = consumer.poll(SECONDS_MAX)
+            assert message is not None
+            assert message.error() is None
+            producer.produce("given", message.value())
+        positions = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), SECONDS_MAX)
+
+    def committed() -> int:
+        (found,) = consumer.committed([TopicPartition("taken", 0)], SECONDS_MAX)
+        return found.offset
+
+    carry(2)
+    producer.commit_transaction(SECONDS_MAX)
+    assert committed() == 2
+    carry(2)
+    producer.abort_transaction(SECONDS_MAX)
+    assert committed() == 2
+    consumer.seek(TopicPartition("taken", 0, 2))
+    carry(4)
+    producer.commit_transaction(SECONDS_MAX)
+    assert committed() == 6
+    reader = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
+    )
+    reader.assign([TopicPartition("given", 0, 0)])
+    given = []
+    while len(given) < 6:
+        message = reader.poll(SECONDS_MAX)
+        assert message is not None
+        assert message.error() is None
+        given.append((message.value() or b"").decode())
+    assert given == ["0", "1", "2", "3", "4", "5"]
+    assert reader.poll(2) is None
+    reader.close()
+    consumer.close()

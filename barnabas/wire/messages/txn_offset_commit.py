@@ -6,7 +6,7 @@ Commits a group's offsets as part of a transaction: they count when it commits.
   checked as in OffsetCommit (KIP-447). v4: TRANSACTION_ABORTABLE (KIP-890). v5: under transaction.version 2 it does
   what AddOffsetsToTxn did before (KIP-890 part 2).
 
-State: not served yet; it needs the transaction coordinator.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_28_txn_offset_commit.py`.
 
 Source: Kafka's TxnOffsetCommitRequest.json and TxnOffsetCommitResponse.json.
 """

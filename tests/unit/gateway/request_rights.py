@@ -83,6 +83,11 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
 )
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.messages.sync_group import SyncGroupRequest
+from barnabas.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
 from tests.unit.gateway.world import BATCH, TOPIC_ID
 
@@ -207,6 +212,16 @@ ROWS = [
     Row(ApiKey.ADD_PARTITIONS_TO_TXN, 3, add_partitions(), ((WRITE, TRANSACTION), (WRITE, TOPIC))),
     Row(ApiKey.ADD_PARTITIONS_TO_TXN, 5, AddPartitionsToTxnRequest(), ((ACTION, CLUSTER),)),
     Row(ApiKey.ADD_OFFSETS_TO_TXN, 3, AddOffsetsToTxnRequest("x", 1, 0, "g"), ((WRITE, TRANSACTION), (READ, GROUP))),
+    Row(
+        ApiKey.TXN_OFFSET_COMMIT,
+        3,
+        TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id="g",
+            topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1)])],
+        ),
+        ((WRITE, TRANSACTION), (READ, GROUP), (READ, TOPIC)),
+    ),
     Row(ApiKey.END_TXN, 5, EndTxnRequest("x", 1, 0), ((WRITE, TRANSACTION),)),
     Row(ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(["x"]), ((DESCRIBE, TRANSACTION),)),
     Row(

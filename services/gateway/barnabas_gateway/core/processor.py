@@ -72,6 +72,7 @@ from barnabas_gateway.core.handlers.api_02_list_offsets import ListOffsetsHandle
 from barnabas_gateway.core.handlers.api_10_find_coordinator import FindCoordinatorHandler
 from barnabas_gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
 from barnabas_gateway.core.handlers.api_25_add_offsets_to_txn import AddOffsetsToTxnHandler
+from barnabas_gateway.core.handlers.api_28_txn_offset_commit import TxnOffsetCommitHandler
 from barnabas_gateway.core.model.audit import Audit
 from barnabas_gateway.core.model.authorizer import Authorizer
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
@@ -136,8 +137,8 @@ class GatewayCore:
         clock, turn = self.clock, self.turn
         self.logstores = Logstores()
         self.coordinators = CoordinatorClient(self.logstores)
-        verifier = TransactionVerifier(config, clock, self.deadlines, image, self.coordinators)
-        self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores, verifier)
+        self.verifier = TransactionVerifier(config, clock, self.deadlines, image, self.coordinators)
+        self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores, self.verifier)
         self.reads = ReadRouter(self.logstores, self.fetch_memory)
         self.read_replicas = ReadReplicas(config.address_policy, clock, image, self.reads.lanes)
         self.queries = QueryRouter(self.logstores)
@@ -185,6 +186,7 @@ class GatewayCore:
             FindCoordinatorHandler(environment, group_routing, transactions),
             InitProducerIdHandler(environment, coordinators, transactions, self.producer_ids),
             AddOffsetsToTxnHandler(environment, coordinators, transactions, group_routing),
+            TxnOffsetCommitHandler(environment, coordinators, group_routing, self.verifier),
             *(serving(environment, coordinators, transactions) for serving in SERVED_FOR_TRANSACTIONS),
             *(serving(environment) for serving in SERVED_ALONE),
             *(serving(environment, controller) for serving in SERVED_BY_CONTROLLER),

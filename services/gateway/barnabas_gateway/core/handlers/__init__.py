@@ -31,6 +31,7 @@ from barnabas_gateway.core.handlers.api_23_offset_for_leader_epoch import Offset
 from barnabas_gateway.core.handlers.api_24_add_partitions_to_txn import AddPartitionsToTxnHandler
 from barnabas_gateway.core.handlers.api_25_add_offsets_to_txn import AddOffsetsToTxnHandler
 from barnabas_gateway.core.handlers.api_26_end_txn import EndTxnHandler
+from barnabas_gateway.core.handlers.api_28_txn_offset_commit import TxnOffsetCommitHandler
 from barnabas_gateway.core.handlers.api_29_describe_acls import DescribeAclsHandler
 from barnabas_gateway.core.handlers.api_30_create_acls import CreateAclsHandler
 from barnabas_gateway.core.handlers.api_31_delete_acls import DeleteAclsHandler
@@ -141,6 +142,7 @@ _SERVED: Final[tuple[type[Handler], ...]] = (
     FindCoordinatorHandler,
     InitProducerIdHandler,
     AddOffsetsToTxnHandler,
+    TxnOffsetCommitHandler,
     *SERVED_ALONE,
     *SERVED_BY_CONTROLLER,
     *SERVED_FOR_TOKENS,
