@@ -106,10 +106,11 @@ def test_prometheus_scrapes_by_its_written_configuration_and_none_without(cluste
 
 def test_a_start_after_a_stop_has_the_same_secrets(cluster: RunningCluster) -> None:
     before = cluster.directory.client_properties_path.read_text()
+    assert cluster.cli("produce", "kept", stdin="hello\n").returncode == 0
     cluster.stop("gateway")
     cluster.up()
     assert cluster.directory.client_properties_path.read_text() == before
-    assert cluster.cli("consume", "greetings", "--count", "1").stdout == "hello\n"
+    assert cluster.cli("consume", "kept", "--count", "1").stdout == "hello\n"
 
 
 def test_only_the_owner_reads_the_secrets(cluster: RunningCluster) -> None:

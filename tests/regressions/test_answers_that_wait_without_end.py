@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.groups import coordinator_log_writer
+from barnabas_logstore.core.coordinator import coordinator_log_writer
 from tests.unit.logstore.coordinator.support import World
 
 

@@ -29,7 +29,7 @@ def test_cve_2018_17196_a_transactional_batch_needs_a_transactional_id_whatever_
     world = World()
     client = world.client()
     client.produce(records=batch(0, is_transactional=True), version=version)
-    assert client.error_codes() == [[ErrorCode.INVALID_PRODUCER_ID_MAPPING]]
+    assert client.error_codes() == [[ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]]
     assert world.logstore.appends == []
 
 
