@@ -31,7 +31,7 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Buffer, Steps
 from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient, PendingAsk
 from barnabas_gateway.core.backends.group_routing import GroupRouting
 from barnabas_gateway.core.backends.transaction_verifier import TransactionVerifier, VerifiedTransaction
@@ -122,10 +122,20 @@ class PendingTxnOffsetCommit(PendingGroupRequest):
         response.topics = [*self.refused, *response.topics]
         self.handler.responder.respond(self, response)
 
-    def refusal(self, error: int) -> TxnOffsetCommitResponse:
+    def refuse(self, error: int) -> None:
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self.header.api_version < _LOADING_FROM:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return TxnOffsetCommitResponse(topics=[*self.refused, *(_refused(topic, error) for topic in self.asked.topics)])
+        self.handler.responder.begin_steps(self, self._refuse_in_steps(error))
+
+    def _refuse_in_steps(self, error: int) -> Steps[None]:
+        """Fail everything that is not answered yet."""
+        for topic in self.asked.topics:
+            self.refused.append(_refused(topic, error))
+            yield 1 + len(topic.partitions)
+        self.handler.responder.respond(self, TxnOffsetCommitResponse(topics=self.refused))
+
+    def refusal(self, error: int) -> TxnOffsetCommitResponse:
+        raise AssertionError("the error is returned in each partition")
 
 
 class TxnOffsetCommitHandler(GroupHandler):
@@ -142,7 +152,7 @@ class TxnOffsetCommitHandler(GroupHandler):
         super().__init__(environment, coordinators, group_routing)
         self.verifier = verifier
 
-    def start(self, pending: PendingTxnOffsetCommit, request: TxnOffsetCommitRequest) -> None:
+    def start(self, pending: PendingTxnOffsetCommit, request: TxnOffsetCommitRequest) -> Steps[None] | None:
         pending.asked = request
         authorizer = self.authorizer
         transactional_id = (ResourceType.TRANSACTIONAL_ID, request.transactional_id)
@@ -150,28 +160,36 @@ class TxnOffsetCommitHandler(GroupHandler):
             pending.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         elif not authorizer.authorize(pending, Operation.READ, (ResourceType.GROUP, request.group_id)):
             pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        elif sum([1 + len(topic.partitions) for topic in request.topics]) > GROUP_CALL_ELEMENTS_MAX:
-            pending.refuse(ErrorCode.INVALID_REQUEST)
         else:
-            self._sort_out(pending, request)
+            return self._sort_out(pending, request)
+        return None
 
-    def _sort_out(self, pending: PendingTxnOffsetCommit, request: TxnOffsetCommitRequest) -> None:
+    def _sort_out(self, pending: PendingTxnOffsetCommit, request: TxnOffsetCommitRequest) -> Steps[None]:
         """Refuse what does not exist or may not be read, and ask for the rest."""
         asked: list[TxnOffsetCommitRequestTopic] = []
+        elements = 0
         for topic in request.topics:
+            yield 1
             if not self.authorizer.authorize(pending, Operation.READ, (ResourceType.TOPIC, topic.name)):
                 pending.refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                yield len(topic.partitions)
                 continue
+            found = TxnOffsetCommitRequestTopic(topic.name)
+            missing = TxnOffsetCommitRequestTopic(topic.name)
             known = partitions_of(self.image, topic.name)
-            missing = [each for each in topic.partitions if each.partition_index not in known]
-            found = [each for each in topic.partitions if each.partition_index in known]
-            if missing:
-                absent = TxnOffsetCommitRequestTopic(topic.name, missing)
-                pending.refused.append(_refused(absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            if found:
-                asked.append(TxnOffsetCommitRequestTopic(topic.name, found))
+            for each in topic.partitions:
+                (found if each.partition_index in known else missing).partitions.append(each)
+                yield 1
+            if missing.partitions:
+                pending.refused.append(_refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                yield len(missing.partitions)
+            if found.partitions:
+                asked.append(found)
+                elements += 1 + len(found.partitions)
         pending.asked = replace(request, topics=asked)
-        if asked or not request.topics:
+        if elements > GROUP_CALL_ELEMENTS_MAX:
+            pending.refuse(ErrorCode.INVALID_REQUEST)
+        elif asked or not request.topics:
             pending.call()
         else:
             self.responder.respond(pending, TxnOffsetCommitResponse(topics=pending.refused))
