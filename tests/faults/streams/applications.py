@@ -16,7 +16,7 @@ END_SECONDS_MAX: Final = 60.0
 
 
 class ApplicationError(Exception):
-    """A program ended by itself, or did not end."""
+    """A program ended before it was asked to, or did not end."""
 
 
 class Application:
@@ -59,7 +59,7 @@ class Application:
         self._process.stdin.close()
 
     def check_alive(self) -> None:
-        """Raises ApplicationError when it has ended by itself."""
+        """Raises ApplicationError when it has ended before it was asked to."""
         if self._process.poll() is not None:
             raise ApplicationError(self._explain(f"ended with {self._process.returncode}"))
 
