@@ -303,7 +303,8 @@ class LogstoreNode:
             node_id = self._settings.node_id
             self._traces.export([span for work in outputs.traced for span in spans_of(work, node_id)])
         self._replicate(outputs.replication)
-        self._coordinate(outputs.transactions)
+        if outputs.transactions is not None:
+            self._coordinate(outputs.transactions)
         for path, error in outputs.offline:
             self._offline_log_dirs[path] = str(error)
             self._full_log_dirs.pop(path, None)

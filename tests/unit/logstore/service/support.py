@@ -304,10 +304,13 @@ def joined(said: Sequence[Outputs]) -> Outputs:
                 setattr(first.replication, each.name, before if after is None else after)
             else:
                 before.extend(after)
-        before, after = first.transactions, other.transactions
-        before.links = before.links if after.links is None else after.links
-        before.requests.extend(after.requests)
-        before.wants_producer_ids |= after.wants_producer_ids
+        if first.transactions is None or other.transactions is None:
+            first.transactions = first.transactions or other.transactions
+        else:
+            before, after = first.transactions, other.transactions
+            before.links = before.links if after.links is None else after.links
+            before.requests.extend(after.requests)
+            before.wants_producer_ids |= after.wants_producer_ids
     return first
 
 

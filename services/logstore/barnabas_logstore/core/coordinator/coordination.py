@@ -180,10 +180,12 @@ class Coordination:
 
     def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
         """Return the messages by stream id, one each."""
-        self._markers.settle()
-        self._inbox.answer(self._markers.take_answers())
+        if self._markers.is_awaited:
+            self._markers.settle()
+            self._inbox.answer(self._markers.take_answers())
         self._inbox.answer(self._groups.take_answers())
-        self._inbox.answer(self._transactions.take_answers())
+        if self._transactions.coordinator.answers:
+            self._inbox.answer(self._transactions.take_answers())
         return self._inbox.take_responses()
 
     def take_problems(self) -> list[str]:

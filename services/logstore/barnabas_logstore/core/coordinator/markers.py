@@ -165,6 +165,11 @@ class TransactionMarkers:
         error = partition.check_append(partition.leader_epoch, _ALL_REPLICAS)
         return error or self._appends.append_marker(partition, ended, self._wall_ms)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a coordinator waits for an answer about markers that have been appended, or could not be."""
+        return bool(self._appended or self._answers)
+
     def settle(self) -> None:
         """Answer what is committed by now, and what will not be here."""
         changed = self._watches.take_marked()

@@ -155,6 +155,11 @@ class PeerCalls:
         ]
         return min(deadlines_ms, default=None)
 
+    @property
+    def has_outputs(self) -> bool:
+        """Whether there is anything to take."""
+        return self._links_changed or bool(self._requests)
+
     def take_links(self) -> list[PeerLink] | None:
         """Return the streams that are wanted from now on; None: as before."""
         if not self._links_changed:

@@ -68,7 +68,9 @@ class TransactionCoordination:
             self.coordinator.problems, self._sender.problems = [], []
         return problems
 
-    def take_outputs(self) -> TransactionOutputs:
-        """Return what the host has to send and to ask."""
+    def take_outputs(self) -> TransactionOutputs | None:
+        """Return what the host has to send and to ask; None if there is nothing."""
         wants_ids = self.coordinator.producer_ids.take_request()
+        if not (wants_ids or self._peers.has_outputs):
+            return None
         return TransactionOutputs(self._peers.take_links(), self._peers.take_requests(), wants_ids)

@@ -106,7 +106,8 @@ class Outputs:
     replication: ReplicationOutputs = field(default_factory=ReplicationOutputs)
     traced: list[TracedWork] = field(default_factory=list)
     """Traced requests that have been answered."""
-    transactions: TransactionOutputs = field(default_factory=TransactionOutputs)
+    transactions: TransactionOutputs | None = None
+    """None where coordinators of transactions have nothing to send, as in nearly all turns."""
     coordination_problems: list[str] = field(default_factory=list)
     """Internal partitions that can't be read, completely or in part; transactions that can't be ended; and why."""
 
