@@ -41,7 +41,7 @@ class KerberosRealm:
         self.environment = {
             "KRB5_CONFIG": str(self.krb5_conf),
             "KRB5_KDC_PROFILE": str(directory / "kdc.conf"),
-            "KRB5CCNAME": str(directory / "nobody.ccache"),
+            "KRB5CCNAME": str(directory / "no-tickets.ccache"),
         }
         self._cleanup = ExitStack()
 
