@@ -2,7 +2,7 @@
 
 - CVE-2017-12610: Kafka let a client that had proven to be one user act for another one.
 - CVE-2021-38153: Kafka compared secrets by a comparison that takes longer the more of a guess is right.
-- CVE-2024-56128: Kafka's SCRAM compared the end of a nonce, not the nonce.
+- CVE-2024-56128: Kafka's SCRAM did not compare the nonce, then its end; 4.3 compares the whole.
 - CVE-2026-10143: kafka-python ran PBKDF2 on its event loop, as often as a peer asked for.
 - CVE-2026-57967, CVE-2026-67593: Artemis let a session be taken over, and served commands before authentication.
 - CVE-2026-35554: a buffer that was used again while it was sent took records to another topic.
