@@ -3,8 +3,9 @@
 The server never runs PBKDF2: it answers in microseconds whatever a client sends.
 
 - Channel binding is not offered: `p=` is refused, and `c=` has to repeat the header of the first message.
-- The client's final nonce has to be the server's exactly, as in Kafka 4.3 (earlier ones compared nothing, CVE-2024-56128,
-  then the end). librdkafka before 2.6.1 puts its own nonce in front once more, and can authenticate at neither.
+- The client's final nonce has to be the server's exactly, as in Kafka 4.3 (earlier ones compared nothing,
+  CVE-2024-56128, then the end). librdkafka before 2.6.1 puts its own nonce in front once more, and can authenticate at
+  neither.
 - An unknown user gets a salt that is always the same, and fails at its proof: the exchange does not show which users
   exist.
 - An authorization id other than the user fails, as in Kafka. Extensions are ignored, except for `tokenauth=true`: the
