@@ -42,3 +42,5 @@ def _start(directory):
 
 if os.environ.get("BARNABAS_SAMPLES"):
     _start(os.environ["BARNABAS_SAMPLES"])
+    # A forked process has no timer of its own, and writes to another file.
+    os.register_at_fork(after_in_child=lambda: _start(os.environ["BARNABAS_SAMPLES"]))

@@ -57,14 +57,14 @@ class Victim:
     role: str
     service: str
     """What `barnabas` knows it as, or the service that it is a child of."""
-    module: str = ""
-    """Of a child: what it runs."""
+    child: str = ""
+    """The name of a child's process."""
     number: int = 0
     """Of a child: which of those that run the same."""
 
     @property
     def name(self) -> str:
-        return f"{self.role} of {self.service}" if self.module else self.service
+        return f"{self.role} of {self.service}" if self.child else self.service
 
 
 @dataclass(slots=True, frozen=True)
@@ -89,14 +89,11 @@ def victims_of(cluster: RunningCluster) -> list[Victim]:
         match service.role:
             case Role.LOGSTORE:
                 found.append(Victim("logstore", service.name))
-                found.append(Victim("control process", service.name, "barnabas_logstore.control"))
+                found.append(Victim("control process", service.name, "control"))
             case Role.GATEWAY:
                 found.append(Victim("gateway acceptor", service.name))
-                processors = len(_children(cluster, Victim("processor", service.name, "barnabas_gateway.processor")))
-                found += [
-                    Victim("processor", service.name, "barnabas_gateway.processor", number)
-                    for number in range(processors)
-                ]
+                processors = len(_children(cluster, Victim("processor", service.name, "processor")))
+                found += [Victim("processor", service.name, "processor", number) for number in range(processors)]
             case Role.ETCD | Role.CONTROLLER | Role.PURGATORY:
                 found.append(Victim(service.role, service.name))
     return found
@@ -144,7 +141,7 @@ class RollingKills:
         time.sleep(self._random.uniform(0.0, 0.3))
         workload.nemesis.fault(f"kill -9 {victim.name}")
         at_ns = time.monotonic_ns()
-        began = self._kill_child(victim) if victim.module else self._kill_service(victim)
+        began = self._kill_child(victim) if victim.child else self._kill_service(victim)
         repaired_seconds = time.monotonic() - began
         workload.wait_for_more(RECORDS_BETWEEN, REPAIR_SECONDS_MAX)
         self._wait("all replicas are in sync", self._in_sync)
@@ -217,16 +214,16 @@ def table(kills: list[Kill], verdict: Verdict) -> list[str]:
 
 
 def _children(cluster: RunningCluster, victim: Victim) -> list[int]:
-    """Pids, ascending, of the children of the service that run the victim's module."""
+    """Pids, ascending, of the children of the service that have the victim's name."""
     identity = cluster.local.identity(cluster.local.service(victim.service))
     assert identity is not None
     found = []
     for pid in processes.session_members(identity):
         try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:
             continue  # it has just ended
-        if victim.module.encode() in command:
+        if name == victim.child:
             found.append(pid)
     return sorted(found)
 

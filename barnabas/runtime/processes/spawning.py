@@ -1,8 +1,9 @@
-"""Child processes that live and die with their parent: spawned, never forked, connected by one socket pair.
+"""Child processes that live and die with their parent, connected by one socket pair.
 
 A gateway's acceptor passes accepted connections to its processors; a logstore's control listener passes commands to its
-data process. Both need the same: start `python -m module`, exchange framed messages with file descriptors, and notice
-each other's death at once. The parent sees the child's end by its pidfd; the child sees the parent's by the socket's
+data process. Both need the same: start `python -m module`, or let one begin that was forked before this process had
+threads (`barnabas.runtime.processes.forking`), exchange framed messages with file descriptors, and notice each other's
+death at once. The parent sees the child's end by its pidfd; the child sees the parent's by the socket's
 end, and the kernel kills it if it does not react (PR_SET_PDEATHSIG). A child that lives but sends nothing, not even
 heartbeats, is skipped after 3 s and killed after 30 s, because a short pause is no reason to drop its work. Linux only.
 """
@@ -18,13 +19,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.processes.forking import PARENT_VARIABLE, name_process, parent_variable, take_forked
 from barnabas.runtime.processes.messages import HEARTBEAT_MS, MessageSocket
 
-_PARENT_VARIABLE: Final = "BARNABAS_PARENT_SOCKET"
 _PR_SET_PDEATHSIG: Final = 1
 
 SILENT_MS_MAX: Final = 3_000
@@ -35,12 +36,25 @@ _CLOSED_GRACE_S: Final = 5.0
 _log = get_logger("processes")
 
 
+class Process(Protocol):
+    """A `subprocess.Popen`, or one that was forked."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class ChildProcess:
     """A child as its parent sees it. Everything here runs on the event loop."""
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: Process,
         joined: socket.socket,
         on_message: Callable[[bytes, bytes, list[int]], None],
         on_exit: Callable[[int], None],
@@ -117,18 +131,22 @@ def spawn(
     on_exit: Callable[[int], None],
     on_silence: Callable[[bool], None] = lambda is_silent: None,
 ) -> ChildProcess:
-    """Start `python -m module arguments…` connected to this process; see MessageSocket for `on_message`.
+    """Start `python -m module arguments…` connected to this process; see MessageSocket for `on_message`. One of this
+    module that was forked ahead takes the place of a new process.
 
     `on_exit` gets the exit code (negative: the signal) once the child is reaped; `on_silence` is called when the child
     falls silent (`ChildProcess.is_silent`) and when it is heard again. The environment and the standard streams are
     inherited, other descriptors are not.
     """
+    forked = take_forked(module, arguments)
+    if forked is not None:
+        return ChildProcess(forked.process, forked.joined, on_message, on_exit, on_silence)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             pass_fds=(theirs.fileno(),),
-            env={**os.environ, _PARENT_VARIABLE: f"{theirs.fileno()}:{os.getpid()}"},
+            env={**os.environ, PARENT_VARIABLE: parent_variable(theirs.fileno(), os.getpid(), module)},
         )
     return ChildProcess(process, ours, on_message, on_exit, on_silence)
 
@@ -136,13 +154,14 @@ def spawn(
 def parent_socket(
     on_message: Callable[[bytes, bytes, list[int]], None], on_parent_gone: Callable[[], None]
 ) -> MessageSocket:
-    """Return the child's end, on its event loop; it also ties this process to its parent.
+    """Return the child's end, on its event loop; it also ties this process to its parent, and names it.
 
     `on_parent_gone` is called once when the parent's end is closed: finish and stop then.
     """
-    descriptor, parent_pid = map(int, os.environ.pop(_PARENT_VARIABLE).split(":"))
-    die_with_parent(parent_pid)
-    joined = socket.socket(fileno=descriptor)
+    descriptor, parent_pid, name = os.environ.pop(PARENT_VARIABLE).split(":")
+    die_with_parent(int(parent_pid))
+    name_process(name)
+    joined = socket.socket(fileno=int(descriptor))
     return MessageSocket(joined, on_message, lambda _reason: on_parent_gone())
 
 

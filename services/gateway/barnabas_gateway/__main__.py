@@ -10,10 +10,13 @@ import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.processes.forking import fork_ahead
 from barnabas.runtime.processes.spawning import run_until_signal
 from barnabas.runtime.registration import IdentityTaken
+from barnabas_gateway import processor
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_gateway.shell.gateway import Gateway
+from barnabas_gateway.shell.processors import PROCESSOR_MODULE
 from barnabas_gateway.shell.tls.key_stores import StoreError
 
 PROGRAM = "barnabas-gateway"
@@ -25,6 +28,7 @@ def main() -> None:
     loaded = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
     configure_logging("gateway", loaded.config.log_level, loaded.config.log_format)
     loaded.log_notices()
+    fork_ahead(PROCESSOR_MODULE, processor.main, loaded.config.num_network_threads)
 
     async def serve(stopping: asyncio.Event) -> None:
         gateway = Gateway(loaded)

@@ -10,9 +10,12 @@ from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.logs import configure_logging
+from barnabas.runtime.processes.forking import fork_ahead
 from barnabas.runtime.processes.spawning import run_until_signal
 from barnabas.runtime.registration import IdentityTaken
+from barnabas_logstore import control
 from barnabas_logstore.shell.config import LogstoreSettings
+from barnabas_logstore.shell.control_process import CONTROL_MODULE
 from barnabas_logstore.shell.driver import DirectoriesLost
 from barnabas_logstore.shell.log_dirs import StartRefused
 from barnabas_logstore.shell.node import LogstoreNode
@@ -24,6 +27,7 @@ def main() -> None:
     loaded = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
     configure_logging("logstore", loaded.config.log_level, loaded.config.log_format)
     loaded.log_notices()
+    fork_ahead(CONTROL_MODULE, control.main, 1)
     keep_large_buffers()
 
     async def serve(stopping: asyncio.Event) -> None:

@@ -15,8 +15,9 @@ DOWN_SECONDS = 4.0
 STOP_SECONDS_MAX = 30.0
 """How long a service may take to stop after SIGTERM."""
 
-_PROCESSOR_MODULE = b"barnabas_gateway.processor"
-_CONTROL_MODULE = b"barnabas_logstore.control"
+_PROCESSOR = "processor"
+_CONTROL_PROCESS = "control"
+"""By the names of the processes: those that were forked have their parent's command line."""
 
 Choice = Callable[[Stage], list[str]]
 """Who is hit."""
@@ -106,12 +107,12 @@ def kill_again_and_again(stage: Stage) -> None:
 
 def kill_processor(stage: Stage) -> None:
     """The gateway lives on, and starts another one."""
-    _kill_child(stage, stage.chance.choice(GATEWAYS), _PROCESSOR_MODULE)
+    _kill_child(stage, stage.chance.choice(GATEWAYS), _PROCESSOR)
 
 
 def kill_control_process(stage: Stage) -> None:
     """The process of a logstore that the controller speaks to."""
-    _kill_child(stage, stage.leader(), _CONTROL_MODULE)
+    _kill_child(stage, stage.leader(), _CONTROL_PROCESS)
 
 
 def stop_leader(stage: Stage) -> None:
@@ -131,16 +132,16 @@ def roll(stage: Stage, services: tuple[str, ...]) -> None:
             stage.cluster.spawn(service)
 
 
-def _kill_child(stage: Stage, service: str, module: bytes) -> None:
-    children = [pid for pid in stage.cluster.processes(service) if module in _command(pid)]
-    assert children, f"{service} has a process {module.decode()}"
-    with stage.injected(f"kill -9 {module.decode()} of {service}"):
+def _kill_child(stage: Stage, service: str, name: str) -> None:
+    children = [pid for pid in stage.cluster.processes(service) if _name(pid) == name]
+    assert children, f"{service} has a process {name}"
+    with stage.injected(f"kill -9 {name} of {service}"):
         os.kill(stage.chance.choice(children), signal.SIGKILL)
         stage.hold(DOWN_SECONDS)
 
 
-def _command(pid: int) -> bytes:
+def _name(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
-        return b""
+        return ""

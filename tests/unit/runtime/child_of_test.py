@@ -36,5 +36,9 @@ async def serve(stopping: asyncio.Event) -> None:
     messages.close()
 
 
-if __name__ == "__main__":
+def main() -> None:
     run_until_signal(serve)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,8 @@ from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequ
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.config import GatewayProperties
+
+PROCESSOR_MODULE: Final = "barnabas_gateway.processor"
 
 _log = get_logger("gateway.processors")
 
@@ -118,7 +121,7 @@ class Processors:
 
         serial = self._next_serial
         self._next_serial += 1
-        child = spawn("barnabas_gateway.processor", on_message=on_message, on_exit=on_exit, on_silence=on_silence)
+        child = spawn(PROCESSOR_MODULE, on_message=on_message, on_exit=on_exit, on_silence=on_silence)
         processor = _Processor(index, serial, child, self._loop.time())
         self._by_index[index] = processor
         self._metrics.add_process(serial, lambda: child.messages.send(processor_ipc.METRICS))

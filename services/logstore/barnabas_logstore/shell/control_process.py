@@ -25,7 +25,7 @@ from barnabas_logstore.control import (
     Scraped,
 )
 
-MODULE: Final = "barnabas_logstore.control"
+CONTROL_MODULE: Final = "barnabas_logstore.control"
 RESTART_MS_MIN: Final = 100
 RESTART_MS_MAX: Final = 2_000
 
@@ -111,7 +111,7 @@ class ControlProcess:
             return
         self._generation += 1
         arguments = (self._address, *self._arguments)
-        self._child = spawn(MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
+        self._child = spawn(CONTROL_MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
         if self._metrics_socket is not None:
             self._child.messages.send(SCRAPED, msgspec.json.encode(self._scraped), [self._metrics_socket.fileno()])
         if self._may_listen:
