@@ -13,6 +13,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -111,7 +112,7 @@ class Conversation:
         self._is_handling = False
         """A message is being processed over several turns: nothing is read meanwhile, so silence means nothing."""
         self._heartbeats = 0
-        self._last_sent = self._last_received = self._loop.time()
+        self._last_sent = self._last_received = monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self.ended: asyncio.Future[str] = self._loop.create_future()
 
@@ -128,15 +129,16 @@ class Conversation:
     def send(self, data: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
         if self.ended.done():
             return
-        pending_bytes = self.pending_bytes
+        lane = self._lane
+        pending_bytes = self._pending_bytes if lane is None else self._pending_bytes + lane.pending_bytes
         if pending_bytes and pending_bytes + len(data) > self._pending_bytes_max:
             self.end(f"the peer reads too slowly: {pending_bytes} bytes are waiting for it")
             return
         self._has_spoken = True
         if self._sends_by_lane:
-            assert self._lane is not None
-            self._last_sent = self._loop.time()
-            self._lane.send(data, descriptors)
+            assert lane is not None
+            self._last_sent = monotonic()
+            lane.send(data, descriptors)
             return
         assert not descriptors, "gRPC carries no descriptors"
         self._enqueue(data)
@@ -165,7 +167,7 @@ class Conversation:
 
     def resume(self) -> None:
         if self._resumed is not None:
-            self._last_received = self._loop.time()
+            self._last_received = monotonic()
             self._resumed.set()
             self._resumed = None
             if self._lane is not None:
@@ -221,7 +223,7 @@ class Conversation:
                     await self._read_lane_out()
                     self.end("the peer closed the stream")
                     return
-                self._last_received = self._loop.time()
+                self._last_received = monotonic()
                 if self.ended.done():
                     return
                 if self._delivered == self._expected:
@@ -232,7 +234,7 @@ class Conversation:
                     self._is_handling = True
                     await working
                     self._is_handling = False
-                    self._last_received = self._loop.time()
+                    self._last_received = monotonic()
                 if self._resumed is not None:
                     await self._resumed.wait()
                 self._delivered += 1
@@ -270,7 +272,7 @@ class Conversation:
                 else:
                     await self._write(data)
                     self._pending_bytes -= len(data)
-                self._last_sent = self._loop.time()
+                self._last_sent = monotonic()
         except asyncio.CancelledError:
             self.end("the call was cancelled")
             raise
@@ -285,7 +287,7 @@ class Conversation:
         self._sends_by_lane = self._lane.is_open
 
     def _lane_received(self, data: bytes) -> None:
-        self._last_received = self._loop.time()
+        self._last_received = monotonic()
         if self.ended.done():
             return
         if self._expected is None:
@@ -324,7 +326,7 @@ class Conversation:
             return
         assert self._lane is not None
         self._is_handling = False
-        self._last_received = self._loop.time()
+        self._last_received = monotonic()
         self._lane.release()
 
     async def _read_lane_out(self) -> None:
@@ -348,7 +350,7 @@ class Conversation:
             self.end(f"the lane was lost: {reason}")
 
     def _watch_time(self, due: float = 0.0) -> None:
-        now = self._loop.time()
+        now = monotonic()
         if due and now - due > _LATENESS_MS_MAX / 1000:
             self._last_received = min(now, self._last_received + (now - due))
         if self._resumed is not None or self._is_handling:

@@ -3,8 +3,8 @@
 asyncio calls a reader one step after its selector, and what that reader schedules one step later: every step is another
 question to the kernel and some microseconds of bookkeeping. Here the callbacks of `add_reader` are called by the
 selector itself, and so are the turns that they request (`TurnScheduler`), after all of them: what arrived together is
-handled in one turn, and answered before the loop asks again. Writers, timers, tasks and asyncio's own transports are
-as in asyncio.
+handled in one turn, and answered before the loop asks again. As long as none of that concerns asyncio, the selector
+asks the kernel again without returning. Writers, timers, tasks and asyncio's own transports are as in asyncio.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from functools import partial
 from select import EPOLLIN, EPOLLOUT, epoll
 from time import monotonic_ns, thread_time_ns
@@ -28,40 +29,51 @@ _CPU_READ_EVERY_NS: Final = 1_000_000
 """Reading the thread's processor time is a system call: the use of a turn is known to this, no more exactly."""
 _EVENTS_MAX: Final = 1024
 """Of one question; the others come with the next one."""
+_COLLECTED_EVERY_NS: Final = 1_000_000
+"""No more often than that is the collector asked whether a collection is due."""
 
 
 class _Turns:
     """What the loop of this process has done so far."""
 
-    __slots__ = ("began_ns", "cpu_ns", "cpu_read_ns", "longest_cpu_ns", "longest_ns", "waited_ns")
+    __slots__ = ("began_ns", "cpu_ns", "cpu_read_ns", "longest_cpu_ns", "longest_ns", "surpassed_ns", "waited_ns")
 
     def __init__(self) -> None:
         self.waited_ns = 0
         self.began_ns = 0
         """The present turn."""
         self.longest_ns = 0
-        """The longest of the turns since this was last set to 0."""
+        """The longest of the turns since `take_longest_ns`."""
         self.cpu_ns = self.cpu_read_ns = 0
         """What the thread had used when it was last read, and when that was: up to a millisecond before this turn."""
         self.longest_cpu_ns = 0
+        self.surpassed_ns = 0
+        """A turn that took no longer is neither the longest nor that of the most processor time."""
 
-    def begun(self, now_ns: int) -> None:
-        self.began_ns = now_ns
-        if now_ns - self.cpu_read_ns > _CPU_READ_EVERY_NS:
-            self.cpu_ns, self.cpu_read_ns = thread_time_ns(), now_ns
+    def read_cpu(self, now_ns: int) -> None:
+        self.cpu_ns, self.cpu_read_ns = thread_time_ns(), now_ns
 
     def ended(self, now_ns: int) -> None:
+        """Call it for turns of more than `surpassed_ns`."""
         turn_ns = now_ns - self.began_ns
         if not self.began_ns:
             return
         if turn_ns > self.longest_ns:
             self.longest_ns = turn_ns
-        if turn_ns <= self.longest_cpu_ns:
-            return
-        cpu_ns = thread_time_ns()
-        if cpu_ns - self.cpu_ns > self.longest_cpu_ns:
-            self.longest_cpu_ns = cpu_ns - self.cpu_ns
-        self.cpu_ns, self.cpu_read_ns = cpu_ns, now_ns
+        if turn_ns > self.longest_cpu_ns:
+            cpu_ns = thread_time_ns()
+            if cpu_ns - self.cpu_ns > self.longest_cpu_ns:
+                self.longest_cpu_ns = cpu_ns - self.cpu_ns
+            self.cpu_ns, self.cpu_read_ns = cpu_ns, now_ns
+        self.surpassed_ns = min(self.longest_ns, self.longest_cpu_ns)
+
+    def take_longest_ns(self) -> int:
+        longest_ns, self.longest_ns, self.surpassed_ns = self.longest_ns, 0, 0
+        return longest_ns
+
+    def take_longest_cpu_ns(self) -> int:
+        longest_ns, self.longest_cpu_ns, self.surpassed_ns = self.longest_cpu_ns, 0, 0
+        return longest_ns
 
 
 _TURNS: Final = _Turns()
@@ -86,6 +98,22 @@ class EventLoop(asyncio.SelectorEventLoop):
 
     def remove_writer(self, fd: FileDescriptorLike) -> bool:
         return super().remove_writer(_descriptor(fd))
+
+    def call_soon(
+        self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        self._selecting.must_return = True
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        self._selecting.must_return = True
+        return super().call_at(when, callback, *args, context=context)
+
+    def stop(self) -> None:
+        self._selecting.must_return = True
+        super().stop()
 
     def run_after_input(self, callback: Callable[[], object]) -> None:
         """Call it when what has arrived by now is handled, before asking for more. On the loop's own thread only."""
@@ -122,6 +150,10 @@ class _Selector(selectors.BaseSelector):
 
     def __init__(self, failed: Callable[[BaseException, Callable[[], object]], None]) -> None:
         self.due: list[Callable[[], object]] = []
+        self.must_return = False
+        """Since `select` was called asyncio has got something to do: a callback, a timer, or to stop."""
+        self._collected_ns = 0
+        """When the collector was asked last."""
         self._failed = failed
         self._epoll = epoll()
         self._keys: dict[int, selectors.SelectorKey] = {}
@@ -166,27 +198,44 @@ class _Selector(selectors.BaseSelector):
         self._readers.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Call the readers of what is readable and the turns that are due; return the rest."""
-        if self.due:
-            self._run_due()
-            timeout = 0.0
-        turns = _TURNS
-        if timeout is None or timeout > 0:
-            COLLECTOR.loop_is_idle()
-            asked_ns = monotonic_ns()
-            turns.ended(asked_ns)
-            events = self._epoll.poll(timeout, _EVENTS_MAX)
+        """Call the readers of what is readable and the turns that are due, again and again until asyncio has something
+        to do or `timeout` is over; return what is ready of asyncio's own.
+        """
+        self.must_return = False
+        turns, poll, readers, keys = _TURNS, self._epoll.poll, self._readers, self._keys
+        until_ns = 0 if timeout is None else monotonic_ns() + int(timeout * 1e9)
+        waits = timeout is None or timeout > 0
+        ready: list[tuple[selectors.SelectorKey, int]] = []
+        while True:
+            has_run = bool(self.due)
+            if has_run:
+                self._run_due()
             now_ns = monotonic_ns()
-            turns.waited_ns += now_ns - asked_ns
-            turns.begun(now_ns)
-        else:
-            turns.ended(monotonic_ns())
-            events = self._epoll.poll(0.0, _EVENTS_MAX)
-            turns.begun(monotonic_ns())
-        ready = self._call_readers(events) if events else []
-        if self.due:
-            self._run_due()
-        return ready
+            if now_ns - turns.began_ns > turns.surpassed_ns:
+                turns.ended(now_ns)
+            if has_run or not waits or self.must_return:
+                events = poll(0.0, _EVENTS_MAX)
+                now_ns = monotonic_ns()
+            else:
+                if now_ns - self._collected_ns > _COLLECTED_EVERY_NS:
+                    self._collected_ns = now_ns
+                    COLLECTOR.loop_is_idle()
+                events = poll(max(0, until_ns - now_ns) / 1e9 if until_ns else None, _EVENTS_MAX)
+                woken_ns = monotonic_ns()
+                turns.waited_ns += woken_ns - now_ns
+                now_ns = woken_ns
+            turns.began_ns = now_ns
+            if now_ns - turns.cpu_read_ns > _CPU_READ_EVERY_NS:
+                turns.read_cpu(now_ns)
+            if len(events) == 1 and (fd := events[0][0]) in readers and fd not in keys:
+                # Nearly always it is one client, or one peer.
+                self._call(readers[fd])
+            elif events:
+                ready = self._call_readers(events)
+            if self.due:
+                self._run_due()
+            if ready or self.must_return or not waits or (until_ns and monotonic_ns() >= until_ns):
+                return ready
 
     def _call_readers(self, events: list[tuple[int, int]]) -> list[tuple[selectors.SelectorKey, int]]:
         ready = []
@@ -260,11 +309,9 @@ def turn_began_ns() -> int:
 
 def take_longest_turn_ns() -> int:
     """Return the longest turn since the last call, without the present one."""
-    longest_ns, _TURNS.longest_ns = _TURNS.longest_ns, 0
-    return longest_ns
+    return _TURNS.take_longest_ns()
 
 
 def take_longest_turn_cpu_ns() -> int:
     """Return the most processor time that one turn has used since the last call, without the present turn."""
-    longest_ns, _TURNS.longest_cpu_ns = _TURNS.longest_cpu_ns, 0
-    return longest_ns
+    return _TURNS.take_longest_cpu_ns()

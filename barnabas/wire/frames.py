@@ -18,7 +18,7 @@ _SIZE: Final = Struct(">i")
 class FrameSplitter:
     """One per connection and direction."""
 
-    __slots__ = ("_frame_bytes", "_partial", "frame_bytes_max")
+    __slots__ = ("_frame_bytes", "_partial", "buffered_bytes", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int) -> None:
         """`frame_bytes_max` is `socket.request.max.bytes`: the largest size that a frame may declare."""
@@ -27,11 +27,8 @@ class FrameSplitter:
         self._frame_bytes = -1
         """Size of the frame in `_partial`, -1 while `_partial` holds less than a size."""
         self._partial = bytearray()
-
-    @property
-    def buffered_bytes(self) -> int:
+        self.buffered_bytes = 0
         """Bytes held for the frame that is still incomplete."""
-        return len(self._partial) + (0 if self._frame_bytes < 0 else 4)
 
     def feed(self, data: bytes) -> list[memoryview]:
         """Return the frames that `data` completes, in order, without their sizes.
@@ -43,20 +40,28 @@ class FrameSplitter:
         frames: list[memoryview] = []
         position = 0
         length = len(data)
-        if self._partial or self._frame_bytes >= 0:
+        if self.buffered_bytes:
             position = self._feed_partial(data, frames)
+            self.buffered_bytes = len(self._partial) + (0 if self._frame_bytes < 0 else 4)
             if position == length:
                 return frames
         view = memoryview(data)
         while length - position >= 4:
-            end = position + 4 + self._checked(_SIZE.unpack_from(data, position)[0])
+            size = _SIZE.unpack_from(data, position)[0]
+            if not 0 <= size <= self.frame_bytes_max:
+                raise self._refusal(size)
+            position += 4
+            end = position + size
             if end > length:
-                self._frame_bytes = end - position - 4
-                self._partial += view[position + 4 :]
+                self._frame_bytes = size
+                self._partial += view[position:]
+                self.buffered_bytes = 4 + length - position
                 return frames
-            frames.append(view[position + 4 : end])
+            frames.append(view[position:end])
             position = end
-        self._partial += view[position:]
+        if position < length:
+            self._partial += view[position:]
+            self.buffered_bytes = length - position
         return frames
 
     def _feed_partial(self, data: bytes, frames: list[memoryview]) -> int:
@@ -67,7 +72,10 @@ class FrameSplitter:
             self._partial += data[:position]
             if len(self._partial) < 4:
                 return len(data)
-            self._frame_bytes = self._checked(_SIZE.unpack(self._partial)[0])
+            size = _SIZE.unpack(self._partial)[0]
+            if not 0 <= size <= self.frame_bytes_max:
+                raise self._refusal(size)
+            self._frame_bytes = size
             self._partial.clear()
         end = position + self._frame_bytes - len(self._partial)
         if end > len(data):
@@ -79,7 +87,5 @@ class FrameSplitter:
         self._frame_bytes = -1
         return end
 
-    def _checked(self, size: int) -> int:
-        if 0 <= size <= self.frame_bytes_max:
-            return size
-        raise MalformedFrame(f"a frame of {size} bytes; at most {self.frame_bytes_max} are allowed")
+    def _refusal(self, size: int) -> MalformedFrame:
+        return MalformedFrame(f"a frame of {size} bytes; at most {self.frame_bytes_max} are allowed")

@@ -48,14 +48,17 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     if len(frame) < 8:
         raise MalformedFrame(f"a request header can't be in {len(frame)} bytes")
     api_key, api_version, correlation_id = _FIXED_PART.unpack_from(frame)
-    if api_key not in _FLEXIBLE_FROM:
+    flexible_from = _FLEXIBLE_FROM.get(api_key)
+    if flexible_from is None:
         return _unknown_header(frame, api_key, api_version, correlation_id)
-    version = request_header_version(api_key, api_version)
-    if version == 0:
+    if api_key == ApiKey.CONTROLLED_SHUTDOWN and request_header_version(api_key, api_version) == 0:
         return RequestHeader(api_key, api_version, correlation_id, None), 8
     client_id, position = read_nullable_string(frame, 8)
-    if version == 2:
-        position = _skip_header_tags(frame, position)
+    if api_version >= flexible_from:
+        if position < len(frame) and not frame[position]:
+            position += 1
+        else:
+            position = _skip_header_tags(frame, position)
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 

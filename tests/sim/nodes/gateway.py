@@ -27,7 +27,7 @@ from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.model.addresses import broker_port
 from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener
-from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, LogstoreCall, Outputs
+from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, LogstoreCall, Outputs, RareOutputs
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.processor import GatewayCore
 from tests.sim.disk_model import ModelFile
@@ -196,6 +196,7 @@ class GatewayNode(Process):
         self.turned(self)
 
     def _carry_out(self, outputs: Outputs) -> None:
+        rare = outputs.rare or RareOutputs()
         for line in outputs.logs:
             self._look_at(line)
         for node_id, exchange in outputs.exchanges:
@@ -210,32 +211,32 @@ class GatewayNode(Process):
         for pod_id, park in outputs.parks.items():
             if pod_id in self._pods:
                 self._pods[pod_id][1].send(park)
-        for call in outputs.controller_calls:
+        for call in rare.controller_calls:
             request = call.request
             timeout_ms = ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
             self._membership.call(call.call_id, request, timeout_ms)
-        for logstore_call in outputs.logstore_calls:
+        for logstore_call in rare.logstore_calls:
             if logstore_call.node_id in self._logstores:
                 address = self._logstores[logstore_call.node_id].broker.data_address
                 self._calls[logstore_call.call_id] = _LogstoreCall(self, address, logstore_call)
-        for call_id in outputs.logstore_cancels:
+        for call_id in rare.logstore_cancels:
             if call_id in self._calls:
                 self._calls.pop(call_id).end.close("the call is cancelled")
-        for conversion in outputs.conversions:
+        for conversion in rare.conversions:
             self.after(self.scheduler.random.randrange(50, 5 * MS), "conversion", partial(self._converted, conversion))
         for connection_id, buffers in outputs.writes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].write(buffers)
-        for connection_id in outputs.closes:
+        for connection_id in rare.closes:
             if connection_id in self._sockets:
                 self._sockets.pop(connection_id).close()
-        for connection_id in outputs.aborts:
+        for connection_id in rare.aborts:
             if connection_id in self._sockets:
                 self._sockets.pop(connection_id).end.close("closed by the gateway")
-        for connection_id in outputs.pauses:
+        for connection_id in rare.pauses:
             if connection_id in self._sockets:
                 self._sockets[connection_id].is_paused = True
-        for connection_id in outputs.resumes:
+        for connection_id in rare.resumes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].resume()
 

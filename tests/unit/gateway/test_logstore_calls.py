@@ -96,7 +96,9 @@ class ConnectedLogstore:
         self.calls.send(LogstoreCall(call_id, 1, request, timeout_ms))
 
     def answer(self, call_id: int, response: AdministrationResponse) -> None:
-        self.listener.send(Outputs(administration=[(call_id, response)]))
+        outputs = Outputs()
+        outputs.administration.append((call_id, response))
+        self.listener.send(outputs)
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ from barnabas_gateway.core.model.outputs import (
     LogLevel,
     LogstoreCall,
     Outputs,
+    RareOutputs,
     TokenCheck,
 )
 from barnabas_gateway.core.model.request_context import ANY_NODE
@@ -434,14 +435,15 @@ class World:
         self.carry_out(self.processor.take_outputs())
 
     def carry_out(self, outputs: Outputs) -> None:
+        rare = outputs.rare or RareOutputs()
         self.logs += outputs.logs
         faults = [log for log in outputs.logs if log.level is LogLevel.ERROR]
         assert self.expects_fault or not faults, faults
-        self.calls += outputs.controller_calls
-        for logstore_call in outputs.logstore_calls:
+        self.calls += rare.controller_calls
+        for logstore_call in rare.logstore_calls:
             self.logstores[logstore_call.node_id].calls.append(logstore_call)
         for logstore in self.logstores.values():
-            logstore.calls = [call for call in logstore.calls if call.call_id not in outputs.logstore_cancels]
+            logstore.calls = [call for call in logstore.calls if call.call_id not in rare.logstore_cancels]
         for node_id, exchange in outputs.exchanges:
             logstore = self.logstores[node_id]
             logstore.messages += 1
@@ -463,19 +465,19 @@ class World:
             self.pods[pod_id].fetches += park.fetches
             self.pods[pod_id].cancels += park.cancels
             self.pods[pod_id].traced += park.traced
-        self.conversions += outputs.conversions
-        self.token_checks += outputs.token_checks
+        self.conversions += rare.conversions
+        self.token_checks += rare.token_checks
         for connection_id, buffers in outputs.writes:
             client = self.clients[connection_id]
             client.take(buffers)
             if not client.takes_answers:
                 self.processor.unsent_bytes(connection_id, len(client.written), self.now_ms)
-        for connection_id in (*outputs.closes, *outputs.aborts):
+        for connection_id in (*rare.closes, *rare.aborts):
             self.clients[connection_id].is_closed = True
-        for connection_id in outputs.aborts:
+        for connection_id in rare.aborts:
             self.clients[connection_id].is_aborted = True
-        for connection_id in outputs.pauses:
+        for connection_id in rare.pauses:
             self.clients[connection_id].is_paused = True
-        for connection_id in outputs.resumes:
+        for connection_id in rare.resumes:
             self.clients[connection_id].is_paused = False
         self.processor.turn_over()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +29,22 @@ def pair() -> tuple[socket.socket, socket.socket]:
     for end in ends:
         end.setblocking(False)
     return ends
+
+
+@contextlib.contextmanager
+def counted_selections() -> Iterator[Callable[[], int]]:
+    """How often asyncio has called its selector."""
+    count = 0
+    select = event_loop._Selector.select
+
+    def counting(self: Any, timeout: float | None = None) -> Any:
+        nonlocal count
+        count += 1
+        return select(self, timeout)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_loop._Selector, "select", counting)
+        yield lambda: count
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -64,14 +82,20 @@ def test_what_arrived_together_is_read_before_the_one_turn_that_it_requests() ->
 def test_a_message_is_answered_with_one_question_to_the_selector(monkeypatch: pytest.MonkeyPatch) -> None:
     """asyncio asks twice: once before the reader, once before what it schedules."""
     questions = 0
-    select = event_loop._Selector.select
 
-    def counting(self: Any, timeout: float | None = None) -> Any:
-        nonlocal questions
-        questions += 1
-        return select(self, timeout)
+    class Counting:
+        def __init__(self) -> None:
+            self._epoll = select.epoll()
 
-    monkeypatch.setattr(event_loop._Selector, "select", counting)
+        def poll(self, timeout: float | None, events_max: int) -> Any:
+            nonlocal questions
+            questions += 1
+            return self._epoll.poll(timeout, events_max)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._epoll, name)
+
+    monkeypatch.setattr(event_loop, "epoll", Counting)
     messages = 100
     asked: list[int] = []
 
@@ -111,6 +135,115 @@ def test_a_message_is_answered_with_one_question_to_the_selector(monkeypatch: py
 
     run(story)
     assert asked[0] <= 2 * messages + 2, "one for each end of each message"
+
+
+def test_input_that_does_not_concern_asyncio_does_not_end_the_selection() -> None:
+    """Each return costs asyncio's bookkeeping, for every message that a process receives."""
+    returned: list[int] = []
+    messages = 100
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+        over = loop.create_future()
+        left = messages
+
+        def readable() -> None:
+            nonlocal left
+            here.recv(100)
+            left -= 1
+            if left:
+                there.send(b"x")
+            else:
+                over.set_result(None)
+
+        loop.add_reader(here, readable)
+        there.send(b"x")
+        before = selections()
+        await over
+        returned.append(selections() - before)
+        loop.remove_reader(here)
+        here.close()
+        there.close()
+
+    with counted_selections() as selections:
+        run(story)
+    assert returned[0] <= 3
+
+
+@pytest.mark.parametrize("schedule", ["callback", "timer", "task", "thread", "stop"])
+def test_what_a_reader_or_a_turn_asks_of_asyncio_is_not_kept_waiting(schedule: str) -> None:
+    """Nothing else wakes the loop, which has nothing due for as long as the test may take."""
+    seen: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+        over = asyncio.Event()
+
+        async def task() -> None:
+            over.set()
+
+        def turn() -> None:
+            match schedule:
+                case "callback":
+                    loop.call_soon(over.set)
+                case "timer":
+                    loop.call_later(0.001, over.set)
+                case "task":
+                    tasks.append(loop.create_task(task()))
+                case "thread":
+                    threading.Thread(target=loop.call_soon_threadsafe, args=(over.set,)).start()
+                case "stop":
+                    loop.stop()
+
+        tasks: list[asyncio.Task[None]] = []
+        turns = TurnScheduler(turn)
+
+        def readable() -> None:
+            here.recv(100)
+            seen.append("read")
+            turns.request()
+
+        loop.add_reader(here, readable)
+        loop.call_later(0.01, there.send, b"x")
+        try:
+            await over.wait()
+            seen.append("over")
+        finally:
+            loop.remove_reader(here)
+            here.close()
+            there.close()
+
+    if schedule == "stop":
+        with asyncio.Runner(loop_factory=EventLoop) as runner, pytest.raises(RuntimeError, match="stopped before"):
+            runner.run(story())
+        assert seen == ["read"]
+    else:
+        run(story)
+        assert seen == ["read", "over"]
+
+
+def test_timers_are_met_while_turns_request_more_turns() -> None:
+    seen: list[int] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        turns = TurnScheduler(lambda: (seen.append(0), turns.request() if len(seen) < 1_000_000 else None))
+        turns.request()
+        began = loop.time()
+        await asyncio.sleep(0.02)
+        assert loop.time() - began < 1
+        seen.extend([0] * 1_000_000)
+
+    run(story)
+
+
+def test_a_timeout_that_is_over_while_it_is_computed_does_not_wait_for_input() -> None:
+    """Epoll would wait forever for a timeout below zero."""
+    selector = event_loop._Selector(lambda error, callback: None)
+    assert selector.select(1e-12) == []
+    selector.close()
 
 
 def test_a_turn_that_requests_another_lets_the_loop_read_before_it() -> None:

@@ -78,7 +78,7 @@ from barnabas_gateway.core.model.authorizer import Authorizer
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.cluster_view import ClusterView
 from barnabas_gateway.core.model.config import GatewayConfig
-from barnabas_gateway.core.model.deadlines import Clock, Deadlines
+from barnabas_gateway.core.model.deadlines import Clock, Deadlines, earlier
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs, TokenCheck, Turn
 from barnabas_gateway.core.model.request_context import ANONYMOUS, ANY_NODE, Principal
@@ -391,14 +391,15 @@ class GatewayCore:
         has_work = has_work or self.responder.steps.has_work()
         if has_work or self.turn.outputs.logs:
             return self.clock.now_ms
-        deadlines_ms = [self.deadlines.next_deadline_ms(), self.logstores.gather_until_ms()]
+        deadline_ms = self.deadlines.next_deadline_ms()
+        if self.logstores.sending:
+            deadline_ms = earlier(deadline_ms, self.logstores.gather_until_ms())
         if self.coordinators.sending:
-            deadlines_ms.append(self.coordinators.gather_until_ms())
+            deadline_ms = earlier(deadline_ms, self.coordinators.gather_until_ms())
         if self.reads.waiting or self.request_memory.waiting:
-            deadlines_ms.append(
-                self.clock.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4
-            )
-        return min((each for each in deadlines_ms if each is not None), default=None)
+            stalled_ms = min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4
+            deadline_ms = earlier(deadline_ms, self.clock.now_ms + stalled_ms)
+        return deadline_ms
 
     def take_outputs(self) -> Outputs:
         """Return all effects since the last call; requests that waited for something that has happened start here."""

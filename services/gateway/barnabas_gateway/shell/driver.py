@@ -33,7 +33,7 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.tracing.traces import trace_exporter
-from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, TokenCheck, Trace
+from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, RareOutputs, TokenCheck, Trace
 from barnabas_gateway.core.model.principal_mapping import principal_of
 from barnabas_gateway.core.model.request_context import ANONYMOUS
 from barnabas_gateway.core.processor import GatewayCore
@@ -317,14 +317,6 @@ class GatewayDriver:
             self.links.send_coordinate(node_id, coordinate)
         for pod_id, park in outputs.parks.items():
             self.links.send_park(pod_id, park)
-        for call in outputs.controller_calls:
-            self._acceptor.send(
-                processor_ipc.CALL, processor_ipc.encode_call(call.call_id, call.request, _context(call.trace))
-            )
-        for logstore_call in outputs.logstore_calls:
-            self.links.send_call(logstore_call)
-        for call_id in outputs.logstore_cancels:
-            self.links.cancel_call(call_id)
         sockets = self._sockets
         for connection_id, buffers in outputs.writes:
             client = sockets.get(connection_id)
@@ -332,31 +324,44 @@ class GatewayDriver:
                 client.write(buffers)
                 if client.unsent_bytes:
                     self.unsent_changed(connection_id, client.unsent_bytes)
-        for connection_id in outputs.closes:
+        if outputs.rare is not None:
+            self._carry_out_rare(outputs.rare)
+        if self._closed_ids:
+            self._acceptor.send(processor_ipc.CLOSED, processor_ipc.encode_ids(self._closed_ids))
+            self._closed_ids = []
+
+    def _carry_out_rare(self, rare: RareOutputs) -> None:
+        for call in rare.controller_calls:
+            self._acceptor.send(
+                processor_ipc.CALL, processor_ipc.encode_call(call.call_id, call.request, _context(call.trace))
+            )
+        for logstore_call in rare.logstore_calls:
+            self.links.send_call(logstore_call)
+        for call_id in rare.logstore_cancels:
+            self.links.cancel_call(call_id)
+        sockets = self._sockets
+        for connection_id in rare.closes:
             client = sockets.pop(connection_id, None)
             if client is not None:
                 client.close()
                 self._closed_ids.append(connection_id)
-        for connection_id in outputs.aborts:
+        for connection_id in rare.aborts:
             client = sockets.pop(connection_id, None)
             if client is not None:
                 client.abort()
                 self._closed_ids.append(connection_id)
-        for connection_id in outputs.pauses:
+        for connection_id in rare.pauses:
             if connection_id in sockets:
                 sockets[connection_id].pause()
-        for connection_id in outputs.resumes:
+        for connection_id in rare.resumes:
             if connection_id in sockets:
                 sockets[connection_id].resume()
-        if outputs.quota_uses:
-            self._acceptor.send(processor_ipc.QUOTAS, processor_ipc.encode_uses(outputs.quota_uses))
-        for conversion in outputs.conversions:
+        if rare.quota_uses:
+            self._acceptor.send(processor_ipc.QUOTAS, processor_ipc.encode_uses(rare.quota_uses))
+        for conversion in rare.conversions:
             self._conversions.submit(conversion)
-        for check in outputs.token_checks:
+        for check in rare.token_checks:
             self._token_checks.submit(check)
-        if self._closed_ids:
-            self._acceptor.send(processor_ipc.CLOSED, processor_ipc.encode_ids(self._closed_ids))
-            self._closed_ids = []
 
     def _set_timer(self, now_ms: int) -> None:
         """An early timer is harmless, so one that is set is only ever replaced by an earlier one."""

@@ -38,7 +38,10 @@ class Ticks:
     @property
     def is_at_rest(self) -> bool:
         """Whether the next tick may be REST_TICK_MS away, or at `fetch_deadline_ms`."""
-        return all(part.is_at_rest for part in self._parts)
+        for part in self._parts:  # noqa: SIM110 - asked in every turn at rest, without a generator
+            if not part.is_at_rest:
+                return False
+        return True
 
     @property
     def fetch_deadline_ms(self) -> int | None:

@@ -81,11 +81,13 @@ class DataListener:
             streams[stream_id].send(pack_coordinate_response(coordinated))
         for stream_id, watched in outputs.watches:
             streams[stream_id].send(pack_watch_response(watched))
-        for stream_id, answered in outputs.replication.responses:
+        replication = outputs.replication
+        for stream_id, answered in replication.responses:
             streams[stream_id].send(pack_replicate_response(answered))
-        for stream_id, reason in (*outputs.closes, *outputs.replication.closes):
-            if stream_id in streams:
-                streams[stream_id].close(reason)
+        if outputs.closes or replication.closes:
+            for stream_id, reason in (*outputs.closes, *replication.closes):
+                if stream_id in streams:
+                    streams[stream_id].close(reason)
 
     def _send_read(self, stream_id: int, response: ReadResponse) -> None:
         stream = self._streams[stream_id]

@@ -37,7 +37,7 @@ from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
 from barnabas_logstore.core.storage.checkpoints import uuid_to_text
 from barnabas_logstore.core.storage.compaction.orders import CleanerReport
 from barnabas_logstore.core.streams.outbox import Outputs, TransactionOutputs
-from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
+from barnabas_logstore.core.streams.replication_outbox import NO_REPLICATION, ReplicationOutputs
 from barnabas_logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
 from barnabas_logstore.shell.cleaner_process import CleanerProcess, log_pass
 from barnabas_logstore.shell.config import COMMIT_HOLD_MS, LogstoreSettings
@@ -302,7 +302,8 @@ class LogstoreNode:
         if outputs.traced and self._traces is not None:
             node_id = self._settings.node_id
             self._traces.export([span for work in outputs.traced for span in spans_of(work, node_id)])
-        self._replicate(outputs.replication)
+        if outputs.replication is not NO_REPLICATION:
+            self._replicate(outputs.replication)
         if outputs.transactions is not None:
             self._coordinate(outputs.transactions)
         for path, error in outputs.offline:

@@ -120,7 +120,7 @@ class Agreement:
         _, clock, deadlines, turn = self.members[processor]
         clock.now_ms = self.now_ms
         deadlines.expire(self.now_ms)
-        uses = turn.outputs.quota_uses
+        uses = turn.rare.quota_uses
         turn.outputs = Outputs()
         if uses:
             self.at(self.now_ms + TO_ACCEPTOR_MS, lambda: self._reported(processor, uses))

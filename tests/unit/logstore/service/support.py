@@ -295,15 +295,17 @@ def joined(said: Sequence[Outputs]) -> Outputs:
     """What was said one after the other, as said at once."""
     first, *others = said
     for other in others:
-        for each in fields(Outputs):
-            if each.name not in ("replication", "transactions"):
-                getattr(first, each.name).extend(getattr(other, each.name))
+        for name in Outputs.__slots__:
+            if name not in ("replication", "transactions"):
+                setattr(first, name, [*getattr(first, name), *getattr(other, name)])
+        replication = ReplicationOutputs()
         for each in fields(ReplicationOutputs):
             before, after = getattr(first.replication, each.name), getattr(other.replication, each.name)
             if each.name in ("links", "alter_partition"):
-                setattr(first.replication, each.name, before if after is None else after)
+                setattr(replication, each.name, before if after is None else after)
             else:
-                before.extend(after)
+                setattr(replication, each.name, [*before, *after])
+        first.replication = replication
         if first.transactions is None or other.transactions is None:
             first.transactions = first.transactions or other.transactions
         else:

@@ -430,7 +430,8 @@ def test_a_turn_in_which_nothing_happens_says_nothing() -> None:
     host = leading()
     host.joined()
     out = host.turn()
-    assert (out.coordinations, out.watches) == ([], [])
+    assert not out.coordinations
+    assert not out.watches
     assert not host.core.has_work
 
 

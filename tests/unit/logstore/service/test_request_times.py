@@ -87,4 +87,4 @@ def test_a_traced_request_is_handed_to_the_host_for_its_spans(host: Host) -> Non
     host.clock_us += QUEUED_US
     (work,) = host.turn().traced
     assert (work.timed, work.name, work.begun_us - work.arrived_us) == (timed, "Produce", QUEUED_US)
-    assert host.turn().traced == []
+    assert not host.turn().traced

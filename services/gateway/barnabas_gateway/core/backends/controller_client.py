@@ -39,7 +39,7 @@ class ControllerClient:
         if asker.timing is not None:
             asker.timing.enter(Hop.CONTROLLER)
             trace = asker.timing.trace
-        self._turn.outputs.controller_calls.append(ControllerCall(call_id, request, trace))
+        self._turn.rare.controller_calls.append(ControllerCall(call_id, request, trace))
 
     def call_answered(self, call_id: int, answer: ControllerAnswer | None) -> None:
         asker = self._askers.pop(call_id, None)

@@ -81,7 +81,7 @@ class LogstoreAdminClient:
 
     def _send(self, line: _Line, call: LogstoreCall) -> None:
         line.under_way[call.call_id] = call
-        self._turn.outputs.logstore_calls.append(call)
+        self._turn.rare.logstore_calls.append(call)
         asker, _ = self._askers[call.call_id]
         if asker.timing is not None:
             asker.timing.sent()
@@ -103,7 +103,7 @@ class LogstoreAdminClient:
     def forget_call(self, call: LogstoreCall) -> None:
         """The caller does not wait any more. If the call was sent, it may still be done."""
         if self._askers.pop(call.call_id, None) is not None and self._leave(call):
-            self._turn.outputs.logstore_cancels.append(call.call_id)
+            self._turn.rare.logstore_cancels.append(call.call_id)
 
     def _leave(self, call: LogstoreCall) -> bool:
         """Remove the call, so that the next in the queue is sent. Return whether it had been sent."""
@@ -119,6 +119,6 @@ class LogstoreAdminClient:
         """The logstore's process is gone or silent: end all waits for its answers."""
         lines = [self._lines.pop(key) for key in [key for key in self._lines if key[0] == node_id]]
         calls = [call for line in lines for call in (*line.under_way.values(), *line.waiting)]
-        self._turn.outputs.logstore_cancels.extend(call_id for line in lines for call_id in line.under_way)
+        self._turn.rare.logstore_cancels.extend(call_id for line in lines for call_id in line.under_way)
         for asker, call in [self._askers.pop(call.call_id) for call in calls]:
             asker.logstore_answered(call, None)

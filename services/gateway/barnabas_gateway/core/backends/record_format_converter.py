@@ -125,7 +125,7 @@ class RecordFormatConverter:
         """Convert those of a request's appends that are message sets to batches; `owner.up_converted` follows."""
         if owner.timing is not None:
             owner.timing.enter(Hop.CONVERSION)
-        self._turn.outputs.conversions.append(UpConversion(owner, self.produce, appends, to_convert))
+        self._turn.rare.conversions.append(UpConversion(owner, self.produce, appends, to_convert))
 
     def convert_down(self, owner: DownConversionOwner, magic: int, targets: Sequence[FetchTarget]) -> None:
         """Convert what was read to message sets; `owner.down_converted` follows."""
@@ -135,4 +135,4 @@ class RecordFormatConverter:
         for target in targets:
             assert not isinstance(target.records, FileRange), "no range is asked for if records are to be converted"
             records.append(target.records)
-        self._turn.outputs.conversions.append(DownConversion(owner, self.fetch, magic, targets, records))
+        self._turn.rare.conversions.append(DownConversion(owner, self.fetch, magic, targets, records))

@@ -169,12 +169,12 @@ class Connections:
             self.abort_connection(connection)
             return
         self._flush(connection)
-        self._turn.outputs.closes.append(connection.connection_id)
+        self._turn.rare.closes.append(connection.connection_id)
         self.forget_connection(connection)
 
     def abort_connection(self, connection: Connection) -> None:
         """Close it without sending another byte, so that what it holds is free now."""
-        self._turn.outputs.aborts.append(connection.connection_id)
+        self._turn.rare.aborts.append(connection.connection_id)
         self.forget_connection(connection)
 
     def forget_connection(self, connection: Connection) -> None:
@@ -314,7 +314,7 @@ class Connections:
             return
         if not connection.is_paused:
             connection.is_paused = True
-            self._turn.outputs.pauses.append(connection.connection_id)
+            self._turn.rare.pauses.append(connection.connection_id)
         if connection.unanswered == 0 and connection.unsent_bytes == 0:
             self.close_connection(connection)
 
@@ -325,12 +325,12 @@ class Connections:
             return
         if self.request_memory.must_pause(connection) or connection.wants_pause():
             connection.is_paused = True
-            self._turn.outputs.pauses.append(connection.connection_id)
+            self._turn.rare.pauses.append(connection.connection_id)
 
     def resume_reading(self, connection: Connection) -> None:
         connection.is_paused = False
         connection.frame_since_ms = self._clock.now_ms
-        self._turn.outputs.resumes.append(connection.connection_id)
+        self._turn.rare.resumes.append(connection.connection_id)
 
     # --- writing ---
 

@@ -79,17 +79,17 @@ class RequestDispatcher:
     def bytes_received(self, connection: Connection, data: bytes) -> None:
         connection.active_ms = self._clock.now_ms
         splitter, memory = connection.splitter, self._request_memory
-        if not splitter.buffered_bytes:
+        buffered_bytes = splitter.buffered_bytes
+        if not buffered_bytes:
             connection.frame_since_ms = self._clock.now_ms
-        memory.held_bytes -= splitter.buffered_bytes
         try:
             frames = splitter.feed(data)
         except MalformedFrame as error:
-            memory.held_bytes += splitter.buffered_bytes
+            memory.held_bytes += splitter.buffered_bytes - buffered_bytes
             is_tls = data.startswith(_CLIENT_HELLO) and not connection.requests
             self._responder.refuse(connection, None, _TLS_REFUSED if is_tls else str(error))
             return
-        memory.held_bytes += splitter.buffered_bytes
+        memory.held_bytes += splitter.buffered_bytes - buffered_bytes
         answers_left = _ANSWERS_PER_TURN
         # A request that has arrived alone and may start has arrived now.
         arrived_us = self._metrics.read_us() if len(frames) > 1 else -1

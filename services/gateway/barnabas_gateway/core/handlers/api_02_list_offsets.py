@@ -61,13 +61,15 @@ _VERSIONS_MIN = {
 
 
 class PendingListOffsets(BaseRequest["ListOffsetsHandler"]):
-    __slots__ = ("queries", "response", "unanswered")
+    __slots__ = ("has_failed", "queries", "response", "unanswered")
 
     def __init__(
         self, handler: ListOffsetsHandler, connection: Connection, header: RequestHeader, frame_bytes: int
     ) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.response: ListOffsetsResponse = ListOffsetsResponse()
+        self.has_failed = False
+        """Whether a partition has an error."""
         self.queries: deque[tuple[PendingOffsetQuery, int]] = deque()
         """Queries that are not sent yet, with the node ids of the leaders."""
         self.unanswered: dict[PendingOffsetQuery, None] = {}
@@ -78,18 +80,24 @@ class PendingListOffsets(BaseRequest["ListOffsetsHandler"]):
             return
         response = query.response
         if answer is None:
-            response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self.fail(response, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            response.error_code = answer.error_code
-            if (
-                answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
-                and self.header.api_version < _VERSION_WITH_NOT_AVAILABLE
-            ):
-                response.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+            if answer.error_code:
+                self.fail(response, self._error_of(answer.error_code))
             response.timestamp = answer.timestamp
             response.offset = answer.offset
             response.leader_epoch = answer.leader_epoch
         self.ask_next()
+
+    def _error_of(self, error_code: int) -> int:
+        if error_code == ErrorCode.OFFSET_NOT_AVAILABLE and self.header.api_version < _VERSION_WITH_NOT_AVAILABLE:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return error_code
+
+    def fail(self, response: ListOffsetsPartitionResponse, error_code: int) -> None:
+        """Answer one partition with an error."""
+        response.error_code = error_code
+        self.has_failed = True
 
     def ask_next(self) -> None:
         """Send as many of the queries as may be outstanding at once; respond when all are answered."""
@@ -99,13 +107,13 @@ class PendingListOffsets(BaseRequest["ListOffsetsHandler"]):
             self.unanswered[query] = None
             if not handler.queries.submit_query(query, leader):
                 del self.unanswered[query]
-                query.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self.fail(query.response, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not self.unanswered:
-            handler.responder.respond(self, self.response)
+            handler.responder.respond(self, self.response, may_have_failed=self.has_failed)
 
     def expire(self, now_ms: int) -> None:
         for query in (*self.unanswered, *(query for query, _ in self.queries)):
-            query.response.error_code = ErrorCode.REQUEST_TIMED_OUT
+            self.fail(query.response, ErrorCode.REQUEST_TIMED_OUT)
         self.cancel()
         self.ask_next()
 
@@ -122,7 +130,15 @@ class ListOffsetsHandler(Handler):
         super().__init__(environment)
         self.queries = queries
 
-    def start(self, pending: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None]:
+    def start(self, pending: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None] | None:
+        steps = self._start_in_steps(pending, request)
+        if pending.is_long:
+            return steps
+        for _ in steps:
+            pass
+        return None
+
+    def _start_in_steps(self, pending: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None]:
         named: dict[tuple[str, int], int] = {}
         for topic in request.topics:
             for partition in topic.partitions:
@@ -139,9 +155,9 @@ class ListOffsetsHandler(Handler):
                 response = ListOffsetsPartitionResponse(partition.partition_index)
                 responses.append(response)
                 if not is_allowed:
-                    response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    pending.fail(response, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 elif named[topic.name, partition.partition_index] > 1:
-                    response.error_code = ErrorCode.INVALID_REQUEST
+                    pending.fail(response, ErrorCode.INVALID_REQUEST)
                 else:
                     _ask(pending, request, topic.name, partition, response)
                 yield 1
@@ -164,9 +180,9 @@ def _ask(
     leader = None if metadata is None else image.partition(metadata.topic_id, partition.partition_index)
     timestamp = partition.timestamp
     if metadata is None or leader is None:
-        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        pending.fail(response, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     elif timestamp < 0 and pending.header.api_version < _VERSIONS_MIN.get(timestamp, 1 << 15):
-        response.error_code = ErrorCode.UNSUPPORTED_VERSION
+        pending.fail(response, ErrorCode.UNSUPPORTED_VERSION)
     else:
         query = PendingOffsetQuery(
             pending,

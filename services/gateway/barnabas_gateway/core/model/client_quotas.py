@@ -156,7 +156,7 @@ class ClientQuotas:
 
     def expire(self, now_ms: int) -> None:
         """Report what is used, and what is not used any more once."""
-        uses = self._turn.outputs.quota_uses
+        uses = self._turn.rare.quota_uses
         for quota_id, bucket in list(self._reporting.items()):
             use = bucket.take_use(quota_id, now_ms)
             uses.append(use)

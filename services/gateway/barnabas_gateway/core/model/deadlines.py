@@ -77,3 +77,10 @@ class Deadlines:
             heappop(self._heap)
             del self._buckets[number]
         return None
+
+
+def earlier(first_ms: int | None, second_ms: int | None) -> int | None:
+    """Return the earlier one of two deadlines; None stands for none."""
+    if first_ms is None or second_ms is None:
+        return second_ms if first_ms is None else first_ms
+    return min(first_ms, second_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeAlias
 
@@ -91,36 +91,58 @@ class Log:
     """Whether it is a record of the audit, which goes to the topic of the audit too."""
 
 
-@dataclass(slots=True)
+class RareOutputs:
+    """Effects that few turns have, to be carried out after the others, in the order of the fields."""
+
+    __slots__ = (
+        "aborts",
+        "closes",
+        "controller_calls",
+        "conversions",
+        "logstore_calls",
+        "logstore_cancels",
+        "pauses",
+        "quota_uses",
+        "resumes",
+        "token_checks",
+    )
+
+    def __init__(self) -> None:
+        self.controller_calls: list[ControllerCall] = []
+        self.logstore_calls: list[LogstoreCall] = []
+        self.logstore_cancels: list[int] = []
+        """Ids of calls whose answers are not needed any more: calls of former turns, or of this one."""
+        self.closes: list[int] = []
+        """Close after the bytes that were written so far; the core has forgotten these connections already."""
+        self.aborts: list[int] = []
+        """Close at once, with all that the client has not read; forgotten already too."""
+        self.pauses: list[int] = []
+        """Stop reading these sockets."""
+        self.resumes: list[int] = []
+        self.quota_uses: list[QuotaUse] = []
+        """To be reported to the owner of their quotas; the shares go to `quota_shares`."""
+        self.conversions: list[Conversion] = []
+        """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""
+        self.token_checks: list[TokenCheck] = []
+        """To be run on another worker, one after the other; each goes to `GatewayCore.token_checked`."""
+
+
 class Outputs:
     """One turn's effects, to be carried out in the order of the fields. Empty fields need no action."""
 
-    logs: list[Log] = field(default_factory=list)
-    exchanges: list[tuple[int, ExchangeRequest]] = field(default_factory=list)
-    """At most one per logstore, by node id; the same holds for `reads` and `coordinates`."""
-    reads: list[tuple[int, ReadRequest]] = field(default_factory=list)
-    coordinates: list[tuple[int, CoordinateRequest]] = field(default_factory=list)
-    parks: dict[str, ParkRequest] = field(default_factory=dict)
-    """By pod id."""
-    controller_calls: list[ControllerCall] = field(default_factory=list)
-    logstore_calls: list[LogstoreCall] = field(default_factory=list)
-    logstore_cancels: list[int] = field(default_factory=list)
-    """Ids of calls whose answers are not needed any more: calls of former turns, or of this one."""
-    writes: list[tuple[int, list[Buffer | FileRange]]] = field(default_factory=list)
-    """At most one per connection id."""
-    closes: list[int] = field(default_factory=list)
-    """Close after the bytes that were written so far; the core has forgotten these connections already."""
-    aborts: list[int] = field(default_factory=list)
-    """Close at once, with all that the client has not read; forgotten already too."""
-    pauses: list[int] = field(default_factory=list)
-    """Stop reading these sockets."""
-    resumes: list[int] = field(default_factory=list)
-    quota_uses: list[QuotaUse] = field(default_factory=list)
-    """To be reported to the owner of their quotas; the shares go to `quota_shares`."""
-    conversions: list[Conversion] = field(default_factory=list)
-    """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""
-    token_checks: list[TokenCheck] = field(default_factory=list)
-    """To be run on another worker, one after the other; each goes to `GatewayCore.token_checked`."""
+    __slots__ = ("coordinates", "exchanges", "logs", "parks", "rare", "reads", "writes")
+
+    def __init__(self) -> None:
+        self.logs: list[Log] = []
+        self.exchanges: list[tuple[int, ExchangeRequest]] = []
+        """At most one per logstore, by node id; the same holds for `reads` and `coordinates`."""
+        self.reads: list[tuple[int, ReadRequest]] = []
+        self.coordinates: list[tuple[int, CoordinateRequest]] = []
+        self.parks: dict[str, ParkRequest] = {}
+        """By pod id."""
+        self.writes: list[tuple[int, list[Buffer | FileRange]]] = []
+        """At most one per connection id."""
+        self.rare: RareOutputs | None = None
 
 
 class Turn:
@@ -131,3 +153,11 @@ class Turn:
     def __init__(self) -> None:
         self.outputs = Outputs()
         """What the host has not taken; another one with each turn."""
+
+    @property
+    def rare(self) -> RareOutputs:
+        """Those of `outputs` that few turns have, to be added to."""
+        rare = self.outputs.rare
+        if rare is None:
+            rare = self.outputs.rare = RareOutputs()
+        return rare

@@ -62,4 +62,4 @@ class BlockingTokens:
         connection may be closed then.
         """
         check = _Check(server, token, connection, lambda done: answered(done.result))
-        self._turn.outputs.token_checks.append(check)
+        self._turn.rare.token_checks.append(check)

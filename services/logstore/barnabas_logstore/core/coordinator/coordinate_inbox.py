@@ -6,7 +6,7 @@ It has its own credit: heartbeats of groups never wait behind records, nor recor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from barnabas.channel.credits import CreditPool
@@ -132,8 +132,10 @@ class CoordinateInbox:
             self._answered[stream] = None
         return response
 
-    def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
+    def take_responses(self) -> Sequence[tuple[int, CoordinateResponse]]:
         """Return one message per stream with something to send, or more if it is large; including credit."""
+        if not self._answered:
+            return ()
         responses: list[tuple[int, CoordinateResponse]] = []
         for stream in self._answered:
             response, stream.response = stream.response, None

@@ -7,7 +7,7 @@ thousand joins. A turn without any of its work costs almost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from barnabas.channel.messages import (
@@ -178,22 +178,25 @@ class Coordination:
         """Add the new states of groups to this turn's messages for purgatory."""
         self.group_watches.publish(self._groups.take_moved())
 
-    def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
+    def take_responses(self) -> Sequence[tuple[int, CoordinateResponse]]:
         """Return the messages by stream id, one each."""
         if self._markers.is_awaited:
             self._markers.settle()
             self._inbox.answer(self._markers.take_answers())
-        self._inbox.answer(self._groups.take_answers())
+        answers = self._groups.take_answers()
+        if answers:
+            self._inbox.answer(answers)
         if self._transactions.coordinator.answers:
             self._inbox.answer(self._transactions.take_answers())
         return self._inbox.take_responses()
 
-    def take_problems(self) -> list[str]:
-        problems, self._led.problems = self._led.problems, []
-        if self._groups.problems:
-            problems += self._groups.problems
-            self._groups.problems = []
-        return problems + self._transactions.take_problems()
+    def take_problems(self) -> Sequence[str]:
+        groups, transactions = self._groups, self._transactions
+        if not (self._led.problems or groups.problems or transactions.has_problems):
+            return ()
+        problems = [*self._led.problems, *groups.problems, *transactions.take_problems()]
+        self._led.problems, groups.problems = [], []
+        return problems
 
     # --- what is measured ---------------------------------------------------------------------------------------------
 

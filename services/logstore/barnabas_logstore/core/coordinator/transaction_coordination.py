@@ -62,10 +62,13 @@ class TransactionCoordination:
     def take_answers(self) -> list[StreamAnswer]:
         return self.coordinator.take_answers()
 
+    @property
+    def has_problems(self) -> bool:
+        return bool(self.coordinator.problems or self._sender.problems)
+
     def take_problems(self) -> list[str]:
         problems = self.coordinator.problems + self._sender.problems
-        if problems:
-            self.coordinator.problems, self._sender.problems = [], []
+        self.coordinator.problems, self._sender.problems = [], []
         return problems
 
     def take_outputs(self) -> TransactionOutputs | None:

@@ -109,7 +109,9 @@ class Following:
     @property
     def has_work(self) -> bool:
         """Whether a fetch can be sent."""
-        return not self._is_stopped and any(fetcher.may_fetch for fetcher in self._fetchers.values())
+        if not self._fetchers or self._is_stopped:
+            return False
+        return any(fetcher.may_fetch for fetcher in self._fetchers.values())
 
     def take_fetches(self) -> Iterable[tuple[int, ReplicaFetch]]:
         for leader_id, fetcher in () if self._is_stopped else self._fetchers.items():

@@ -229,6 +229,8 @@ class Leading:
     @property
     def has_work(self) -> bool:
         """Whether there is more news for a waiting fetch than the last step has checked."""
+        if not self._streams:
+            return False
         return any(_has_news(stream) and stream.fetch is not None and stream.answer is None for stream in self._streams)
 
     @property
@@ -238,6 +240,8 @@ class Leading:
 
     def next_deadline_ms(self) -> int | None:
         """Return when the first fetch that waits is answered in any case."""
+        if not self._streams:
+            return None
         waiting = [stream.deadline_ms for stream in self._streams if stream.fetch is not None]
         return min(waiting, default=None)
 

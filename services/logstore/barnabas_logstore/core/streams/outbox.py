@@ -5,7 +5,7 @@ An effect is data; what follows once a worker has carried it out is its `Complet
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.channel.assembly import message_bytes, split_read_result
@@ -26,7 +26,7 @@ from barnabas_logstore.core.storage.compaction.orders import CleanerCommand, Pas
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
+from barnabas_logstore.core.streams.replication_outbox import NO_REPLICATION
 from barnabas_logstore.core.streams.request_times import RequestTimes, TimedRequest, TracedWork
 from barnabas_logstore.core.streams.streams import ExchangeStream, ReadStream, WatchStream
 
@@ -80,36 +80,55 @@ class TransactionOutputs:
     """A block of producer ids is to be requested from the controller."""
 
 
-@dataclass(slots=True)
 class Outputs:
     """Either `effects` alone or all the others: see `LogstoreCore.take_outputs`. Messages are by stream or call id."""
 
-    effects: list[StorageEffect] = field(default_factory=list)
-    """What the disks have to do, in the order of its making."""
-    exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
-    reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
-    watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
-    coordinations: list[tuple[int, CoordinateResponse]] = field(default_factory=list)
-    controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
-    administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
-    closes: list[tuple[int, str]] = field(default_factory=list)
-    """Streams to end, after their messages, and why."""
-    offline: list[tuple[str, DiskError]] = field(default_factory=list)
-    """Log directories that have gone offline."""
-    full_disks: list[tuple[str, DiskError | None]] = field(default_factory=list)
-    """Log directories that have run out of space, and those (None) that have space again, or may have for a partition
-    that has moved between two: the controller has to ask again.
-    """
-    cleaner: list[CleanerCommand] = field(default_factory=list)
-    passes: list[PassReport] = field(default_factory=list)
-    """What passes of the cleaner have come to, for the log."""
-    replication: ReplicationOutputs = field(default_factory=ReplicationOutputs)
-    traced: list[TracedWork] = field(default_factory=list)
-    """Traced requests that have been answered."""
-    transactions: TransactionOutputs | None = None
-    """None where coordinators of transactions have nothing to send, as in nearly all turns."""
-    coordination_problems: list[str] = field(default_factory=list)
-    """Internal partitions that can't be read, completely or in part; transactions that can't be ended; and why."""
+    __slots__ = (
+        "administration",
+        "cleaner",
+        "closes",
+        "controls",
+        "coordination_problems",
+        "coordinations",
+        "effects",
+        "exchanges",
+        "full_disks",
+        "offline",
+        "passes",
+        "reads",
+        "replication",
+        "traced",
+        "transactions",
+        "watches",
+    )
+
+    def __init__(self, effects: Sequence[StorageEffect] = ()) -> None:
+        self.effects = effects
+        """What the disks have to do, in the order of its making."""
+        self.exchanges: list[tuple[int, ExchangeResponse]] = []
+        self.reads: list[tuple[int, ReadResponse]] = []
+        self.watches: list[tuple[int, WatchResponse]] = []
+        self.coordinations: Sequence[tuple[int, CoordinateResponse]] = ()
+        self.controls: list[tuple[int, ControlResponse]] = []
+        self.administration: list[tuple[int, AdministrationResponse]] = []
+        self.closes: list[tuple[int, str]] = []
+        """Streams to end, after their messages, and why."""
+        self.offline: list[tuple[str, DiskError]] = []
+        """Log directories that have gone offline."""
+        self.full_disks: list[tuple[str, DiskError | None]] = []
+        """Log directories that have run out of space, and those (None) that have space again, or may have for a
+        partition that has moved between two: the controller has to ask again.
+        """
+        self.cleaner: list[CleanerCommand] = []
+        self.passes: list[PassReport] = []
+        """What passes of the cleaner have come to, for the log."""
+        self.replication = NO_REPLICATION
+        self.traced: Sequence[TracedWork] = ()
+        """Traced requests that have been answered."""
+        self.transactions: TransactionOutputs | None = None
+        """None where coordinators of transactions have nothing to send, as in nearly all turns."""
+        self.coordination_problems: Sequence[str] = ()
+        """Internal partitions that can't be read, completely or in part; transactions that can't be ended; and why."""
 
 
 class Outbox:
@@ -219,7 +238,9 @@ class Outbox:
             states, watcher.response = watcher.response, None
             if not watcher.closed and states is not None:
                 outputs.watches.append((watcher.stream_id, states))
-        self._exchanges, self._reads, self._watches = [], [], []
+        self._exchanges.clear()
+        self._reads.clear()
+        self._watches.clear()
         return outputs
 
     def _add_times(self, timed: dict[int, TimedRequest], response: ExchangeResponse) -> None:

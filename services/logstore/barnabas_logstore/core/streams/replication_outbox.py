@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from barnabas.channel.messages import (
     ReplicaFetch,
@@ -42,13 +43,23 @@ class ReplicationOutputs:
     closes: list[tuple[int, str]] = field(default_factory=list)
 
 
+NO_REPLICATION: Final = ReplicationOutputs()
+"""Of all turns in which replication sends nothing; nothing may be added to it."""
+
+
 class ReplicationOutbox:
     """Gathers a turn's `ReplicationOutputs`."""
 
-    __slots__ = ("_outputs",)
+    __slots__ = ("_gathered",)
 
     def __init__(self) -> None:
-        self._outputs = ReplicationOutputs()
+        self._gathered: ReplicationOutputs | None = None
+
+    @property
+    def _outputs(self) -> ReplicationOutputs:
+        if self._gathered is None:
+            self._gathered = ReplicationOutputs()
+        return self._gathered
 
     def welcome(self, stream_id: int, welcome: Welcome) -> None:
         self._outputs.responses.append((stream_id, ReplicateResponse(welcome=welcome)))
@@ -72,5 +83,8 @@ class ReplicationOutbox:
         self._outputs.problems.append(f"{partition.topic}-{partition.partition}: {problem}")
 
     def drain(self) -> ReplicationOutputs:
-        outputs, self._outputs = self._outputs, ReplicationOutputs()
+        outputs = self._gathered
+        if outputs is None:
+            return NO_REPLICATION
+        self._gathered = None
         return outputs

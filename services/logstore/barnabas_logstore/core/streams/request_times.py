@@ -7,7 +7,7 @@ kept here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -130,7 +130,9 @@ class RequestTimes:
                 if data.error_code:
                     followers.errors[data.error_code] = followers.errors.get(data.error_code, 0) + 1
 
-    def take_traced(self) -> list[TracedWork]:
+    def take_traced(self) -> Sequence[TracedWork]:
+        if not self.traced:
+            return ()
         traced, self.traced = self.traced, []
         return traced
 

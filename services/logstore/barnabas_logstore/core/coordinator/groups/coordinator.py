@@ -131,12 +131,16 @@ class GroupCoordinator:
     @property
     def has_work(self) -> bool:
         """Whether a `step` would make progress now."""
+        if not (self._loading or self._untidy):
+            return False
         return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
             each.is_tidying for each in self._untidy.values()
         )
 
     def take_answers(self) -> list[tuple[int, GroupAnswer]]:
         """Return the answers by stream, in order."""
+        if not self._answers:
+            return []
         answers = self._answers[:]
         self._answers.clear()
         return answers
