@@ -29,7 +29,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic_ns, perf_counter_ns
 from typing import Final
 
@@ -39,10 +38,8 @@ from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.logs import get_logger
-from barnabas.wire.file_range import FileRange
 from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, failed_by_fault, read_batches
 from barnabas_logstore.core.storage.effects import (
-    FoundBatches,
     ReadBatchesEffect,
     ReadEffect,
     StorageEffect,
@@ -50,7 +47,6 @@ from barnabas_logstore.core.storage.effects import (
 )
 from barnabas_logstore.shell.io_meter import IoMeter
 from barnabas_logstore.shell.open_files import PosixFile
-from barnabas_logstore.shell.read_ahead import ReadAhead, is_cached, request_bytes
 
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
 CHECKED_BYTES: Final = 128 * 1024
@@ -61,18 +57,13 @@ AFTER_SLOW_WRITE_NS: Final = 1_000_000_000
 # How long a worker that has its bytes waits for the interpreter lock before the loop has to release it.
 SWITCH_INTERVAL_S: Final = 0.0005
 
+_ONE_BYTE: Final = [bytearray(1)]
+"""What the event loop reads into where it only wants to know whether there is a byte."""
+
 _log = get_logger("io")
 
 Outcome = EffectResult | DiskError
 Completion = tuple[StorageEffect, Outcome]
-
-
-@dataclass(slots=True, frozen=True)
-class _ReadOn:
-    """Read ahead for a reader that has not had to wait: it is at `position`."""
-
-    file: PosixFile
-    position: int
 
 
 class IoWorkers:
@@ -82,7 +73,7 @@ class IoWorkers:
         self._disk = disk
         self._on_done: Callable[[Sequence[Completion]], None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[StorageEffect | _ReadOn | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[StorageEffect | None] = queue.SimpleQueue()
         self._done: deque[Completion] = deque()
         self._is_delivery_due = False
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
@@ -93,7 +84,6 @@ class IoWorkers:
         self._own_meter = IoMeter("loop")
         self._meters = [IoMeter("worker") for _ in range(threads)]
         self._idle = IdlePart(HANDLER_IDLE, "io-workers", self._idle_ns, monotonic_ns)
-        self._read_ahead = ReadAhead()
         self._threads = [
             threading.Thread(target=self._work, args=(meter,), name=f"io-{index}", daemon=True)
             for index, meter in enumerate(self._meters)
@@ -155,14 +145,8 @@ class IoWorkers:
         return outcome
 
     def _read_batches_in_place(self, effect: ReadBatchesEffect) -> Outcome | None:
-        file = effect.part.file
-        cached = _CachedFile(file, self._in_place_bytes_left)
-        outcome = self._read_in_place(cached, lambda: read_batches(effect, cached.read_at, cached.load_at))
-        if isinstance(outcome, FoundBatches) and isinstance(outcome.records, FileRange):
-            end_position = outcome.position + outcome.records.length
-            if isinstance(file, PosixFile) and self._read_ahead.is_due(file.path, end_position):
-                self._queue.put(_ReadOn(file, end_position))
-        return outcome
+        cached = _CachedFile(effect.part.file, self._in_place_bytes_left)
+        return self._read_in_place(cached, lambda: read_batches(effect, cached.read_at, cached.load_at))
 
     def submit(self, effect: StorageEffect) -> None:
         """Pass an effect to the workers; it comes back by `on_done`."""
@@ -182,11 +166,8 @@ class IoWorkers:
 
     def _work(self, meter: IoMeter) -> None:
         while (effect := self._queue.get()) is not None:
-            if isinstance(effect, _ReadOn):
-                self._read_ahead.request(effect.file, effect.position, was_cold=False)
-                continue
             began_ns = perf_counter_ns()
-            outcome = self._run(effect)
+            outcome = _run(self._disk, effect)
             meter.add(effect, perf_counter_ns() - began_ns)
             self._done.append((effect, outcome))
             # One wake-up of the loop for all that is done by the time it runs. The loop clears the flag before it
@@ -194,19 +175,6 @@ class IoWorkers:
             if not self._is_delivery_due:
                 self._is_delivery_due = True
                 self._loop.call_soon_threadsafe(self._deliver)
-
-    def _run(self, effect: StorageEffect) -> Outcome:
-        if not isinstance(effect, ReadBatchesEffect) or not isinstance(effect.part.file, PosixFile):
-            return _run(self._disk, effect)
-        file = effect.part.file
-        end_position = min(effect.part.position + effect.max_bytes, effect.part.end_position)
-        was_cold = not is_cached(file, end_position - 1)
-        if was_cold:
-            request_bytes(file, effect.part.position, end_position)
-        outcome = _run(self._disk, effect)
-        if isinstance(outcome, FoundBatches) and outcome.records:
-            self._read_ahead.request(file, outcome.position + len(outcome.records), was_cold=was_cold)
-        return outcome
 
     def _deliver(self) -> None:
         self._is_delivery_due = False
@@ -252,9 +220,9 @@ class _CachedFile:
         """Return `length` if the bytes are there, as far as a byte of every 128 KiB tells: what the kernel reads and
         drops at a time is not much smaller. Raises BlockingIOError otherwise, and OSError.
         """
-        for each in range(position, position + length - 1, CHECKED_BYTES):
-            self._read(each, 1)
-        self._read(position + length - 1, 1)
+        for each in (*range(position, position + length - 1, CHECKED_BYTES), position + length - 1):
+            if not self._read_into(_ONE_BYTE, each):
+                raise BlockingIOError
         return length
 
     def read_at(self, position: int, length: int) -> bytes:
@@ -263,19 +231,18 @@ class _CachedFile:
         self._reads_left -= 1
         if self.bytes_left < 0 or self._reads_left < 0:
             raise BlockingIOError
-        return self._read(position, length)
+        buffer = bytearray(length)
+        if self._read_into([buffer], position) < length:
+            # Not all of it is there, or the file ends: only a worker can tell.
+            raise BlockingIOError
+        return bytes(buffer)
 
-    def _read(self, position: int, length: int) -> bytes:
+    def _read_into(self, buffers: list[bytearray], position: int) -> int:
         if self._descriptor < 0:
             raise BlockingIOError
-        buffer = bytearray(length)
         try:
-            count = os.preadv(self._descriptor, [buffer], position, os.RWF_NOWAIT)
+            return os.preadv(self._descriptor, buffers, position, os.RWF_NOWAIT)
         except OSError as error:
             if error.errno == errno.EOPNOTSUPP:
                 raise BlockingIOError from error
             raise
-        if count < length:
-            # Not all of it is there, or the file ends: only a worker can tell.
-            raise BlockingIOError
-        return bytes(buffer)

@@ -82,6 +82,9 @@ class PosixDisk:
         with _named("load", file.path):
             if self._nowhere < 0:
                 self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            # Who reads a cold file reads on, and the kernel reads ahead, twice as far by this. It does so in large
+            # pages; what it is asked for (WILLNEED) it reads in small ones, at ten times the processor time.
+            os.posix_fadvise(_descriptor(file), 0, 0, os.POSIX_FADV_SEQUENTIAL)
             while loaded < length:
                 # The kernel reads pages to pass them on, and /dev/null copies nothing.
                 sent = os.sendfile(self._nowhere, _descriptor(file), position + loaded, length - loaded)

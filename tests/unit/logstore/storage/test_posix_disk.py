@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from barnabas.ports.disk import DirectoryEntry, Disk, DiskError, DiskErrorKind
+from barnabas_logstore.shell.open_files import PosixFile
 from barnabas_logstore.shell.posix_disk import PosixDisk
 from tests.sim.disk_model import DiskModel
+
+MIB = 1 << 20
 
 
 @pytest.fixture(params=["real", "model"])
@@ -124,3 +127,25 @@ def test_when_a_file_was_written(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
     os.utime(tmp_path / "x", (5, 5.25))
     assert PosixDisk().modified_ms(f"{tmp_path}/x") == 5250
+
+
+def test_what_is_loaded_is_in_the_page_cache(tmp_path: Path) -> None:
+    disk = PosixDisk()
+    path = tmp_path / "cold"
+    path.write_bytes(bytes(3 * MIB))
+    file = disk.open(str(path))
+    disk.flush(file)
+    os.posix_fadvise(file.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    if is_cached(file, MIB):
+        pytest.skip("this file system forgets nothing")
+    assert disk.load(file, 100, MIB) == MIB
+    assert all(is_cached(file, position) for position in range(100, 100 + MIB, 4096))
+    assert disk.load(file, 0, 4 * MIB) == 3 * MIB, "up to its end"
+    assert all(is_cached(file, position) for position in range(0, 3 * MIB, 4096))
+
+
+def is_cached(file: PosixFile, position: int) -> bool:
+    try:
+        return os.preadv(file.descriptor, [bytearray(1)], position, os.RWF_NOWAIT) == 1
+    except BlockingIOError:
+        return False
