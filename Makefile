@@ -231,7 +231,7 @@ authorization: setup etcd peer ## Authorize as Kafka's StandardAuthorizer and it
 	@$(BIN)/python -m tests.authorization --cases $(AUTHORIZATION_CASES) --save
 	@$(BIN)/python -m tests.authorization.requests --rounds $(AUTHORIZATION_ROUNDS) --save
 
-bench: setup etcd peer ## Barnabas, Apache Kafka and kfake side by side, into docs/verify/performance.md: QUICK=1 in about seven minutes, STAGE="one broker"
+bench: setup etcd peer ## Barnabas, Apache Kafka and kfake side by side, into docs/verify/performance.md: QUICK=1 in three minutes, STAGE="one broker"
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(filter-out file,$(origin PAIRS)),--pairs $(PAIRS)) $(if $(STAGE),--stage "$(STAGE)")
 
 bench-latency: setup etcd peer ## Latency against offered load, Barnabas and Apache Kafka: a table and a plot, into docs/verify/performance.md

@@ -46,7 +46,7 @@ STAGES: dict[str, tuple[Sides, Callable[[Stage], None]]] = {
 
 @click.command()
 @click.option("--pairs", type=click.IntRange(1), help="Turns of every side; default 5, or 3 in a quick run.")
-@click.option("--quick", is_flag=True, help="About seven minutes: fewer turns, smaller, without what takes long.")
+@click.option("--quick", is_flag=True, help="Three minutes: fewer turns, smaller, without what takes long.")
 @click.option("--stage", "wanted", multiple=True, type=click.Choice(list(STAGES)), help="Only these.")
 def main(pairs: int | None, quick: bool, wanted: tuple[str, ...]) -> None:
     """Measure every row, save the figures, and update the page."""
@@ -60,9 +60,7 @@ def main(pairs: int | None, quick: bool, wanted: tuple[str, ...]) -> None:
     machine = describe_machine()
     if float(machine["load average before"]) > _QUIET_LOAD_MAX:
         click.secho("this machine is busy: ratios will scatter", fg="yellow")
-    names = [name for name in STAGES if not wanted or name in wanted]
-    if not scale.clones:
-        names.remove("starting up")
+    names = stages_of(scale, wanted)
     lane = lane_of_environment()
     began = time.monotonic()
     run = TableRun(
@@ -80,6 +78,11 @@ def main(pairs: int | None, quick: bool, wanted: tuple[str, ...]) -> None:
     for line in failed:
         click.secho(f"not measured: {line}", fg="red", err=True)
     sys.exit(1 if failed else 0)
+
+
+def stages_of(scale: Scale, wanted: tuple[str, ...]) -> list[str]:
+    """Return the stages to take, in their order; none wanted: all that the scale has."""
+    return [name for name in STAGES if (not wanted or name in wanted) and (scale.clones or name != "starting up")]
 
 
 def _take_stage(name: str, scale: Scale) -> StageRun:

@@ -62,6 +62,10 @@ class ApacheKafka:
         self._identity: ProcessIdentity | None = None
 
     @property
+    def is_started(self) -> bool:
+        return self._identity is not None
+
+    @property
     def identity(self) -> ProcessIdentity:
         assert self._identity is not None, "start comes first"
         return self._identity

@@ -148,8 +148,8 @@ def measure(row: str, name: str, side: Side, directory: Path, touched_bytes: int
 
 
 def forget_pages(directory: Path) -> None:
-    """Have the kernel drop what it has of these files from memory; it drops only what is on the disk."""
-    for path in directory.rglob("*.log"):
+    """Have the kernel drop what it has of the topic's files from memory; it drops only what is on the disk."""
+    for path in directory.rglob(f"{TOPIC}-*/*.log"):
         with path.open("rb") as file:
             os.fdatasync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -167,11 +168,12 @@ class ApacheKafkaSide:
 
     @property
     def sessions(self) -> list[ProcessIdentity]:
-        return [broker.identity for broker in self._brokers]
+        return [broker.identity for broker in self._brokers if broker.is_started]
 
     def start(self) -> None:
-        for broker in self._brokers:
-            broker.start()
+        # Each formats its directory, by a virtual machine of its own, before it starts.
+        with ThreadPoolExecutor() as starting:
+            list(starting.map(ApacheKafka.start, self._brokers))
         deadline = time.monotonic() + _READY_SECONDS_MAX
         while not self._is_ready():
             if time.monotonic() > deadline:

@@ -16,6 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 CREATE_SECONDS_MAX = 600.0
 _POLL_SECONDS = 0.005
+_WATCH_SECONDS = 0.25
+"""Between two looks at all partitions, during which the producer waits; the times that it notes do not depend on it."""
 
 Partition = tuple[str, int]
 
@@ -81,7 +83,7 @@ class Writers:
         while waiting:
             waiting = [each for each in waiting if self.resumed(each, since) is None]
             assert time.monotonic() < deadline, f"{len(waiting)} partitions take no writes, {waiting[0]} first"
-            time.sleep(0.05)
+            time.sleep(_WATCH_SECONDS)
 
     def resumed(self, partition: Partition, since: float) -> float | None:
         """When the first record sent after that moment was acknowledged."""

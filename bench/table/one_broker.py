@@ -11,7 +11,7 @@ from bench.groups.measurements import Comparison, commits
 from bench.groups.members import TOPIC
 from bench.groups.swarm import Swarm
 from bench.kfake.side import KfakeMissingError, KfakeSide, build
-from bench.loads import create_topic
+from bench.loads import LOADS, create_topic
 from bench.many_connections import EVERY_SECONDS, ManyConnections, connections_possible
 from bench.one_at_a_time import GRPC_PORT
 from bench.sides import ApacheKafkaSide, BarnabasSide, Side
@@ -37,6 +37,7 @@ def sides(homes: dict[str, Path], scale: Scale, say: Say) -> dict[str, Side]:
 
 def take(stage: Stage) -> None:
     everyone = (OURS, GRPC, KAFKA, KFAKE)
+    stage.warm_up(LOADS[0])
     one_at_a_time(stage, stage.of(*everyone), 1)
     produce_loads(stage, dict.fromkeys(("single", "batched-100", "batched-1000"), everyone))
     _consume(stage)

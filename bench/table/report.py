@@ -128,7 +128,8 @@ def _lines(row: Row) -> Iterator[str]:
     for number, side in enumerate(row.samples):
         values = [sample.value for sample in row.samples[side]]
         cells = ["" if number else row.title, "" if number else row.goal, side]
-        cells.append(f"{figure(row.median(side))} {row.unit}" + _spread(values))
+        warming = ", still warming" if row.is_warming(side) else ""
+        cells.append(f"{figure(row.median(side))} {row.unit}" + _spread(values) + warming)
         p50, p99, cpu, system, switched = (
             row.median(side, each)
             for each in (

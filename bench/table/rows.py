@@ -5,12 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 OURS: Final = "Barnabas"
 GRPC: Final = "Barnabas, gRPC"
 KAFKA: Final = "Apache Kafka"
 KFAKE: Final = "kfake"
+
+_TURNS_MIN_TO_FALL: Final = 3
+_COOL_SHARE_MAX: Final = 0.8
 
 Say = Callable[[str], None]
 
@@ -46,11 +50,22 @@ class Row:
     """By side, in the order of the turns."""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """By side: the sum of PSS of its processes after the last turn."""
+    seconds: float = 0.0
+    """That it took, with its warm-up."""
     failure: str = ""
     """Why there are fewer samples than turns, or none."""
 
     def median(self, side: str, figure: Callable[[Sample], float] = lambda sample: sample.value) -> float:
         return statistics.median(figure(sample) for sample in self.samples[side])
+
+    def is_warming(self, side: str) -> bool:
+        """Whether the side's CPU fell from each turn to the next, by a fifth or more in all.
+
+        A virtual machine was still compiling then, and a ratio to it says little.
+        """
+        cpus = [sample.cpu for sample in self.samples[side]]
+        falls = all(later < earlier for earlier, later in pairwise(cpus))
+        return len(cpus) >= _TURNS_MIN_TO_FALL and falls and cpus[-1] < _COOL_SHARE_MAX * cpus[0]
 
     def ratios(self, side: str) -> list[float]:
         """The side's values to Apache Kafka's, turn by turn; none where Apache Kafka was not measured."""

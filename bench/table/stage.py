@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from barnabas.cli.local import processes
 from bench.accounting import memory_bytes
+from bench.loads import Load
+from bench.measure import LoadOnSide
 from bench.sides import Side
-from bench.table.rows import Row, Sample, Say, take_in_turn
+from bench.table.rows import KFAKE, Row, Sample, Say, take_in_turn
 from bench.table.scale import Scale
 
 
@@ -29,13 +33,24 @@ class Stage:
         """Keep the row whatever happens to it within the block, and go on with the next one."""
         self.say(row.title)
         self.rows.append(row)
+        began = time.monotonic()
         try:
             yield row
         except Exception as error:
             traceback.print_exc()
             row.failure = f"{type(error).__name__}: {error}"
+        row.seconds = round(time.monotonic() - began, 1)
         row.samples = {side: samples for side, samples in row.samples.items() if samples}
         row.memory_bytes = self.memory_bytes(row.samples) | row.memory_bytes
+
+    def warm_up(self, load: Load) -> None:
+        """Have every side but kfake, which is compiled, see a load for so long as a virtual machine compiles."""
+        for name, side in self.sides.items():
+            if name != KFAKE:
+                self.say(f"warming up {name}")
+                loaded = LoadOnSide(side, load, self.scale.stage_warm_up_seconds, 0, warm_ups=1)
+                loaded.warm_up()
+                loaded.clean_up()
 
     def take(self, row: Row, takers: Mapping[str, Callable[[], Sample]], turns: int | None = None) -> None:
         take_in_turn(row, takers, turns or self.scale.turns, self.say)
@@ -51,13 +66,17 @@ class Stage:
 
 @contextlib.contextmanager
 def running(sides: Mapping[str, Side], say: Say) -> Iterator[None]:
-    """Start all sides, and stop them at the end."""
+    """Start all sides, and kill them at the end: what they have written is not needed any more."""
     with contextlib.ExitStack() as stack:
         for name, side in sides.items():
             say(f"starting {name}")
-            stack.callback(side.stop)
+            stack.callback(_kill, side)
             side.start()
         yield
+
+
+def _kill(side: Side) -> None:
+    processes.stop(side.sessions, grace_seconds=0.0)
 
 
 def failures(rows: Sequence[Row]) -> list[str]:

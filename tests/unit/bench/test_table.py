@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from bench.__main__ import stages_of
 from bench.kfake import side as kfake
+from bench.loads import LOADS, Load
+from bench.sides import Side
 from bench.table import report
+from bench.table import stage as stage_module
 from bench.table.report import StageRun, TableRun, head, stage_text, write_page
-from bench.table.rows import KAFKA, OURS, Row, Sample, take_in_turn
+from bench.table.rows import KAFKA, KFAKE, OURS, Row, Sample, take_in_turn
 from bench.table.scale import QUICK, WHOLE
 from bench.table.stage import Stage, failures
 
@@ -65,6 +70,20 @@ def test_a_row_of_the_table_has_medians_with_their_spread_cpu_memory_and_ratios(
         "|  |  | Apache Kafka | 1,500 requests/s (1,000–2,000) |  |  | 60.0 µs a request | 25 % |  | 1,000 MB "
         "|  |  |  |",
     ]
+
+
+def test_a_side_whose_cpu_falls_from_turn_to_turn_is_said_to_be_warming() -> None:
+    row = row_of([2000, 2100, 2200], [1000, 1500, 2000])
+    for sample, cpu in zip(row.samples[KAFKA], (100.0, 90.0, 79.0), strict=True):
+        sample.cpu = cpu
+    assert (row.is_warming(OURS), row.is_warming(KAFKA)) == (False, True)
+    assert "| Apache Kafka | 1,500 requests/s (1,000–2,000), still warming |" in table_lines(row)[-1]
+    for cpus in ([100.0, 90.0, 81.0], [100.0, 101.0, 50.0]):
+        for sample, cpu in zip(row.samples[KAFKA], cpus, strict=True):
+            sample.cpu = cpu
+        assert not row.is_warming(KAFKA), cpus
+    del row.samples[KAFKA][2]
+    assert not row.is_warming(KAFKA), "of two turns one may be chance"
 
 
 def test_a_row_without_apache_kafka_has_no_ratios() -> None:
@@ -153,6 +172,33 @@ def test_a_whole_run_takes_five_turns_and_what_a_quick_one_leaves_out() -> None:
     assert WHOLE.topics_of_1000 == 10
     assert WHOLE.groups * 10 == 10_000
     assert not QUICK.connections
+
+
+def test_a_quick_run_of_one_stage_takes_that_stage() -> None:
+    """It failed, since it has no stage `starting up` to leave out."""
+    assert stages_of(QUICK, ("three brokers",)) == ["three brokers"]
+    assert stages_of(QUICK, ()) == ["one broker", "three brokers"]
+    assert stages_of(WHOLE, ()) == ["one broker", "three brokers", "starting up"]
+
+
+def test_all_sides_but_kfake_are_warmed_up_before_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[object, float, str]] = []
+
+    class Loaded:
+        def __init__(self, side: object, load: Load, seconds: float, touched_bytes: int, warm_ups: int) -> None:
+            self.is_seen = (side, seconds, load.name)
+            assert (touched_bytes, warm_ups) == (0, 1)
+
+        def warm_up(self) -> None:
+            seen.append(self.is_seen)
+
+        def clean_up(self) -> None:
+            pass
+
+    monkeypatch.setattr(stage_module, "LoadOnSide", Loaded)
+    sides = {name: cast("Side", name) for name in (OURS, KAFKA, KFAKE)}
+    Stage(sides, {}, QUICK, lambda line: None).warm_up(LOADS[0])
+    assert seen == [(name, QUICK.stage_warm_up_seconds, "single") for name in (OURS, KAFKA)]
 
 
 def test_without_go_there_is_no_kfake_and_the_reason_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
