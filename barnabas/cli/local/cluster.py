@@ -84,9 +84,8 @@ class LocalCluster:
         self.directory.write_layout(self.layout)
         processes.raise_open_files_limit()
         for service in stopped:
+            # None waits for etcd, which takes as long to elect itself as the others to load their code.
             self.spawn(service)
-            if service.role is Role.ETCD:
-                self._wait(lambda: None if ports.accepts(self.layout.etcd_client_port) else "etcd does not listen yet")
         ran_without_etcd = stopped[:1] == self.services[:1] and len(stopped) < len(self.services)
         if self.layout.secure and stopped:
             self._wait(lambda: create_user(self.directory, self.layout))
