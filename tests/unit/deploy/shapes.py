@@ -21,6 +21,26 @@ MATRIX: dict[str, Values] = {
     "node ports": NODE_PORTS,
     "balanced, per broker": BALANCED,
     "monitored": MONITORED,
+    "monitored by TLS": {
+        "metrics": MONITORED["metrics"]
+        | {"tls": {"mode": "generated", "clientAuth": "required"}, "token": {"secretName": "scrape-token"}}
+    },
+    "monitored by certificates issued": {
+        "metrics": MONITORED["metrics"]
+        | {
+            "tls": {
+                "mode": "certManager",
+                "issuerRef": {"name": "corporate", "kind": "ClusterIssuer"},
+                "clientAuth": "required",
+                "clientAuthority": {"secretName": "scrapers-ca", "secretKey": "authority.pem"},
+                "scraperSecret": "prometheus-tls",
+                "serverName": "metrics.example.com",
+            }
+        }
+    },
+    "monitored by certificates given": {
+        "metrics": MONITORED["metrics"] | {"tls": {"mode": "secret", "secretName": "metrics-keys"}}
+    },
     "no network policies": {"networkPolicy": {"enabled": False}, "metrics": {"enabled": False}},
     "no account": {"serviceAccount": {"create": False}},
     "certificates issued": {"internalTls": {"mode": "certManager"}},

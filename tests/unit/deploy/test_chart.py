@@ -183,6 +183,14 @@ def test_pods_of_a_node_share_a_directory_for_lanes_only_if_asked_to(role: str) 
     assert "lanes" not in {each["name"] for each in without["volumeMounts"]}
 
 
+def test_a_node_without_the_directory_for_lanes_keeps_no_pod_from_starting() -> None:
+    for role in ROLES:
+        (volume,) = [
+            each for each in pod_templates(render(MATRIX["lanes"]))[role]["spec"]["volumes"] if "hostPath" in each
+        ]
+        assert volume["hostPath"]["type"] == "DirectoryOrCreate"
+
+
 def test_a_colocated_gateway_is_drawn_to_the_logstore_of_its_number_and_shares_its_lanes() -> None:
     objects = render(MATRIX["colocated"] | {"logstore": {"replicas": 5}})
     gateways = find(objects, "StatefulSet", "barnabas-gateway")

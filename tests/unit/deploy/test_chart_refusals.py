@@ -202,6 +202,43 @@ REFUSED: dict[str, tuple[Values, str]] = {
         {"operators": {"authentication": "token"}},
         "operators.token.issuer is needed for operators.authentication=token",
     ),
+    "a token in the clear": (
+        {"metrics": {"token": {"secretName": "scrape-token"}}},
+        "metrics.token.secretName: a token is a secret, so it needs TLS: set metrics.tls.mode",
+    ),
+    "scrapers' certificates in the clear": (
+        {"metrics": {"tls": {"clientAuth": "required"}}},
+        "metrics.tls.clientAuth=required: without TLS no scraper shows a certificate",
+    ),
+    "metrics by a Secret without a name": (
+        {"metrics": {"tls": {"mode": "secret"}}},
+        "metrics.tls.secretName is empty: name the Secret with tls.crt, tls.key and ca.crt",
+    ),
+    "metrics by an issuer without a name": (
+        {"metrics": {"tls": {"mode": "certManager"}}},
+        "metrics.tls.issuerRef.name is empty: name the issuer of the certificate",
+    ),
+    "scrapers' certificates of whom": (
+        {"metrics": {"tls": {"mode": "secret", "secretName": "metrics-keys", "clientAuth": "required"}}},
+        "metrics.tls.clientAuthority.secretName is needed for clientAuth=required",
+    ),
+    "a ServiceMonitor without the certificate that it needs": (
+        {
+            "metrics": {
+                "serviceMonitor": {"enabled": True},
+                "tls": {
+                    "mode": "generated",
+                    "clientAuth": "required",
+                    "clientAuthority": {"secretName": "scrapers-ca"},
+                },
+            }
+        },
+        "metrics.tls.scraperSecret is empty: name the Secret with tls.crt and tls.key",
+    ),
+    "a key of metrics' TLS that is set twice": (
+        {"metrics": {"tls": {"mode": "generated"}}, "logstore": {"config": {"metrics.tls.key": "/data/key"}}},
+        "logstore.config: metrics.tls.key is set by the chart",
+    ),
     "a password without a user": (
         {
             "etcd": {

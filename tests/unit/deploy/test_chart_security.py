@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -138,6 +139,65 @@ def test_operators_in_a_controllers_pod_show_a_certificate(tmp_path: Path) -> No
     (port,) = [each for each in wanted_secrets(objects).certificates if each.secret == "barnabas-operations-tls"]
     assert access.server_name in port.names
     assert access.tls.certificate == "/etc/barnabas-operator/tls.crt"
+
+
+# --- metrics ---
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("shape", [name for name in MATRIX if name.startswith("monitored by")])
+def test_metrics_by_tls_have_their_files_in_every_service(shape: str, role: str) -> None:
+    objects = render(MATRIX[shape])
+    properties = parse_properties(find(objects, "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"])
+    files = secret_files(objects, role)
+    secret = "metrics-keys" if shape == "monitored by certificates given" else "barnabas-metrics-tls"
+    expected = {"metrics.tls.certificate": (secret, "tls.crt"), "metrics.tls.key": (secret, "tls.key")}
+    if shape == "monitored by TLS":
+        expected["metrics.tls.authority"] = (secret, "ca.crt")
+        expected["metrics.token.file"] = ("scrape-token", "token")
+    elif shape == "monitored by certificates issued":
+        expected["metrics.tls.authority"] = ("scrapers-ca", "authority.pem")
+    configured = {key: path for key, path in properties.items() if key.startswith(("metrics.tls.", "metrics.token."))}
+    assert {key: files(path) for key, path in configured.items()} == expected
+
+
+def secret_files(objects: list[Object], role: str) -> Callable[[str], tuple[str, str]]:
+    """Return what finds a file's Secret and key by its path in a role's container."""
+    mounts = {each["mountPath"]: each["name"] for each in container(objects, role)["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod_templates(objects)[role]["spec"]["volumes"]}
+
+    def find_file(path: str) -> tuple[str, str]:
+        directory, _, key = path.rpartition("/")
+        return volumes[mounts[directory]]["secret"]["secretName"], key
+
+    return find_file
+
+
+def test_prometheus_shows_what_the_services_ask_for_and_reads_etcd_in_the_clear() -> None:
+    objects = render(MATRIX["monitored by TLS"])
+    services, etcd = find(objects, "ServiceMonitor", "barnabas")["spec"]["endpoints"]
+    assert services["scheme"] == "https"
+    generated = {each.secret: each for each in wanted_secrets(objects).certificates}
+    tls = services["tlsConfig"]
+    port = generated[tls["ca"]["secret"]["name"]]
+    scraper = generated[tls["cert"]["secret"]["name"]]
+    assert port.authority == scraper.authority != "barnabas-internal-ca"
+    assert tls["serverName"] in port.names
+    assert tls["keySecret"] == {"name": scraper.secret, "key": "tls.key"}
+    assert services["authorization"]["credentials"] == {"name": "scrape-token", "key": "token"}
+    assert etcd.get("scheme", "http") == "http"
+    assert [each["relabelings"][0]["action"] for each in (services, etcd)] == ["drop", "keep"]
+    assert [each["relabelings"][0]["regex"] for each in (services, etcd)] == ["etcd", "etcd"]
+
+
+def test_prometheus_shows_a_certificate_of_ones_own_to_metrics_with_an_issuer_of_ones_own() -> None:
+    objects = render(MATRIX["monitored by certificates issued"] | {"etcd": example("production")["etcd"]})
+    (services,) = find(objects, "ServiceMonitor", "barnabas")["spec"]["endpoints"]
+    assert services["tlsConfig"]["cert"]["secret"]["name"] == "prometheus-tls"
+    issued = find(objects, "Certificate", "barnabas-metrics-tls")["spec"]
+    assert issued["dnsNames"] == [services["tlsConfig"]["serverName"]] == ["metrics.example.com"]
+    assert issued["issuerRef"]["kind"] == "ClusterIssuer"
+    assert "barnabas-metrics-tls" not in {each.secret for each in wanted_secrets(objects).certificates}
 
 
 # --- who connects to whom ---

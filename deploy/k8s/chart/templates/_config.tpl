@@ -43,7 +43,7 @@ inter.service.tls.domain: {{ .Values.internalTls.domain | quote }}
 {{- end }}
 log.level: {{ .Values.cluster.logLevel | quote }}
 {{- if .Values.metrics.enabled }}
-metrics.listeners: "0.0.0.0:9404"
+{{ include "barnabas.metricsKeys" . }}
 {{- end }}
 {{- end -}}
 

@@ -121,6 +121,9 @@ spec:
           mountPath: /etc/barnabas-tls
           readOnly: true
         {{- end }}
+        {{- with include "barnabas.metricsMounts" $root | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- if eq $role "gateway" }}
         {{- with include "barnabas.listenerMounts" $root | trim }}
         {{- . | nindent 8 }}
@@ -160,6 +163,9 @@ spec:
         secretName: {{ . | quote }}
         defaultMode: 0440
     {{- end }}
+    {{- with include "barnabas.metricsVolumes" $root | trim }}
+    {{- . | nindent 4 }}
+    {{- end }}
     {{- if eq $role "gateway" }}
     {{- with include "barnabas.listenerVolumes" $root | trim }}
     {{- . | nindent 4 }}
@@ -181,7 +187,8 @@ spec:
     - name: lanes
       hostPath:
         path: {{ . | quote }}
-        type: Directory
+        # Kubernetes creates a missing one as root's: its pods then use the network.
+        type: DirectoryOrCreate
     {{- end }}
 {{- end -}}
 

@@ -114,6 +114,7 @@ tls.server.name={{ include "barnabas.fullname" . }}-controller
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $certificates = concat $certificates (include "barnabas.metricsCertificates" . | fromYamlArray) -}}
 {{- range $listener := include "barnabas.listeners" . | fromYamlArray -}}
 {{- if eq (include "barnabas.certificateMode" $listener) "generated" -}}
 {{- $names := include "barnabas.namesOfListener" (list $root $listener) | fromYamlArray -}}

@@ -16,6 +16,7 @@
 {{- end -}}
 {{- include "barnabas.validateListeners" . -}}
 {{- include "barnabas.validateAccess" . -}}
+{{- include "barnabas.validateMetrics" . -}}
 {{- if eq $values.cluster.addressPolicy "colocated" -}}
 {{- if not $values.cluster.laneDirectory -}}
 {{- fail "cluster.addressPolicy=colocated needs cluster.laneDirectory: without it a gateway and its logstore exchange messages by the network all the same" -}}
