@@ -349,10 +349,15 @@ async def test_a_crashed_logstore_loses_its_leaders_at_once_and_gets_them_back_u
 
     await until(lambda: leader() == (NO_LEADER, 1))
     async with create_channel(controller.operations_address, Role.CONTROLLER) as channel:
-        described = await OperationsStub(channel).DescribeCluster(operations_pb2.DescribeClusterRequest())
-    assert [node.alive for node in described.nodes if node.role == "logstore"] == [False]
-    assert any(problem.startswith("logstore 1 is down since") for problem in described.problems)
-    assert "1 partition has no leader" in described.problems
+        stub = OperationsStub(channel)
+        described = await stub.DescribeCluster(operations_pb2.DescribeClusterRequest())
+        assert [node.alive for node in described.nodes if node.role == "logstore"] == [False]
+        assert "1 partition has no leader" in described.problems
+        # Since when is written after the elections.
+        while not any(problem.startswith("logstore 1 is down since") for problem in described.problems):
+            assert any(problem.startswith("logstore 1 is down") for problem in described.problems)
+            await asyncio.sleep(0.02)
+            described = await stub.DescribeCluster(operations_pb2.DescribeClusterRequest())
     again = await start_logstore(1)
     await until(lambda: leader() == (1, 2))
     await until(lambda: again.leaders("events") == [(1, 2)])
