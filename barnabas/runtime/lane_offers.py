@@ -86,7 +86,9 @@ def offer(take: Take) -> Offer | None:
     try:
         listener = _listening()
     except (OSError, LaneRefusedError) as error:
-        _log.debug("no lane is offered", reason=str(error))
+        # Where a directory is configured, an operator has asked for lanes.
+        report = _log.warning if os.environ.get("BARNABAS_LANE_DIRECTORY") else _log.debug
+        report("no lane is offered", reason=str(error))
         return None
     return Offer(listener, listener.add(take))
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from barnabas.runtime import conversation, lane_offers, streams
 from barnabas.runtime.lane import Lane
@@ -185,7 +186,12 @@ async def test_an_end_that_is_switched_off_keeps_grpc(off: str, monkeypatch: pyt
 
 async def test_a_directory_that_others_may_read_is_not_used(served: Served, home: Path) -> None:
     os.mkdir(home, 0o755)
-    await talk(served)
+    with capture_logs() as lines:
+        await talk(served)
+    # Who has configured a directory learns why it is of no use.
+    assert f"{home} is not a private directory" in [
+        line.get("reason") for line in lines if line["log_level"] == "warning"
+    ]
     assert opened_refused_lost() == (0, 0, 0)
     assert sockets_in(home) == []
 
