@@ -53,7 +53,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -161,6 +161,10 @@ fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests or bef
 faults: setup etcd ## Inject real faults into real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each; LANE=on or off
 	@echo "== faults"
 	@$(WITH_LANE) $(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+faults-transactions: setup etcd ## The same under transactions of librdkafka, exactly once: CELLS=kill-coordinator,bridge for some, SECONDS=20 each; LANE=on
+	@echo "== faults under transactions"
+	@$(WITH_LANE) $(BIN)/python -m tests.faults.transactions --save $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under continuous producers
 	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES) --save tests/faults/results/rolling-kills.md

@@ -59,6 +59,24 @@ def test_short_grid(cells: str, tmp_path: Path) -> None:
     assert list(tmp_path.glob("barnabas-faults-*")) == []
 
 
+@pytest.mark.timeout(GRID_SECONDS_MAX + 30)
+def test_transactions_while_their_coordinator_is_killed(tmp_path: Path) -> None:
+    argv = ["--cells", "kill-coordinator", "--seconds", str(SECONDS), "--keep", str(tmp_path / "kept")]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.transactions", *argv],
+        cwd=ROOT,
+        env=_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=GRID_SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith(
+        "1 cells with transactions, lost 0, doubled 0, dirty 0, other anomalies 0"
+    )
+
+
 @pytest.mark.timeout(GRID_SECONDS_MAX)
 def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     run = subprocess.Popen(

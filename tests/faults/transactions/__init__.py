@@ -1,0 +1,1 @@
+"""Transactions of real clients under real faults: `python -m tests.faults.transactions`; see docs/verify/faults.md."""
