@@ -40,17 +40,7 @@ CLEAN_SECONDS_MAX = 60.0
     ],
 )
 def test_short_grid(cells: str, tmp_path: Path) -> None:
-    keep = tmp_path / "kept"
-    argv = ["--cells", cells, "--seconds", str(SECONDS), "--keep", str(keep)]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults", *argv],
-        cwd=ROOT,
-        env=_environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=GRID_SECONDS_MAX,
-        check=False,
-    )
+    done = _play("tests.faults", cells, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     last = re.fullmatch(r"(\d+) cells, lost 0, duplicated 0, reordered 0", done.stdout.splitlines()[-1])
     assert last is not None, done.stdout
@@ -61,16 +51,7 @@ def test_short_grid(cells: str, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(GRID_SECONDS_MAX + 30)
 def test_transactions_while_their_coordinator_is_killed(tmp_path: Path) -> None:
-    argv = ["--cells", "kill-coordinator", "--seconds", str(SECONDS), "--keep", str(tmp_path / "kept")]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.transactions", *argv],
-        cwd=ROOT,
-        env=_environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=GRID_SECONDS_MAX,
-        check=False,
-    )
+    done = _play("tests.faults.transactions", "kill-coordinator", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith(
         "1 cells with transactions, lost 0, doubled 0, dirty 0, other anomalies 0"
@@ -105,6 +86,20 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     assert not any(map(session_members, identities))
     assert list(Path("/run/netns").glob(f"bf{directory.name[-8:]}-*")) == []
     assert str(directory) not in Path("/proc/mounts").read_text()
+
+
+def _play(module: str, cells: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run these cells for a short time each."""
+    argv = ["--cells", cells, "--seconds", str(SECONDS), "--keep", str(directory / "kept")]
+    return subprocess.run(
+        [sys.executable, "-m", module, *argv],
+        cwd=ROOT,
+        env=_environment(directory),
+        capture_output=True,
+        text=True,
+        timeout=GRID_SECONDS_MAX,
+        check=False,
+    )
 
 
 def _environment(directory: Path) -> dict[str, str]:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tests.faults.checker.silences import Silences
-
-EXAMPLES_MAX = 5
-"""Of each kind, as text; the count is whole."""
+from tests.faults.findings import Findings
 
 
 class Kind(StrEnum):
@@ -70,12 +68,9 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Verdict:
+class Verdict(Findings[Kind]):
     counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
     apart: dict[Apart, int] = field(default_factory=lambda: dict.fromkeys(Apart, 0))
-    examples: dict[Kind, list[str]] = field(default_factory=dict)
-    incomplete: list[str] = field(default_factory=list)
-    """Why nothing can be concluded about losses: partitions that no final reader read to the end."""
     figures: Figures = field(default_factory=Figures)
     silences: Silences = field(default_factory=Silences)
     """When writes were acknowledged, to ask about a certain time."""
@@ -100,21 +95,10 @@ class Verdict:
     def diverged(self) -> int:
         return self.counts[Kind.DIVERGED]
 
-    @property
-    def is_clean(self) -> bool:
-        """Nothing wrong, and enough was read to say so."""
-        return not self.incomplete and not any(self.counts.values())
-
-    def add(self, kind: Kind, text: str) -> None:
-        self.counts[kind] += 1
-        examples = self.examples.setdefault(kind, [])
-        if len(examples) < EXAMPLES_MAX:
-            examples.append(text)
-
     def __str__(self) -> str:
         figures = self.figures
         lines = [
-            ", ".join(f"{kind} {count}" for kind, count in self.counts.items()),
+            self.summary,
             f"{figures.operations} operations in {figures.seconds:.1f} s ({figures.operations_per_second:.0f}/s): "
             f"{figures.sent} records sent, {figures.acknowledged} acknowledged, {figures.refused} refused, "
             f"{figures.indeterminate} of unknown fate; {figures.records_read} read in {figures.polls} polls, "
@@ -127,6 +111,4 @@ class Verdict:
             lines.append(f"longest time without an acknowledged write, ms by partition: {silences}")
         if figures.errors:
             lines.append("errors: " + ", ".join(f"{name} {count}" for name, count in figures.errors.most_common()))
-        lines += [f"incomplete: {reason}" for reason in self.incomplete]
-        lines += [f"{kind}: {text}" for kind, texts in self.examples.items() for text in texts]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.details])

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
+from tests.faults.findings import Findings
 from tests.faults.history import Type
 from tests.faults.transactions.history import ALL, IN, OUT, Event
-
-EXAMPLES_MAX = 5
-"""Of each kind, as text; the count is whole."""
 
 
 class Kind(StrEnum):
@@ -39,11 +37,8 @@ class Kind(StrEnum):
 
 
 @dataclass(slots=True)
-class Verdict:
+class Verdict(Findings[Kind]):
     counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
-    examples: dict[Kind, list[str]] = field(default_factory=dict)
-    incomplete: list[str] = field(default_factory=list)
-    """Why nothing can be concluded: what no final reader read to its end."""
     fed: int = 0
     copied: int = 0
     """Records of the output."""
@@ -66,26 +61,13 @@ class Verdict:
     def unknown(self) -> int:
         return self.outcomes[Type.INFO]
 
-    @property
-    def is_clean(self) -> bool:
-        return not self.incomplete and not any(self.counts.values())
-
-    def add(self, kind: Kind, text: str) -> None:
-        self.counts[kind] += 1
-        examples = self.examples.setdefault(kind, [])
-        if len(examples) < EXAMPLES_MAX:
-            examples.append(text)
-
     def __str__(self) -> str:
-        lines = [
-            ", ".join(f"{kind} {count}" for kind, count in self.counts.items()),
+        figures = (
             f"{self.fed} records fed, {self.copied} copied; transactions over all partitions: "
             f"{self.committed} committed, {self.aborted} aborted, {self.unknown} of unknown outcome; "
-            f"{self.fenced} producers fenced",
-        ]
-        lines += [f"incomplete: {reason}" for reason in self.incomplete]
-        lines += [f"{kind}: {text}" for kind, texts in self.examples.items() for text in texts]
-        return "\n".join(lines)
+            f"{self.fenced} producers fenced"
+        )
+        return "\n".join([self.summary, figures, *self.details])
 
 
 def check(events: Iterable[Event], partitions: int) -> Verdict:
@@ -213,6 +195,8 @@ class _Check:
             last_of: dict[str, tuple[int, int]] = {}
             for value in log.values():
                 found.setdefault(value, Counter())[partition] += 1
+                if value not in self._outcome:
+                    continue  # no writer's: reported below
                 writer, life, number = value.split("|")
                 position = (int(life), int(number))
                 if position < last_of.get(writer, position):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -21,8 +22,6 @@ PATIENCE_SECONDS: Final = 60.0
 """How long a call is repeated, before the producer is given up with its transaction of unknown outcome."""
 ABORTED_SHARE: Final = 0.15
 COPIED_AT_ONCE: Final = 50
-LEFT_OPEN_MAX: Final = 1
-"""Producers that wait for their successor with a transaction open."""
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
@@ -87,7 +86,7 @@ def _persist(call: Callable[[], object]) -> None:
             return
 
 
-class TransactionalClient:
+class TransactionalClient(ABC):
     """One transactional id and its producers, one after another, in a thread of its own.
 
     A producer is left with its transaction open now and then. Its successor fences it; then it tries to commit.
@@ -120,18 +119,20 @@ class TransactionalClient:
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
+    @abstractmethod
     def live(self, producer: Producer, until: float) -> str | None:
         """Work until then or until `is_stopping`. Return the transaction that is left open, None if none is.
 
         Raises GivenUpError.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Called when a life is over."""
 
+    @abstractmethod
     def fenced(self, value: str) -> None:
-        """A successor has begun: the transaction `value`, which was left open, can't be committed any more."""
+        """Called when a successor has begun: `value`, the transaction left open, can no longer be committed."""
 
     def _run(self) -> None:
         with self.recorder:
@@ -207,6 +208,9 @@ class Writer(TransactionalClient):
                 self.committed += 1
             time.sleep(self.random.random() * 0.1)
         return None
+
+    def close(self) -> None:
+        """Nothing but the producer was in use, which is left to its successor."""
 
     def fenced(self, value: str) -> None:
         self.recorder.record(Type.FAIL, "transaction", value=value)
@@ -289,3 +293,6 @@ class Copier(TransactionalClient):
 
     def close(self) -> None:
         self._consumer.close()
+
+    def fenced(self, value: str) -> None:
+        """Its records are copied by another transaction: the output shows whether any is there twice."""

@@ -140,6 +140,10 @@ def write_an_unknown_transaction(history: History) -> None:
     history.logs[ALL, 0][8] = history.logs[ALL, 1][8] = "writer-9|1|1"
 
 
+def write_what_no_writer_wrote(history: History) -> None:
+    history.logs[ALL, 0][8] = history.logs[ALL, 1][8] = "not of this test"
+
+
 def leave_a_transaction_open(history: History) -> None:
     history.more.append(Event("final-0", Type.INFO, "hanging", 0, topic=ALL, partition=1, error="3 of 5"))
 
@@ -163,6 +167,7 @@ PLANTS: list[tuple[Callable[[History], None], Kind]] = [
     (read_another_value, Kind.DIVERGED),
     (write_what_was_never_sent, Kind.UNKNOWN),
     (write_an_unknown_transaction, Kind.UNKNOWN),
+    (write_what_no_writer_wrote, Kind.UNKNOWN),
     (leave_a_transaction_open, Kind.HANGING),
     (let_a_zombie_commit, Kind.ZOMBIE),
 ]
