@@ -21,17 +21,16 @@ from barnabas_gateway.core.backends.credited_stream import MessageStream
 from barnabas_gateway.core.backends.logstores import Logstores
 from barnabas_gateway.core.timing.request_timing import RequestTiming, timed_of
 
-HEARTBEAT_GATHER_MS: Final = 10
+HEARTBEAT_GATHER_MS: Final = 50
+"""A member sends one each 3 s and learns nothing from it but that its group rebalances."""
 CALL_GATHER_MS: Final = 3
 GATHER_CALLS_MAX: Final = 32
 """As many as a logstore processes in one step."""
 GATHER_OUTSTANDING_MIN: Final = 8
 """With fewer unanswered calls, waiting for others does not pay for a client."""
 GATHER_WINDOW_MS: Final = 200
-GATHER_HEARTBEATS_MIN: Final = 40
-"""Calls in one window from which those of the next are batched: with fewer, a message has little more than one
-anyway.
-"""
+GATHER_HEARTBEATS_MIN: Final = 4
+"""Heartbeats in one window from which those of the next are batched: with fewer, a message has hardly two."""
 
 
 class CoordinatorAsker(Protocol):
