@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import socket
 import ssl
 import struct
+import time
 from typing import Final, TypeVar
 
 from barnabas.client.client_security import ClientSecurity
-from barnabas.client.sasl import SaslRefusal, create_sasl_client
+from barnabas.client.sasl import SaslRefusal
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
@@ -27,6 +29,8 @@ CLEAR: Final = ClientSecurity()
 _SIZE: Final = struct.Struct(">i")
 _RECEIVE_BYTES: Final = 1 << 24
 _API_VERSIONS_VERSION: Final = 3
+_REAUTHENTICATE_AFTER: Final = 0.85
+"""The part of a session's length after which the client authenticates again: the earliest that Java's clients do."""
 
 _Answer = TypeVar("_Answer", bound=Response)
 
@@ -68,6 +72,9 @@ class KafkaConnection:
         self._correlation_id = 0
         self._unanswered: list[tuple[int, ApiKey, int]] = []
         self._versions: dict[int, tuple[int, int]] = {}
+        self._security = security
+        self._host = host
+        self._reauthenticate_at_s = math.inf
         try:
             self._socket = connect(host, port, timeout_seconds)
         except OSError as error:
@@ -77,7 +84,7 @@ class KafkaConnection:
             if security.context is not None:
                 self._socket = security.context.wrap_socket(self._socket, server_hostname=host)
             if security.mechanism:
-                self._authenticate(security)
+                self._authenticate()
         except BaseException as error:
             self._socket.close()
             if isinstance(error, OSError) and not isinstance(error, ConnectionBroken):
@@ -93,22 +100,29 @@ class KafkaConnection:
     def close(self) -> None:
         self._socket.close()
 
-    def _authenticate(self, security: ClientSecurity) -> None:
-        """By SASL, before any other request (KIP-43, KIP-152)."""
-        handshake = self.ask(SaslHandshakeRequest(security.mechanism), 1, SaslHandshakeResponse)
+    def _authenticate(self) -> None:
+        """By SASL, before any other request (KIP-43, KIP-152), and again before the session ends (KIP-368)."""
+        self._reauthenticate_at_s = math.inf
+        began_s = time.monotonic()
+        mechanism = self._security.mechanism
+        handshake = self.ask(SaslHandshakeRequest(mechanism), 1, SaslHandshakeResponse)
         if handshake.error_code != ErrorCode.NONE:
             offered = ", ".join(handshake.mechanisms) or "none"
-            raise self._broken(f"{security.mechanism} is not enabled there; these are: {offered}")
-        client = create_sasl_client(security.mechanism, security.user, security.password)
-        token: bytes | None = client.first_token()
-        while token is not None:
-            answer = self.ask(SaslAuthenticateRequest(token), 1, SaslAuthenticateResponse)
-            if answer.error_code != ErrorCode.NONE:
-                raise self._broken(answer.error_message or ErrorCode(answer.error_code).message)
-            try:
+            raise self._broken(f"{mechanism} is not enabled there; these are: {offered}")
+        try:
+            client = self._security.create_sasl_client(self._host)
+            token: bytes | None = client.first_token()
+            while token is not None:
+                answer = self.ask(SaslAuthenticateRequest(token), 1, SaslAuthenticateResponse)
+                if answer.error_code != ErrorCode.NONE:
+                    raise self._broken(answer.error_message or ErrorCode(answer.error_code).message)
                 token = client.next_token(bytes(answer.auth_bytes))
-            except SaslRefusal as refusal:
-                raise self._broken(str(refusal)) from None
+        except SaslRefusal as refusal:
+            raise self._broken(str(refusal)) from None
+        except OSError as error:
+            raise error if isinstance(error, ConnectionBroken) else self._broken(error) from error
+        if answer.session_lifetime_ms > 0:
+            self._reauthenticate_at_s = began_s + answer.session_lifetime_ms / 1000 * _REAUTHENTICATE_AFTER
 
     def learn_versions(self, software_name: str, software_version: str) -> None:
         """Ask the broker which versions it supports: required before `version_of`, `call` and `send`."""
@@ -162,6 +176,8 @@ class KafkaConnection:
         return response
 
     def _send(self, request: Request, key: ApiKey, version: int) -> None:
+        if time.monotonic() >= self._reauthenticate_at_s and not self._unanswered:
+            self._authenticate()
         self._correlation_id += 1
         buffers = encode_request(request, version, self._correlation_id, self._client_id)
         try:

@@ -1,15 +1,16 @@
-"""The client's side of SASL: PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677). No I/O."""
+"""The client's side of SASL: PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), OAUTHBEARER
+(RFC 7628). No I/O.
+"""
 
 from __future__ import annotations
 
 import hmac
-import secrets
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from barnabas.cluster.scram import (
     ITERATIONS_MIN,
-    MECHANISMS_BY_NAME,
     ScramMechanism,
     client_proof,
     credential_of,
@@ -36,13 +37,6 @@ class SaslClient(Protocol):
         """Return None: the exchange is over. Raises SaslRefusal."""
 
 
-def create_sasl_client(mechanism: str, user: str, password: str) -> SaslClient:
-    """Begin an exchange of PLAIN or SCRAM."""
-    if mechanism == "PLAIN":
-        return PlainClient(user, password)
-    return ScramClient(MECHANISMS_BY_NAME[mechanism], user, password, secrets.token_urlsafe(18))
-
-
 class PlainClient:
     def __init__(self, user: str, password: str) -> None:
         self._token = f"\0{user}\0{password}".encode()
@@ -55,6 +49,19 @@ class PlainClient:
         """Return None: the exchange is over."""
         self.is_complete = True
         return None
+
+
+class OAuthBearerClient:
+    def __init__(self, token: str, extensions: Iterable[tuple[str, str]] = ()) -> None:
+        pairs = ["auth=Bearer " + token, *(f"{name}={value}" for name, value in extensions)]
+        self._token = "\x01".join((_HEADER, *pairs, "", "")).encode()
+
+    def first_token(self) -> bytes:
+        return self._token
+
+    def next_token(self, answer: bytes) -> bytes | None:
+        """Return None, or what a refusal in JSON is answered with: the server's own error follows."""
+        return b"\x01" if answer else None
 
 
 class ScramClient:

@@ -1,4 +1,4 @@
-"""GSSAPI with a real KDC of MIT Kerberos: Java's clients and tools, aiokafka through python-gssapi, kcat."""
+"""GSSAPI with a real KDC of MIT Kerberos: Java's clients and tools, aiokafka, kcat, `barnabas`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Runni
     with KerberosRealm(tmp_path_factory.mktemp("realm")) as realm, pytest.MonkeyPatch.context() as environment:
         for name, value in realm.environment.items():
             environment.setenv(name, value)
-        for principal in ("alice", "Bob/admin", "carol", "dave"):
+        for principal in ("alice", "Bob/admin", "carol", "dave", "erna"):
             realm.add_principal(principal)
         realm.add_principal("other/localhost")
         made = Site(realm, tmp_path_factory.mktemp("clients"))
@@ -193,6 +193,36 @@ def test_librdkafka(site: tuple[Site, RunningCluster]) -> None:
     run("-P", "-t", "daves", stdin="one\ntwo\n")
     assert run("-C", "-t", "daves", "-c", "2") == "one\ntwo\n"
     assert any("User:dave" in line for line in lines(running, "authenticated"))
+
+
+@pytest.mark.parametrize("has_keytab", [True, False])
+def test_the_command_line(site: tuple[Site, RunningCluster], monkeypatch: pytest.MonkeyPatch, has_keytab: bool) -> None:
+    """By a key table, and by a ticket in a cache."""
+    at, running = site
+    config = at.directory / "cli.properties"
+    options = "useTicketCache=true"
+    if has_keytab:
+        options = f'useKeyTab=true keyTab="{at.realm.keytab("erna")}" principal="erna@{REALM}"'
+    else:
+        monkeypatch.setenv("KRB5CCNAME", at.realm.ticket_cache("erna"))
+    config.write_text(
+        f"bootstrap.servers={at.bootstrap}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n"
+        f"sasl.kerberos.service.name=kafka\nsasl.jaas.config={MODULE} {options};\n"
+    )
+    topic = f"ernas-{has_keytab}"
+    produced = running.cli("produce", topic, "--config", str(config), stdin="hello\n")
+    assert produced.returncode == 0, produced.stderr
+    assert running.cli("consume", topic, "--config", str(config), "--exit").stdout == "hello\n"
+    assert any("User:erna" in line for line in lines(running, "authenticated"))
+
+
+def test_the_command_line_without_a_ticket_says_so(site: tuple[Site, RunningCluster]) -> None:
+    at, running = site
+    config = at.directory / "without.properties"
+    config.write_text(f"bootstrap.servers={at.bootstrap}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n")
+    refused = running.cli("consume", "ernas", "--config", str(config), "--exit")
+    assert refused.returncode == 1
+    assert "No Kerberos credentials available" in refused.stderr
 
 
 def test_a_key_that_the_key_table_lacks_is_named_and_found_when_it_is_there(

@@ -1,10 +1,16 @@
-"""OAUTHBEARER by real clients: Java's own login with a token in a file, and librdkafka with a callback."""
+"""OAUTHBEARER by real clients: Java's own login with a token in a file, librdkafka with a callback, `barnabas` with a
+file and with a token endpoint.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +19,9 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
 from barnabas.cli.local.layout import HOST
+from barnabas_pipeline.core.options import Use, read_options, write_options
+from barnabas_pipeline.kafka.cluster_client import ClusterClient
+from barnabas_pipeline.kafka.librdkafka_config import librdkafka_config
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
 
@@ -137,3 +146,118 @@ def test_a_new_key_of_the_issuer_is_found(site: tuple[Site, RunningCluster]) -> 
     assert any("User:carol" in line for line in at.lines(running, "authenticated"))
     text = running.directory.log_path("gateway").read_text()
     assert "eyJ" not in text, "a token in the log"
+
+
+class _TokenEndpoint(BaseHTTPRequestHandler):
+    """Grants a token to the client `orders`; `made` has those that were granted."""
+
+    def __init__(self, create: Callable[[], str], made: list[str], *arguments: Any) -> None:
+        self._create = create
+        self._made = made
+        super().__init__(*arguments)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        is_known = self.headers["Authorization"] == "Basic b3JkZXJzOnNlY3JldA=="
+        self.send_response(200 if is_known else 401)
+        self.end_headers()
+        if is_known:
+            self._made.append(self._create())
+            self.wfile.write(json.dumps({"access_token": self._made[-1], "token_type": "Bearer"}).encode())
+        else:
+            self.wfile.write(b'{"error": "invalid_client"}')
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def token_endpoint(create: Callable[[], str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield its URL and the tokens that it has granted."""
+    made: list[str] = []
+    with ThreadingHTTPServer((HOST, 0), partial(_TokenEndpoint, create, made)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://{HOST}:{server.server_port}/token", made
+        server.shutdown()
+        thread.join()
+
+
+def client_file(at: Site, url: str, **more: str) -> str:
+    """Return the path of a client's properties."""
+    given = {
+        "bootstrap.servers": at.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": url,
+        **more,
+    }
+    path = at.directory / "client.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    return str(path)
+
+
+def test_the_command_line_by_a_file_with_a_token(site: tuple[Site, RunningCluster]) -> None:
+    at, running = site
+    token_file = at.directory / "cli.jwt"
+    config = client_file(at, token_file.as_uri())
+    token_file.write_text(at.token(sub="dora") + "\n")
+    produced = running.cli("produce", "by-file", "--config", config, stdin="hello\n")
+    assert produced.returncode == 0, produced.stderr
+    assert running.cli("consume", "by-file", "--config", config, "--exit").stdout == "hello\n"
+    assert any("User:dora" in line for line in at.lines(running, "authenticated"))
+    token_file.write_text(at.token(aud="somebody"))
+    refused = running.cli("consume", "by-file", "--config", config, "--exit")
+    assert refused.returncode == 1
+    assert '{"status":"invalid_token"}' in refused.stderr
+    token_file.unlink()
+    assert "No such file" in running.cli("consume", "by-file", "--config", config, "--exit").stderr
+
+
+def test_the_command_line_by_client_credentials_authenticates_again(site: tuple[Site, RunningCluster]) -> None:
+    """A session ends with its token: a consumer that waits for longer has to have another token by then (KIP-368)."""
+    at, running = site
+    with token_endpoint(lambda: at.token(5, sub="emil")) as (url, made):
+        names = {"id": "sasl.oauthbearer.client.id", "secret": "sasl.oauthbearer.client.secret"}
+        config = client_file(at, url, **{names["id"]: "orders", names["secret"]: "secret"})
+        assert running.cli("produce", "granted", "--config", config, stdin="1\n").returncode == 0
+        granted = len(made)
+        late = threading.Timer(9, lambda: running.cli("produce", "granted", "--config", config, stdin="2\n"))
+        late.start()
+        consumed = running.cli("consume", "granted", "--config", config, "--count", "2")
+        late.join()
+        assert (consumed.returncode, consumed.stdout) == (0, "1\n2\n"), consumed.stderr
+        assert len(made) >= granted + 3
+        config = client_file(at, url, **{names["id"]: "orders", names["secret"]: "guess"})
+        refused = running.cli("consume", "granted", "--config", config, "--exit")
+        assert refused.returncode == 1
+        assert "HTTP 401 invalid_client" in refused.stderr
+        assert "guess" not in refused.stderr
+    assert any("User:emil" in line for line in at.lines(running, "authenticated"))
+
+
+def test_the_pipelines_clients_by_a_file_with_a_token(site: tuple[Site, RunningCluster]) -> None:
+    """Rows are written by librdkafka, whose tokens come from a callback, and read by the pipeline's own client."""
+    from confluent_kafka import Producer
+
+    at, running = site
+    token_file = at.directory / "pipeline.jwt"
+    token_file.write_text(at.token(8, sub="fritz"))
+    given = {
+        "kafka.bootstrap.servers": at.bootstrap,
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": token_file.as_uri(),
+    }
+    producer = Producer(librdkafka_config(write_options(given).producer))
+    with ClusterClient(read_options({**given, "subscribe": "rows"}, Use.BATCH).client) as client:
+        for count in (1, 2):
+            producer.produce("rows", b"x", partition=0)
+            assert producer.flush(30) == 0
+            found = client.topics(["rows"])
+            assert client.extents(found)["rows"].latest == {0: count}
+            # What was connected by the first token has to have another one by now.
+            token_file.write_text(at.token(600, sub="fritz"))
+            for _ in range(100):
+                producer.poll(0.1)
+    assert len([line for line in at.lines(running, "authenticated") if "User:fritz" in line]) >= 4

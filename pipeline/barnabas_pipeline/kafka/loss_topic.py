@@ -12,6 +12,7 @@ from barnabas_pipeline.core.errors import RequestRefused
 from barnabas_pipeline.core.losses import Loss
 from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings
 from barnabas_pipeline.kafka.deliveries import Deliveries
+from barnabas_pipeline.kafka.librdkafka_config import librdkafka_config
 
 
 def write_losses(settings: ClientSettings, topic: str, losses: Iterable[Loss]) -> None:
@@ -24,7 +25,7 @@ def write_losses(settings: ClientSettings, topic: str, losses: Iterable[Loss]) -
             "message.timeout.ms": settings.api_timeout_ms,
             "log_level": PRODUCER_LOG_LEVEL,
             "error_cb": deliveries.met,
-            **librdkafka_properties(dict(settings.security)),
+            **librdkafka_config(librdkafka_properties(dict(settings.security))),
         }
     )
     for loss in losses:

@@ -18,6 +18,7 @@ from barnabas_pipeline.core.replay import ReplayError, SourceRecord, without_tim
 from barnabas_pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings
 from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.deliveries import Deliveries
+from barnabas_pipeline.kafka.librdkafka_config import librdkafka_config
 
 _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
@@ -30,7 +31,7 @@ _RECORD_BYTES_MAX = 1_000_000_000
 
 def _client_settings(cluster: ClientSettings) -> dict[str, Any]:
     """Quiet: the relevant part of librdkafka's messages is in our own one line."""
-    security = librdkafka_properties(dict(cluster.security))
+    security = librdkafka_config(librdkafka_properties(dict(cluster.security)))
     return {"bootstrap.servers": cluster.bootstrap_servers, "log_level": PRODUCER_LOG_LEVEL, **security}
 
 

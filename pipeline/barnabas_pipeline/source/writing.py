@@ -20,6 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 from barnabas_pipeline.core.errors import RequestRefused, WrongOption
 from barnabas_pipeline.core.options import WriteOptions
 from barnabas_pipeline.kafka.deliveries import Deliveries
+from barnabas_pipeline.kafka.librdkafka_config import librdkafka_config
 
 _TEXT_OR_BYTES: Final = (StringType, BinaryType)
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
@@ -46,7 +47,7 @@ class _RowWriter:
         failure.
         """
         deliveries = Deliveries()
-        producer = Producer({**self._options.producer, "error_cb": deliveries.met})
+        producer = Producer({**librdkafka_config(self._options.producer), "error_cb": deliveries.met})
         count = 0
         for batch in iterator:
             for topic, partition, key, value, headers in _rows(batch, self._options):

@@ -69,7 +69,7 @@ def test_defaults_are_the_jvm_connectors() -> None:
         (Use.BATCH, {"subscribe": " , "}, "names no topic"),
         (Use.BATCH, {"startingOffset": "latest"}, "did you mean 'startingOffsets'"),
         (Use.BATCH, {"zzz": "1"}, "unknown to format 'barnabas'; known are: subscribe"),
-        (Use.BATCH, {"kafka.sasl.kerberos.service.name": "kafka"}, "is unknown to format 'barnabas'"),
+        (Use.BATCH, {"kafka.sasl.kerberos.kinit.cmd": "kinit"}, "is unknown to format 'barnabas'"),
         (Use.BATCH, {"kafka.bootstrap.servers": "host"}, "'host' is not host:port"),
         (Use.BATCH, {"kafka.bootstrap.servers": "host:99999"}, "is not host:port"),
         (Use.BATCH, {"kafka.bootstrap.servers": ""}, "is required"),
