@@ -13,22 +13,43 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import kafka
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import TopicAlreadyExistsError
 
 from tests.compat.matrix.python.checks import target_of_arguments
 
 KAFKA_VERSION = "4.3.0"
+TRANSACTIONS_TOPIC = "transactional_test_topic"
+PARTITIONS = 4
+"""What the suite's own broker gives a topic that it creates: a test of transactions commits an offset of partition 1,
+and waits for ever where there is none.
+"""
 
 
 def main() -> None:
     target = target_of_arguments()
     print("version", kafka.__version__, flush=True)
     results = Path.cwd() / f"{target.prefix}.xml"
+    admin = KafkaAdminClient(bootstrap_servers=target.bootstrap)
+    try:
+        admin.create_topics([NewTopic(TRANSACTIONS_TOPIC, num_partitions=PARTITIONS, replication_factor=1)])
+    except TopicAlreadyExistsError:
+        pass
+    admin.close()
     subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "test/integration", "-p", "no:cacheprovider", "-p", "no:asyncio"),
             # It starts a broker of its own, with TLS.
             "--ignore=test/integration/test_ssl_integration.py",
-            *("--timeout=120", "--durations=0", "-v", "--log-level=ERROR", "--junit-xml", str(results)),
+            *(
+                "--timeout=120",
+                "--timeout-method=signal",
+                "--durations=0",
+                "-v",
+                "--log-level=ERROR",
+                "--junit-xml",
+                str(results),
+            ),
         ],
         env={
             **os.environ,
