@@ -64,7 +64,25 @@ public final class SecurityCells {
             properties.put("ssl.keystore.location", text(cell, "certificate"));
         }
         String mechanism = text(cell, "mechanism");
-        if (!mechanism.isEmpty()) {
+        if (mechanism.equals("OAUTHBEARER")) {
+            // Java's clients read no file that the JVM was not allowed to, and write its URL in two ways.
+            File token = new File(text(cell, "token_path"));
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls",
+                "file://" + token + "," + token.toURI());
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.files", token.toString());
+            String oauth = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin";
+            properties.put("sasl.mechanism", mechanism);
+            properties.put("sasl.jaas.config", oauth + "Module required;");
+            properties.put("sasl.login.callback.handler.class", oauth + "CallbackHandler");
+            properties.put("sasl.oauthbearer.token.endpoint.url", "file://" + token);
+        } else if (mechanism.equals("GSSAPI")) {
+            System.setProperty("java.security.krb5.conf", text(cell, "krb5_conf"));
+            properties.put("sasl.mechanism", mechanism);
+            properties.put("sasl.kerberos.service.name", text(cell, "service"));
+            properties.put("sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+                + "storeKey=true keyTab=\"" + text(cell, "keytab") + "\" principal=\"" + text(cell, "principal")
+                + "\";");
+        } else if (!mechanism.isEmpty()) {
             String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
             properties.put("sasl.mechanism", mechanism);
             properties.put("sasl.jaas.config", "org.apache.kafka.common.security." + module + " required username=\""

@@ -1,7 +1,5 @@
-"""`python -m tests.compat.security`: every client in every cell, into docs/verify/security-matrix.md.
-
-Clients whose cells fail with Barnabas are run with Apache Kafka too, to see whether these pass there; `--against kafka`
-runs all of them there.
+"""`python -m tests.compat.security`: every client in every cell, with Barnabas and with Apache Kafka, into
+docs/verify/security-matrix.md.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 import click
+import pytest
 
-from barnabas.cli.local.layout import HOST
 from tests.compat.java_programs import class_path
 from tests.compat.matrix.programs import Report, run_program
 from tests.compat.matrix.results import Saved, commit, save, today
 from tests.compat.matrix.toolchains import CACHE, PEER_LIBS, ROOT, SOURCES, UnavailableError, prepare
 from tests.compat.security import table
-from tests.compat.security.brokers import apache_kafka, barnabas, write_secrets
+from tests.compat.security.brokers import apache_kafka, barnabas, kerberos_realm, write_secrets
 from tests.compat.security.cells import cells, write_cells
 from tests.compat.security.suites import franz_go_tests
 
@@ -50,6 +48,7 @@ def _java(_directory: Path) -> list[str]:
 CLIENTS: Final = (
     Client("Java clients", "peer", _java),
     Client("confluent-kafka", "python", _python("confluent")),
+    Client("kcat", "kcat", _python("kcat")),
     Client("franz-go", "security-go", lambda directory: [str(directory / "bin/franz-go")]),
     Client("sarama", "security-go", lambda directory: [str(directory / "bin/sarama")]),
     Client("kafka-python", "python", _python("kafka_python")),
@@ -61,17 +60,14 @@ _BROKERS: Final = {table.OURS: barnabas, table.PEER: apache_kafka}
 
 @click.command()
 @click.option("--client", "names", multiple=True, type=click.Choice([client.name for client in CLIENTS]))
-@click.option("--against", multiple=True, type=click.Choice(list(_BROKERS)), help="Default: barnabas, then as needed.")
+@click.option("--against", multiple=True, type=click.Choice(list(_BROKERS)), help="Default: both.")
 @click.option("--save/--no-save", "is_saved", default=True, show_default=True)
 def main(names: tuple[str, ...], against: tuple[str, ...], is_saved: bool) -> None:
     """Run the clients; exits with 1 when a cell fails with Barnabas that passes with Apache Kafka."""
     chosen = [client for client in CLIENTS if not names or client.name in names]
     saved: list[Saved] = []
-    for broker in against or (table.OURS,):
+    for broker in against or _BROKERS:
         saved += _run(chosen, broker)
-    failed = {each.client for each in saved if each.against == table.OURS and each.report.failed}
-    if failed and not against:
-        saved += _run([client for client in CLIENTS if client.name in failed], table.PEER)
     if is_saved:
         table.write(save(saved, [*(client.name for client in CLIENTS), table.FRANZ_GO_TESTS], table.RESULTS))
     worse = table.worse_than_peer(saved)
@@ -86,6 +82,10 @@ def _run(clients: list[Client], broker: str) -> list[Saved]:
         secrets = directory / "secrets"
         secrets.mkdir()
         write_secrets(secrets)
+        realm = stack.enter_context(kerberos_realm(secrets))
+        environment = stack.enter_context(pytest.MonkeyPatch.context())
+        for name, value in realm.items():
+            environment.setenv(name, value)
         first_port = stack.enter_context(_BROKERS[broker](directory / "cluster", secrets))
         saved = []
         for client in clients:
@@ -106,7 +106,7 @@ def _report(client: Client, broker: str, first_port: int, secrets: Path) -> Repo
         return Report(skipped=str(reason))
     prefix = "".join(letter if letter.isalnum() else "-" for letter in client.name.lower())
     path = secrets / f"{prefix}.json"
-    write_cells(path, cells(HOST, first_port, secrets, prefix))
+    write_cells(path, cells(first_port, secrets, prefix))
     log = CACHE / "logs" / f"security-{broker}-{prefix}.log"
     return run_program([*client.argv(directory), str(path)], ROOT, log, _SECONDS_MAX, {"PYTHONPATH": str(ROOT)})
 

@@ -9,9 +9,16 @@ from typing import Final
 
 import msgspec
 
+from tests.integration.kerberos_realm import REALM
+
+NAME: Final = "localhost"
+"""The host of all brokers, by the name that Kerberos has for it."""
 USER: Final = "alice"
 PASSWORD: Final = "alice-secret"
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SCRAMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER: Final = "OAUTHBEARER"
+GSSAPI: Final = "GSSAPI"
+MECHANISMS: Final = ("PLAIN", *SCRAMS, OAUTHBEARER, GSSAPI)
 MUTUAL: Final = "mTLS"
 
 LISTENERS: Final = {
@@ -42,11 +49,18 @@ class Cell:
     """Path of the authority's certificate; empty: no TLS."""
     certificate: str = ""
     """Path of a private key and its certificate, PEM; empty: none."""
+    token_path: str = ""
+    """Of a file with an access token."""
+    service: str = ""
+    """The service that a ticket of Kerberos is for; its host is localhost."""
+    principal: str = ""
+    keytab: str = ""
+    krb5_conf: str = ""
     is_refused: bool = False
     """Whether its secret is wrong, so that its connection has to fail, and soon."""
 
 
-def cells(host: str, first_port: int, secrets: Path, prefix: str) -> list[Cell]:
+def cells(first_port: int, secrets: Path, prefix: str) -> list[Cell]:
     """Return all cells for one client; its topics begin with `prefix`."""
     made = []
     for listener, (protocol, version, ways) in LISTENERS.items():
@@ -54,7 +68,7 @@ def cells(host: str, first_port: int, secrets: Path, prefix: str) -> list[Cell]:
             name = "-".join(part for part in (way, version or "SASL_PLAINTEXT") if part)
             cell = Cell(
                 name=name,
-                bootstrap=f"{host}:{first_port + PORTS[listener]}",
+                bootstrap=f"{NAME}:{first_port + PORTS[listener]}",
                 protocol=protocol,
                 mechanism="" if way == MUTUAL else way,
                 topic=f"{prefix}-{name}",
@@ -63,6 +77,14 @@ def cells(host: str, first_port: int, secrets: Path, prefix: str) -> list[Cell]:
             if way == MUTUAL:
                 made.append(replace(cell, certificate=str(secrets / "client.pem")))
                 wrong = replace(cell, certificate=str(secrets / "foreign.pem"))
+            elif way == OAUTHBEARER:
+                made.append(replace(cell, token_path=str(secrets / "client.jwt")))
+                wrong = replace(cell, token_path=str(secrets / "foreign.jwt"))
+            elif way == GSSAPI:
+                realm = secrets / "realm"
+                cell = replace(cell, keytab=str(realm / f"{USER}.keytab"), krb5_conf=str(realm / "krb5.conf"))
+                made.append(replace(cell, service="kafka", principal=f"{USER}@{REALM}"))
+                wrong = replace(cell, service="other", principal=f"{USER}@{REALM}")
             else:
                 made.append(replace(cell, user=USER, password=PASSWORD))
                 wrong = replace(cell, user=USER, password="guess")

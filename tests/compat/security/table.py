@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.compat.matrix.results import Saved
 from tests.compat.matrix.toolchains import ROOT
+from tests.compat.security.cells import MUTUAL
 
 PAGE: Final = ROOT / "docs/verify/security-matrix.md"
 RESULTS: Final = ROOT / "tests/compat/results/security.json"
@@ -16,7 +17,10 @@ END: Final = "<!-- to here -->"
 OURS: Final = "barnabas"
 PEER: Final = "kafka"
 FRANZ_GO_TESTS: Final = "franz-go's own tests"
+LIBRDKAFKA_TESTS: Final = "librdkafka's own tests"
+OWN_TESTS: Final = (FRANZ_GO_TESTS, LIBRDKAFKA_TESTS)
 _REFUSED: Final = "-refused"
+_CONNECTIONS: Final = ("SASL_PLAINTEXT", "TLSv1.2", "TLSv1.3")
 
 
 def write(saved: list[Saved], page: Path = PAGE) -> None:
@@ -26,21 +30,23 @@ def write(saved: list[Saved], page: Path = PAGE) -> None:
 
 
 def rows(saved: list[Saved]) -> str:
-    """A row for each cell, a column for each client; then the clients' own tests, what failed, and when it was run."""
+    """A row for each cell, a column for each client, Barnabas before Apache Kafka; then the clients' own tests, what
+    failed, and when it was run.
+    """
     ours = {each.client: each for each in saved if each.against == OURS}
-    clients = [each for each in ours.values() if each.client != FRANZ_GO_TESTS]
+    peers = {each.client: each for each in saved if each.against == PEER}
+    clients = [each for each in ours.values() if each.client not in OWN_TESTS]
     names = dict.fromkeys(name for each in clients for name in each.report.results if not name.endswith(_REFUSED))
     lines = [_row("", *(f"{each.client} {each.report.version}".strip() for each in clients))]
     lines.append("|---" * (len(clients) + 1) + "|")
-    for name in names:
-        lines.append(_row(_title(name), *(_mark(each, name) for each in clients)))
-    own = ours.get(FRANZ_GO_TESTS)
-    if own is not None:
-        verdicts = ", ".join(f"`{name}` {why or 'passes'}" for name, why in own.report.results.items())
-        lines += ["", f"franz-go's own tests: {verdicts or own.report.skipped}."]
+    for name in sorted(names, key=_order):
+        lines.append(_row(_title(name), *(_marks(each, peers.get(each.client), name) for each in clients)))
+    for each in (ours[name] for name in OWN_TESTS if name in ours):
+        peer = peers.get(each.client)
+        lines += ["", f"{each.client}: {_verdicts(each)}. With Apache Kafka: {_verdicts(peer)}."]
     lines += ["", *_failures(saved)]
-    commits = ", ".join(dict.fromkeys(f"`{each.commit}`" for each in ours.values()))
-    days = ", ".join(dict.fromkeys(each.day for each in ours.values()))
+    commits = ", ".join(dict.fromkeys(f"`{each.commit}`" for each in saved))
+    days = ", ".join(dict.fromkeys(each.day for each in saved))
     return "\n".join([*lines, "", f"By `make security-matrix`, {days} at {commits}."])
 
 
@@ -56,15 +62,34 @@ def worse_than_peer(saved: Iterable[Saved]) -> list[str]:
     return lines
 
 
+def _marks(ours: Saved, peer: Saved | None, name: str) -> str:
+    return f"{_mark(ours, name)} / {'not run' if peer is None else _mark(peer, name)}"
+
+
 def _mark(client: Saved, name: str) -> str:
     if client.report.skipped:
         return "skipped"
+    if name not in client.report.results:
+        return "–"
     passes = [client.report.results.get(each) == "" for each in (name, f"{name}{_REFUSED}")]
     return "✓" if all(passes) else "fails" if not any(passes) else "only let in" if passes[0] else "only refused"
 
 
+def _verdicts(own: Saved | None) -> str:
+    if own is None:
+        return "not run"
+    if own.report.skipped:
+        return own.report.skipped
+    return ", ".join(f"`{name}` {'fails' if why else 'passes'}" for name, why in own.report.results.items())
+
+
+def _order(name: str) -> tuple[int, int, str]:
+    connection = next((each for each in _CONNECTIONS if name.endswith(each)), "")
+    return name.startswith(MUTUAL), _CONNECTIONS.index(connection) if connection else -1, ""
+
+
 def _title(name: str) -> str:
-    for connection in ("SASL_PLAINTEXT", "TLSv1.2", "TLSv1.3"):
+    for connection in _CONNECTIONS:
         if name.endswith(connection):
             return f"{name.removesuffix(f'-{connection}')}, {connection.replace('TLSv', 'TLS ')}"
     return name

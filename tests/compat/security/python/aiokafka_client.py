@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from pathlib import Path
 from typing import Any
 
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 
 from tests.compat.security.cells import Cell
 from tests.compat.security.python.cells import PATIENCE_S, RECORDS, REFUSED_WITHIN_S, run_cells, values_of
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, cell: Cell) -> None:
+        self._token = Path(cell.token_path).read_text()
+
+    async def token(self) -> str:
+        return self._token
 
 
 def settings(cell: Cell) -> dict[str, Any]:
@@ -21,7 +31,11 @@ def settings(cell: Cell) -> dict[str, Any]:
         if cell.certificate:
             context.load_cert_chain(cell.certificate)
         config["ssl_context"] = context
-    if cell.mechanism:
+    if cell.token_path:
+        config |= {"sasl_mechanism": cell.mechanism, "sasl_oauth_token_provider": _Tokens(cell)}
+    elif cell.service:
+        config |= {"sasl_mechanism": cell.mechanism, "sasl_kerberos_service_name": cell.service}
+    elif cell.mechanism:
         config |= {
             "sasl_mechanism": cell.mechanism,
             "sasl_plain_username": cell.user,

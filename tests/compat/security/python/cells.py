@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,9 +21,16 @@ def values_of(cell: Cell) -> list[bytes]:
     return [f"{cell.name} {number}".encode() for number in range(RECORDS)]
 
 
-def run_cells(version: str, use: Callable[[Cell], list[bytes]], connect: Callable[[Cell], None]) -> None:
-    """`use` produces `values_of` the cell and returns what it reads; `connect` has to raise where it is refused."""
-    cells = read_cells(Path(sys.argv[1]))
+def run_cells(
+    version: str,
+    use: Callable[[Cell], list[bytes]],
+    connect: Callable[[Cell], None],
+    lacking: Collection[str] = (),
+) -> None:
+    """`use` produces `values_of` the cell and returns what it reads; `connect` has to raise where it is refused.
+    `lacking`: mechanisms that the client does not have.
+    """
+    cells = [cell for cell in read_cells(Path(sys.argv[1])) if cell.mechanism not in lacking]
     run(version, {cell.name: partial(_do, cell, use, connect) for cell in cells})
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.compat.security.cells import Cell
+from tests.compat.security.cells import GSSAPI, Cell
 from tests.compat.security.python.cells import PATIENCE_S, RECORDS, REFUSED_WITHIN_S, run_cells, values_of
 
 
@@ -24,7 +25,10 @@ def settings(cell: Cell) -> dict[str, Any]:
         config["ssl.ca.location"] = cell.ca
     if cell.certificate:
         config["ssl.certificate.location"] = config["ssl.key.location"] = cell.certificate
-    if cell.mechanism:
+    if cell.token_path:
+        token = Path(cell.token_path).read_text()
+        config |= {"sasl.mechanism": cell.mechanism, "oauth_cb": lambda _: (token, time.time() + 3600)}
+    elif cell.mechanism:
         config |= {"sasl.mechanism": cell.mechanism, "sasl.username": cell.user, "sasl.password": cell.password}
     return config
 
@@ -59,6 +63,7 @@ def connect(cell: Cell) -> None:
     admin = AdminClient({**settings(cell), "error_cb": refusals.append})
     deadline = time.monotonic() + 2 * REFUSED_WITHIN_S
     while time.monotonic() < deadline:
+        admin.poll(0)
         try:
             admin.list_topics(timeout=0.2)
         except KafkaException:
@@ -71,4 +76,4 @@ def connect(cell: Cell) -> None:
 
 if __name__ == "__main__":
     library = confluent_kafka.libversion()[0]
-    run_cells(f"{confluent_kafka.__version__} (librdkafka {library})", use, connect)
+    run_cells(f"{confluent_kafka.__version__} (librdkafka {library})", use, connect, lacking=[GSSAPI])

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import kafka
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.compat.security.cells import Cell
 from tests.compat.security.python.cells import PATIENCE_S, RECORDS, REFUSED_WITHIN_S, run_cells, values_of
+
+
+class _Tokens(AbstractTokenProvider):
+    def __init__(self, cell: Cell) -> None:
+        super().__init__()
+        self._token = Path(cell.token_path).read_text()
+
+    def token(self) -> str:
+        return self._token
 
 
 def settings(cell: Cell) -> dict[str, Any]:
@@ -17,7 +28,11 @@ def settings(cell: Cell) -> dict[str, Any]:
         config["ssl_cafile"] = cell.ca
     if cell.certificate:
         config["ssl_certfile"] = config["ssl_keyfile"] = cell.certificate
-    if cell.mechanism:
+    if cell.token_path:
+        config |= {"sasl_mechanism": cell.mechanism, "sasl_oauth_token_provider": _Tokens(cell)}
+    elif cell.service:
+        config |= {"sasl_mechanism": cell.mechanism, "sasl_kerberos_service_name": cell.service}
+    elif cell.mechanism:
         config |= {
             "sasl_mechanism": cell.mechanism,
             "sasl_plain_username": cell.user,

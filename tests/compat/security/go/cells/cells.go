@@ -29,7 +29,26 @@ type Cell struct {
 	Password    string
 	CA          string
 	Certificate string
-	IsRefused   bool `json:"is_refused"`
+	TokenPath   string `json:"token_path"`
+	Service     string
+	Principal   string
+	Keytab      string
+	Krb5Conf    string `json:"krb5_conf"`
+	IsRefused   bool   `json:"is_refused"`
+}
+
+func (cell Cell) Token() string {
+	text, err := os.ReadFile(cell.TokenPath)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// User and realm of the principal.
+func (cell Cell) Kerberos() (string, string) {
+	user, realm, _ := strings.Cut(cell.Principal, "@")
+	return user, realm
 }
 
 func (cell Cell) TLS() (*tls.Config, error) {

@@ -4,7 +4,12 @@ package main
 import (
 	"context"
 
+	gokrb5 "github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/kerberos"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
@@ -27,8 +32,29 @@ func client(cell Cell, more ...kgo.Opt) (*kgo.Client, error) {
 		options = append(options, kgo.SASL(scram.Auth{User: cell.User, Pass: cell.Password}.AsSha256Mechanism()))
 	case "SCRAM-SHA-512":
 		options = append(options, kgo.SASL(scram.Auth{User: cell.User, Pass: cell.Password}.AsSha512Mechanism()))
+	case "OAUTHBEARER":
+		options = append(options, kgo.SASL(oauth.Auth{Token: cell.Token()}.AsMechanism()))
+	case "GSSAPI":
+		login, err := ticket(cell)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.SASL(kerberos.Auth{Client: login, Service: cell.Service}.AsMechanism()))
 	}
 	return kgo.NewClient(options...)
+}
+
+func ticket(cell Cell) (*gokrb5.Client, error) {
+	realm, err := config.Load(cell.Krb5Conf)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := keytab.Load(cell.Keytab)
+	if err != nil {
+		return nil, err
+	}
+	user, name := cell.Kerberos()
+	return gokrb5.NewWithKeytab(user, name, keys, realm, gokrb5.DisablePAFXFAST(true)), nil
 }
 
 func use(cell Cell) error {

@@ -31,6 +31,12 @@ func (it *exchange) Step(challenge string) (string, error) { return it.conversat
 
 func (it *exchange) Done() bool { return it.conversation.Done() }
 
+type tokens struct{ cell Cell }
+
+func (it tokens) Token() (*sarama.AccessToken, error) {
+	return &sarama.AccessToken{Token: it.cell.Token()}, nil
+}
+
 func settings(cell Cell) (*sarama.Config, error) {
 	config := sarama.NewConfig()
 	config.Version = sarama.MaxVersion
@@ -48,6 +54,14 @@ func settings(cell Cell) (*sarama.Config, error) {
 		config.Net.SASL.User, config.Net.SASL.Password = cell.User, cell.Password
 	}
 	switch cell.Mechanism {
+	case "OAUTHBEARER":
+		config.Net.SASL.TokenProvider = tokens{cell}
+	case "GSSAPI":
+		user, realm := cell.Kerberos()
+		config.Net.SASL.GSSAPI = sarama.GSSAPIConfig{
+			AuthType: sarama.KRB5_KEYTAB_AUTH, KeyTabPath: cell.Keytab, KerberosConfigPath: cell.Krb5Conf,
+			ServiceName: cell.Service, Username: user, Realm: realm, DisablePAFXFAST: true,
+		}
 	case "SCRAM-SHA-256":
 		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &exchange{hash: sha256.New} }
 	case "SCRAM-SHA-512":
