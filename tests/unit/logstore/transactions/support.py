@@ -23,7 +23,7 @@ from barnabas_logstore.core.coordinator.transactions.config import TransactionCo
 from barnabas_logstore.core.coordinator.transactions.coordinator import TransactionCoordinator
 from barnabas_logstore.core.coordinator.transactions.records import read_record
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction, TransactionState
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
+from barnabas_logstore.core.coordinator.transactions.transaction_partition import MarkerSender, TransactionPartition
 from tests.unit.logstore.coordinator.support import FakeLog
 
 PARTITION = 3
@@ -85,7 +85,8 @@ class FakeMarkers:
 class World:
     """One coordinator, one partition, and time. `turn` is one turn of the host."""
 
-    def __init__(self, log: FakeLog | None = None, **config: Any) -> None:
+    def __init__(self, log: FakeLog | None = None, sender: MarkerSender | None = None, **config: Any) -> None:
+        """`sender` in place of `markers`."""
         self.now_ms = 0
         self.epoch = 0
         self.log = log or FakeLog()
@@ -94,7 +95,9 @@ class World:
         self.answers: dict[int, GroupAnswer] = {}
         self.last_id = 0
         self.reported_committed = 0
-        self.coordinator = TransactionCoordinator(TransactionConfig(**config), decompress, self.image, self.markers)
+        self.coordinator = TransactionCoordinator(
+            TransactionConfig(**config), decompress, self.image, sender or self.markers
+        )
         self.lead()
         assert self.coordinator.producer_ids.take_request()
         self.coordinator.producer_ids.block_received(FIRST_ID, BLOCK)
