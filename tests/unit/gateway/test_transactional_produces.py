@@ -186,3 +186,64 @@ def test_transactional_records_need_a_transactional_id() -> None:
     client = world.client()
     produce(client, 0, transactional_id=None)
     assert client.error_codes() == [[ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]]
+
+
+def produce_to(client: Client, *partitions: int) -> None:
+    data = [PartitionProduceData(each, transactional(0)) for each in partitions]
+    client.ask(ProduceRequest("tx", -1, 30_000, [TopicProduceData("t", partition_data=data)]), ApiKey.PRODUCE, 12)
+
+
+def answer_each(world: World, errors: dict[int, ErrorCode]) -> None:
+    results = [AddPartitionsToTxnPartitionResult(*each) for each in errors.items()]
+    of_transaction = AddPartitionsToTxnResult("tx", [AddPartitionsToTxnTopicResult("t", results)])
+    world.logstore.group_answer(AddPartitionsToTxnResponse(results_by_transaction=[of_transaction]))
+
+
+def world_of_partitions(count: int) -> World:
+    return World(topic("t", leaders=(1,) * count), topic(TRANSACTION_STATE_TOPIC, b"transaction stat", (1,)))
+
+
+def asked_partitions(world: World) -> list[int]:
+    (asked,) = world.logstore.group_request().transactions
+    return [partition for each in asked.topics for partition in each.partitions]
+
+
+def send_all_back(world: World, count: int) -> None:
+    """In one message, as the leader answers what came in one."""
+    world.logstore.append_results(count, error_code=int(ErrorCode.INVALID_TXN_STATE), verification_guard=GUARD)
+
+
+def test_one_call_asks_about_all_partitions_of_a_turn() -> None:
+    world = world_of_partitions(10)
+    client = world.client()
+    produce_to(client, *range(10))
+    send_all_back(world, 10)
+    assert len(world.logstore.group_calls) == 1
+    assert asked_partitions(world) == list(range(10))
+    answer_each(world, dict.fromkeys(range(10), NONE))
+    assert [each.verification_guard for each in world.logstore.appends] == [GUARD] * 10
+
+
+def test_a_partition_that_the_coordinator_does_not_know_takes_no_other_with_it() -> None:
+    world = world_of_partitions(3)
+    client = world.client()
+    produce_to(client, 0, 1, 2)
+    send_all_back(world, 3)
+    left_out = ErrorCode.OPERATION_NOT_ATTEMPTED
+    answer_each(world, {0: left_out, 1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 2: left_out})
+    assert asked_partitions(world) == [0, 2]
+    answer_each(world, {0: NONE, 2: NONE})
+    assert len(world.logstore.appends) == 2
+    for _ in range(2):
+        world.logstore.append_result(committed=True)
+    assert client.error_codes() == [[NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NONE]]
+
+
+def test_a_coordinator_that_adds_nothing_is_not_asked_for_ever() -> None:
+    world = world_of_partitions(2)
+    client = world.client()
+    produce_to(client, 0, 1)
+    send_all_back(world, 2)
+    answer_each(world, dict.fromkeys(range(2), ErrorCode.OPERATION_NOT_ATTEMPTED))
+    assert not world.logstore.group_calls
+    assert client.error_codes() == [[ErrorCode.OPERATION_NOT_ATTEMPTED] * 2]

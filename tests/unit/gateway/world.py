@@ -229,9 +229,16 @@ class ScriptedLogstore:
 
     def append_result(self, **result: Any) -> None:
         """Answer the oldest append."""
-        append = self.appends.pop(0)
-        known = {"base_offset": 7, "log_start_offset": 0, "leader_epoch": append.leader_epoch, "required_offset": 8}
-        self.say(ExchangeResponse(append_results=[AppendResult(append.request_id, **(known | result))]))
+        self.append_results(1, **result)
+
+    def append_results(self, count: int, **result: Any) -> None:
+        """Answer the oldest appends in one message, all in the same way."""
+        appends, self.appends = self.appends[:count], self.appends[count:]
+        known = {"base_offset": 7, "log_start_offset": 0, "required_offset": 8}
+        results = [
+            AppendResult(each.request_id, **({"leader_epoch": each.leader_epoch} | known | result)) for each in appends
+        ]
+        self.say(ExchangeResponse(append_results=results))
 
     def read_result(self, *records: bytes, error_code: int = 0, **result: Any) -> None:
         """Answer the oldest read with these records, by partition."""

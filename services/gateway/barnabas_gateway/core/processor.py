@@ -407,6 +407,8 @@ class GatewayCore:
             self.cluster.has_new_leaders = False
             # Routers only collect the leaders that logstores name: what waits is routed here, outside of their loops.
             self.appends.routes_changed()
+        if self.verifier.gathered:
+            self.verifier.send_asks()
         self.appends.send_freed()
         if self.reads.waiting:
             self.reads.memory_freed()

@@ -2,7 +2,8 @@
 
 A transaction of version 2 has its partitions added by their first batch; a producer of an earlier one has added them
 itself, and it is only verified. This is an AddPartitionsToTxn of version 5 to the leader of the transactional id's
-partition of `__transaction_state`: all that a turn asks of one logstore leaves in one message.
+partition of `__transaction_state`: one call has all partitions of a transaction that a turn asks about, and all calls
+of a turn to one logstore leave in one message.
 
 A coordinator that is still ending the producer's transaction before says CONCURRENT_TRANSACTIONS; it is asked again
 for up to RETRY_MS_MAX, as by Kafka's brokers (`add.partitions.to.txn.retry.backoff.ms`).
@@ -32,6 +33,8 @@ from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.timing.request_timing import Untimed
 
+PARTITIONS_PER_CALL_MAX: Final = 500
+"""About 10 µs each in the coordinator's turn."""
 RETRY_MS: Final = 20
 RETRY_MS_MAX: Final = 100
 _VERSION: Final = 5
@@ -69,7 +72,7 @@ def error_of_produce(error: ErrorCode, *, reports_abortable: bool) -> ErrorCode:
 
 
 class TransactionVerifier:
-    __slots__ = ("clock", "config", "coordinators", "deadlines", "image")
+    __slots__ = ("clock", "config", "coordinators", "deadlines", "gathered", "image")
 
     def __init__(
         self,
@@ -84,77 +87,98 @@ class TransactionVerifier:
         self.deadlines = deadlines
         self.image = image
         self.coordinators = coordinators
+        self.gathered: dict[VerifiedTransaction, _Verification] = {}
+        """What is asked in this turn."""
 
     def verify(
         self, transaction: VerifiedTransaction, topic: str, partition: int, answered: Callable[[ErrorCode], None]
     ) -> None:
-        """Call `answered` once, perhaps at once: NONE if the partition belongs to the transaction."""
-        _Verification(self, transaction, topic, partition, answered).ask()
+        """Call `answered` once, later: NONE if the partition belongs to the transaction."""
+        gathered = self.gathered.get(transaction)
+        if gathered is None or gathered.count >= PARTITIONS_PER_CALL_MAX:
+            if gathered is not None:
+                gathered.ask()
+            gathered = self.gathered[transaction] = _Verification(self, transaction)
+        gathered.add(topic, partition, answered)
+
+    def send_asks(self) -> None:
+        """Ask what was gathered in this turn: one call for each transaction."""
+        gathered, self.gathered = self.gathered, {}
+        for verification in gathered.values():
+            verification.ask()
 
 
 class _Verification(Untimed):
-    __slots__ = (
-        "_answered",
-        "_ask",
-        "_partition",
-        "_retry_until_ms",
-        "_topic",
-        "_transaction",
-        "_verifier",
-        "deadline_bucket",
-    )
+    """Partitions of one transaction, which are asked about together."""
 
-    def __init__(
-        self,
-        verifier: TransactionVerifier,
-        transaction: VerifiedTransaction,
-        topic: str,
-        partition: int,
-        answered: Callable[[ErrorCode], None],
-    ) -> None:
+    __slots__ = ("_ask", "_retry_until_ms", "_transaction", "_verifier", "_waiting", "count", "deadline_bucket")
+
+    def __init__(self, verifier: TransactionVerifier, transaction: VerifiedTransaction) -> None:
         self._verifier = verifier
         self._transaction = transaction
-        self._topic = topic
-        self._partition = partition
-        self._answered = answered
+        self._waiting: dict[tuple[str, int], list[Callable[[ErrorCode], None]]] = {}
+        """By topic and partition."""
+        self.count = 0
+        """How many wait."""
         self._ask: PendingAsk | None = None
         self._retry_until_ms = verifier.clock.now_ms + RETRY_MS_MAX
         self.deadline_bucket = -1
+
+    def add(self, topic: str, partition: int, answered: Callable[[ErrorCode], None]) -> None:
+        self._waiting.setdefault((topic, partition), []).append(answered)
+        self.count += 1
 
     def ask(self) -> None:
         verifier, transaction = self._verifier, self._transaction
         coordinator = find_coordinator(verifier.image, transaction.transactional_id, TRANSACTION_STATE_TOPIC)
         if coordinator is not None:
+            topics: dict[str, AddPartitionsToTxnTopic] = {}
+            for name, partition in self._waiting:
+                topics.setdefault(name, AddPartitionsToTxnTopic(name, [])).partitions.append(partition)
             asked = AddPartitionsToTxnTransaction(
                 transaction.transactional_id,
                 transaction.producer_id,
                 transaction.producer_epoch,
                 not transaction.adds,
-                [AddPartitionsToTxnTopic(self._topic, [self._partition])],
+                list(topics.values()),
             )
             body = encode_body(AddPartitionsToTxnRequest([asked]), _VERSION)
             call = GroupCall(0, coordinator.partition, int(ApiKey.ADD_PARTITIONS_TO_TXN), _VERSION, "", "", body)
             self._ask = verifier.coordinators.submit_ask(self, coordinator.node_id, call)
         if self._ask is None:
-            self._answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._answer_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             verifier.deadlines.schedule(self, verifier.clock.now_ms + verifier.config.group_call_ms_max)
 
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
         self._ask = None
-        error = ErrorCode(answer.error_code) if answer.error_code else _error_in(answer)
         verifier = self._verifier
-        now_ms = verifier.clock.now_ms
-        if error is ErrorCode.CONCURRENT_TRANSACTIONS and self._transaction.adds and now_ms < self._retry_until_ms:
-            verifier.deadlines.schedule(self, now_ms + RETRY_MS)
-            return
         verifier.deadlines.unschedule(self)
-        self._answered(error)
+        errors, other = _errors_in(answer)
+        waiting, self._waiting = self._waiting, {}
+        outcomes = [(errors.get(each, other), each, answered) for each, answered in waiting.items()]
+        is_refused = any(error not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED) for error, _, _ in outcomes)
+        may_retry = self._transaction.adds and verifier.clock.now_ms < self._retry_until_ms
+        is_left_out = False
+        for error, each, answered in outcomes:
+            if error is ErrorCode.CONCURRENT_TRANSACTIONS and may_retry:
+                self._waiting[each] = answered
+            elif error is ErrorCode.OPERATION_NOT_ATTEMPTED and is_refused:
+                # For a partition that the coordinator does not know nothing was added: ask again, without it.
+                self._waiting[each] = answered
+                is_left_out = True
+            else:
+                for each_answered in answered:
+                    each_answered(error)
+        if is_left_out:
+            self.ask()
+        elif self._waiting:
+            verifier.deadlines.schedule(self, verifier.clock.now_ms + RETRY_MS)
 
     def group_lost(self, ask: PendingAsk) -> None:
         self._ask = None
         self._verifier.deadlines.unschedule(self)
-        self._answered(ErrorCode.NETWORK_EXCEPTION)
+        self._answer_all(ErrorCode.NETWORK_EXCEPTION)
 
     def expire(self, now_ms: int) -> None:
         """Ask again, or wait no longer."""
@@ -163,19 +187,28 @@ class _Verification(Untimed):
             return
         self._verifier.coordinators.forget_call(self._ask)
         self._ask = None
-        self._answered(ErrorCode.NETWORK_EXCEPTION)
+        self._answer_all(ErrorCode.NETWORK_EXCEPTION)
+
+    def _answer_all(self, error: ErrorCode) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for answered in waiting.values():
+            for each_answered in answered:
+                each_answered(error)
 
 
-def _error_in(answer: GroupAnswer) -> ErrorCode:
+def _errors_in(answer: GroupAnswer) -> tuple[dict[tuple[str, int], ErrorCode], ErrorCode]:
+    """Return the errors by topic and partition, and that of all others."""
+    if answer.error_code:
+        return {}, ErrorCode(answer.error_code)
     try:
         response = decode_response_body(ApiKey.ADD_PARTITIONS_TO_TXN, _VERSION, memoryview(answer.body))
     except MalformedFrame:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        return {}, ErrorCode.UNKNOWN_SERVER_ERROR
     assert isinstance(response, AddPartitionsToTxnResponse)
-    if response.error_code:
-        return ErrorCode(response.error_code)
-    for of_transaction in response.results_by_transaction:
-        for of_topic in of_transaction.topic_results:
-            for result in of_topic.results_by_partition:
-                return ErrorCode(result.partition_error_code)
-    return ErrorCode.UNKNOWN_SERVER_ERROR
+    errors = {
+        (of_topic.name, result.partition_index): ErrorCode(result.partition_error_code)
+        for of_transaction in response.results_by_transaction
+        for of_topic in of_transaction.topic_results
+        for result in of_topic.results_by_partition
+    }
+    return errors, ErrorCode(response.error_code) or ErrorCode.UNKNOWN_SERVER_ERROR
