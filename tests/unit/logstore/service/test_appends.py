@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica, StopReplicaPartition, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.record_batch import Record, build_batch
+from barnabas.wire.record_batch import Record, build_batch, parse_header
 from barnabas_logstore.core.storage.effects import FlushEffect, WriteEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import (
@@ -322,10 +322,19 @@ def test_the_first_batch_of_a_transaction_needs_the_guard_that_it_is_sent_back_w
     assert host.append(transactional(2)).base_offset == 2, "it is open now"
 
 
-def test_a_wrong_guard_is_an_error(host: Host) -> None:
+def test_a_guard_that_is_void_is_replaced_by_the_present_one(host: Host) -> None:
+    """As the marker of the transaction before voids it, which at version 2 a client does not wait for."""
     guard = host.append(transactional(0)).verification_guard
     request = host.append_request(transactional(0))
-    request.verification_guard = guard + 1
+    partition = host.core._replicas.by_key[request.topic_id, request.partition]
+    partition.log.state.verification_guards.void(parse_header(memoryview(request.records)).producer_id)
+    request.verification_guard = guard
     host.send(request)
     (result,) = append_results(host.turn())
-    assert (result.error_code, result.verification_guard) == (ErrorCode.INVALID_TXN_STATE, 0)
+    assert result.error_code == ErrorCode.INVALID_TXN_STATE
+    assert result.verification_guard not in (0, guard)
+    again = host.append_request(transactional(0))
+    again.verification_guard = result.verification_guard
+    host.send(again)
+    (result,) = append_results(host.turn())
+    assert result.error_code == ErrorCode.NONE

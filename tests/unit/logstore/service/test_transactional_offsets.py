@@ -77,9 +77,22 @@ def test_the_first_offset_of_a_transaction_needs_the_guard_that_it_is_refused_wi
     error, guard = send(host, request_of(42))
     assert error is ErrorCode.INVALID_TXN_STATE
     assert guard
-    assert send(host, request_of(42), guard + 1) == (ErrorCode.INVALID_TXN_STATE, 0)
+    assert send(host, request_of(42), guard + 1) == (ErrorCode.INVALID_TXN_STATE, guard)
     assert send(host, request_of(42), guard) == (OK, 0)
     assert send(host, request_of(43)) == (OK, 0), "it is open now"
+
+
+def test_a_guard_that_the_marker_of_the_transaction_before_has_voided_is_replaced() -> None:
+    """At version 2 a client goes on before the markers of its transaction are written."""
+    host = leading()
+    pend(host, 42)
+    error, early = send(host, request_of(43, epoch=1))
+    assert (error, early > 0) == (ErrorCode.INVALID_TXN_STATE, True)
+    end(host)
+    error, guard = send(host, request_of(43, epoch=1), early)
+    assert error is ErrorCode.INVALID_TXN_STATE
+    assert guard not in (0, early)
+    assert send(host, request_of(43, epoch=1), guard) == (OK, 0)
 
 
 @pytest.mark.parametrize(("commit", "found"), [(True, 42), (False, 41)])

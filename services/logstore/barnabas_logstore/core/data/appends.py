@@ -138,10 +138,11 @@ class Appends:
         self, stream: ExchangeStream, append: Append, error: ErrorCode, wall_ms: int, log: PartitionLog
     ) -> bool:
         """Return a guard, instead of an error, for a batch that would begin a transaction, and for those that have come
-        right behind it: the gateway asks the transaction's coordinator, then sends them again in their order.
+        right behind it: the gateway asks the transaction's coordinator, then sends them again in their order. A batch
+        whose guard was voided meanwhile, by the marker of the transaction before, gets the present one.
         """
         header = parse_header(memoryview(append.records))
-        if not header.is_transactional or append.verification_guard:
+        if not header.is_transactional:
             return False
         guard = log.begin_verification(
             header.producer_id,
@@ -150,7 +151,7 @@ class Appends:
             wall_ms,
             supports_epoch_bump=append.supports_epoch_bump,
         )
-        if guard == NO_GUARD:
+        if guard in (NO_GUARD, append.verification_guard):
             return False
         stream.bytes_handled += len(append.records)
         result = AppendResult(append.request_id, error, verification_guard=guard)

@@ -310,9 +310,10 @@ class GroupCalls:
             self._answer(stream_id, call, _transactional_response(request, outcome))
             return
         guard = 0
-        if outcome is ErrorCode.INVALID_TXN_STATE and not call.verification_guard:
+        if outcome is ErrorCode.INVALID_TXN_STATE:
             guard = self._log_writer.log.begin_verification(producer)
-        if guard:
+        # One that the marker of the transaction before has voided is replaced by the present one.
+        if guard not in (0, call.verification_guard):
             self._answers.append((stream_id, GroupAnswer(call.request_id, outcome, verification_guard=guard)))
         else:
             refused = [[client_error(outcome)] * len(each.partitions) for each in request.topics]
