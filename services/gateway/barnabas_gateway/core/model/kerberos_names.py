@@ -107,6 +107,8 @@ def short_name(rules: Iterable[ShortNameRule], principal: str, default_realm: st
     if found is None:
         if "@" in principal:
             raise ValueError("its name has more than two components, or is malformed")
+        if not principal:
+            raise ValueError("its name is empty")
         return principal
     name, host, realm = found.groups()
     parts = (realm, name) if host is None else (realm, name, host)
