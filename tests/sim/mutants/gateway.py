@@ -1,4 +1,4 @@
-"""Gateways: rules 27, 28, 30 and 31, and what a lost stream may be called."""
+"""Gateways: rules 27, 28, 30 and 31, what a lost stream may be called, and shares of quotas."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from barnabas_gateway.core.backends.partition_appends import PendingAppend
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection, PendingRequest, ResponseKind
 from barnabas_gateway.core.connections.dispatcher import RequestDispatcher, unsupported_version
 from barnabas_gateway.core.connections.responder import Responder
+from barnabas_gateway.core.model import gateway_shares, quota_bucket
 from barnabas_gateway.core.processor import GatewayCore
 from barnabas_gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
 from barnabas_gateway.core.requests.produce import PendingProduce
@@ -19,6 +20,9 @@ from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 
 GATEWAY = Mutants("gateway")
+
+_SHARES = "tests/unit/gateway/quotas/test_agreement.py::"
+_NEVER_MS = 1_000_000_000
 
 
 @GATEWAY.breaks("27")
@@ -100,3 +104,13 @@ def request_bytes_are_not_given_back() -> None:
         original(self, connection_id, now_ms)
 
     replace_in(GatewayCore, "connection_closed", connection_closed)
+
+
+@GATEWAY.breaks_for("quotas", f"{_SHARES}test_a_share_ends_that_is_not_confirmed")
+def shares_of_gateways_never_end() -> None:
+    replace_in(gateway_shares, "LEASE_MS", _NEVER_MS)
+
+
+@GATEWAY.breaks_for("quotas", f"{_SHARES}test_a_processors_share_ends_that_is_not_confirmed")
+def shares_of_processors_never_end() -> None:
+    replace_in(quota_bucket, "LEASE_MS", _NEVER_MS)
