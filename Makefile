@@ -154,7 +154,7 @@ crash-mutants: setup ## Break one rule of the storage at a time, and check that 
 crash-loop: setup ## Power cuts on a real file system, on a loop device (needs root)
 	@$(BIN)/python -m tests.crash.loop_device
 
-fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests or before-authentication for some, FUZZ_JOBS=2 at a time
+fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests, before-authentication or security for some, FUZZ_JOBS=2 at a time
 	@scripts/setup fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS) $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
 

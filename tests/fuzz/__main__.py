@@ -2,8 +2,8 @@
 
     python -m tests.fuzz [--seconds 600] [--target NAME] [--jobs 1] [--seed 1] [--keep]
 
-`--seconds` is for the whole run; one of all targets, or of `--target before-authentication`, of at least ten minutes is
-saved in `tests/fuzz/results`.
+`--seconds` is for the whole run; one of all targets, or of a group (`--target before-authentication` or `security`), of
+at least ten minutes is saved in `tests/fuzz/results`.
 `--keep` takes the inputs that reached something new into the kept corpus. Ends with 1 when there is a finding: its
 input and its traceback are below `.cache/fuzz/<target>`, to become a regression test.
 """
@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz.corpus import keep, kept_inputs, path_of
-from tests.fuzz.targets import BEFORE_AUTHENTICATION, NAMES, load
+from tests.fuzz.targets import BEFORE_AUTHENTICATION, NAMES, SECURITY, load
 
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = ROOT / ".cache/fuzz"
 RESULTS: Final = Path(__file__).parent / "results"
 _ALL: Final = "all"
-_GROUPS: Final = {_ALL: NAMES, "before-authentication": BEFORE_AUTHENTICATION}
+_GROUPS: Final = {_ALL: NAMES, "before-authentication": BEFORE_AUTHENTICATION, "security": SECURITY}
 _SECONDS_MIN_TO_SAVE: Final = 600
 _STARTED_LATE_SECONDS: Final = 1800
 """Instrumenting and reading the corpus come before the time of a target begins; a run may be paused for a while."""

@@ -23,14 +23,27 @@ NAMES: Final = (
     "gateway",
     "authentication",
     "sasl_tokens",
+    "client_names",
     "first_requests",
     "tls_records",
+    "security_requests",
     "cluster_keys",
     "config",
 )
 
-BEFORE_AUTHENTICATION: Final = ("frames", "headers", "first_requests", "tls_records", "sasl_tokens", "authentication")
+BEFORE_AUTHENTICATION: Final = (
+    "frames",
+    "headers",
+    "first_requests",
+    "tls_records",
+    "sasl_tokens",
+    "client_names",
+    "authentication",
+)
 """All that reads bytes of a client which has not authenticated."""
+
+SECURITY: Final = (*BEFORE_AUTHENTICATION, "security_requests", "cluster_keys")
+"""That, and what is read of users, ACLs, quotas and tokens later: of clients that have authenticated, and of etcd."""
 
 
 def load(name: str) -> Target:

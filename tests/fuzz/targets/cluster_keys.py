@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from barnabas.cluster.acls import Acl
+from barnabas.cluster.delegation_tokens import DelegationToken
 from barnabas.cluster.keys import (
     ClusterRecord,
     ControllerEpochRecord,
@@ -38,6 +40,8 @@ from barnabas.cluster.operation_records import (
     ControllerTermRecord,
     DrainRecord,
 )
+from barnabas.cluster.quotas.entities import client_quota
+from barnabas.cluster.scram import UserScramCredential
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
 from barnabas_controller.core.state.image import ControllerImage
 from tests.fuzz.target import Target
@@ -45,6 +49,10 @@ from tests.fuzz.target import Target
 _TOPIC_ID: Final = b"0123456789abcdef"
 _KEYS: Final = Keys()
 _PARTITION: Final = PartitionRecord(1, 2, 3, (1, 2, 3), (1,), 7, (3,), (1,), (2,), True)
+_ACL: Final = Acl(2, 4, "team-", "User:alice", "*", 3, 3)
+_CREDENTIAL: Final = UserScramCredential("alice", 1, 4096, b"0123456789", bytes(32), bytes(range(32)))
+_TOKEN: Final = DelegationToken("id", "User:a", "User:b", ["User:c"], 1, 2, 3, bytes(32), [_CREDENTIAL])
+_QUOTA: Final = client_quota((("client-id", "c"), ("user", None)), {"producer_byte_rate": 1e6})
 _RECORDS: Final[dict[str, Record]] = {
     _KEYS.cluster: ClusterRecord("AAAAAAAAAAAAAAAAAAAAAA"),
     _KEYS.controller_epoch: ControllerEpochRecord(3),
@@ -56,6 +64,10 @@ _RECORDS: Final[dict[str, Record]] = {
     _KEYS.operations.drain(2): DrainRecord(2, True, 7),
     _KEYS.operations.balance: BalanceRecord(7),
     _KEYS.operations.controller_history: ControllerHistoryRecord((ControllerTermRecord(1, "c", "a:4", 7),)),
+    _KEYS.acl(_ACL): _ACL,
+    _KEYS.credentials.key_of(_CREDENTIAL): _CREDENTIAL,
+    _KEYS.credentials.key_of(_TOKEN): _TOKEN,
+    _KEYS.client_quota(_QUOTA.of()): _QUOTA,
 }
 _CONTROLLER: Final = ControllerRegistration("c", "i", "a:4")
 _REGISTRATIONS: Final[dict[str, tuple[Role, Registration]]] = {
