@@ -9,6 +9,7 @@ from msgspec import structs
 
 from barnabas.cluster.acls import Acl
 from barnabas.cluster.delegation_tokens import DelegationToken
+from barnabas.cluster.features import FinalizedFeatures
 from barnabas.cluster.messages import (
     NO_EPOCH,
     NO_LEADER,
@@ -40,6 +41,7 @@ class ClusterImage:
         "cluster_id",
         "controller_epoch",
         "delegation_tokens",
+        "finalized_features",
         "gateways",
         "knows_acls",
         "partitions_by_topic_id",
@@ -67,6 +69,7 @@ class ClusterImage:
         self.gateways = 0
         # By id.
         self.delegation_tokens: dict[str, DelegationToken] = {}
+        self.finalized_features = FinalizedFeatures()
         self.acls: dict[Acl, None] = {}
         self.knows_acls = False
         self.topics_by_name: dict[str, TopicMetadata] = {}
@@ -122,6 +125,7 @@ class ClusterImage:
         for token_id in update.removed_delegation_tokens:
             self.delegation_tokens.pop(token_id, None)
         self.delegation_tokens.update((token.token_id, token) for token in update.delegation_tokens)
+        self.finalized_features = update.finalized_features or FinalizedFeatures()
         self.revision = update.revision
         self.cluster_id = update.cluster_id
         self.controller_epoch = update.controller_epoch

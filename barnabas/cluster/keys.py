@@ -23,6 +23,7 @@ replica is gone.
     /barnabas/scram_credentials/…, …/delegation_tokens/…  see barnabas/cluster/credential_records.py
     /barnabas/client_quotas/<digest>        ClientQuota; the digest is of its entity
     /barnabas/producer_ids                  ProducerIdsRecord
+    /barnabas/finalized_features            FinalizedFeatures
     /barnabas/operations/…                  see barnabas/cluster/operation_records.py
 """
 
@@ -40,6 +41,7 @@ from barnabas.cluster.acls import Acl, acl_problem
 from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.credential_records import CredentialKeys, CredentialRecord, with_bytes
 from barnabas.cluster.delegation_tokens import DelegationToken
+from barnabas.cluster.features import FinalizedFeatures, finalized_features_from_json
 from barnabas.cluster.json_values import UnreadableValue, dump_object, held_by, load_object, typed
 from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
 from barnabas.cluster.operation_records import OperationKeys, OperationRecord
@@ -76,6 +78,7 @@ class Keys:
         "credentials",
         "deletions",
         "election",
+        "finalized_features",
         "operations",
         "partitions",
         "prefix",
@@ -99,6 +102,7 @@ class Keys:
         self.credentials = CredentialKeys(prefix)
         self.client_quotas = prefix + "client_quotas/"
         self.producer_ids = prefix + "producer_ids"
+        self.finalized_features = prefix + "finalized_features"
         self.operations = OperationKeys(prefix + "operations/")
 
     def registrations(self, role: Role) -> str:
@@ -294,6 +298,7 @@ Record = (
     | CredentialRecord
     | ClientQuota
     | ProducerIdsRecord
+    | FinalizedFeatures
     | VersionRecord
     | OperationRecord
 )
@@ -380,7 +385,7 @@ def encode_record(record: Record) -> bytes:
             return dump_object({"broker_id": record.broker_id, "configs": record.configs})
         case Acl():
             return dump_object(structs.asdict(record))
-        case UserScramCredential() | DelegationToken() | ClientQuota():
+        case UserScramCredential() | DelegationToken() | ClientQuota() | FinalizedFeatures():
             return dump_object(record.to_json())
         case ProducerIdsRecord():
             return dump_object({"next_producer_id": record.next_producer_id})
@@ -421,6 +426,8 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
             return typed(ControllerEpochRecord, load_object(value))
         case ["producer_ids"]:
             return typed(ProducerIdsRecord, load_object(value))
+        case ["finalized_features"]:
+            return finalized_features_from_json(load_object(value))
         case ["members", _]:
             member = typed(MemberRecord, load_object(value))
             return held_by(key, keys.member(member.role, member.member_id), member)

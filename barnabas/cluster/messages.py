@@ -18,6 +18,7 @@ from barnabas.cluster.delegation_tokens import (
     AlterDelegationTokenResponse,
     DelegationToken,
 )
+from barnabas.cluster.features import FinalizedFeatures, UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse, ClientQuota
 from barnabas.cluster.quotas.shares import ShareQuotasRequest, ShareQuotasResponse
 from barnabas.cluster.scram import (
@@ -102,6 +103,7 @@ class UpdateMetadata:
     gateways: int = 0
     delegation_tokens: list[DelegationToken] = field(default_factory=list)
     removed_delegation_tokens: list[str] = field(default_factory=list)
+    finalized_features: FinalizedFeatures | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -463,6 +465,7 @@ ClusterRequest: TypeAlias = (
     | AlterScramCredentialsRequest
     | AlterClientQuotasRequest
     | AlterDelegationTokenRequest
+    | UpdateFeaturesRequest
     | AllocateProducerIdsRequest
 )
 """Requests of gateways to the active controller for their clients; the classes below answer them, in the same order."""
@@ -479,6 +482,7 @@ ClusterResponse: TypeAlias = (
     | AlterScramCredentialsResponse
     | AlterClientQuotasResponse
     | AlterDelegationTokenResponse
+    | UpdateFeaturesResponse
     | AllocateProducerIdsResponse
 )
 

@@ -19,6 +19,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
+from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
 from barnabas.cluster.messages import (
     AclResult,
@@ -307,6 +308,18 @@ class MembershipClient:
         if answer is not None:
             return from_proto(AlterDelegationTokenResponse, answer)
         return AlterDelegationTokenResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
+
+    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+        """Answered when all gateways know the levels, or with REQUEST_TIMED_OUT: they may still be changed."""
+        message = to_proto(request, pb.UpdateFeaturesRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.UpdateFeatures(message, timeout=timeout_s),
+            request.timeout_ms,
+            repeatable=False,
+        )
+        if answer is not None:
+            return from_proto(UpdateFeaturesResponse, answer)
+        return UpdateFeaturesResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message, -1)
 
     async def share_quotas(self, request: ShareQuotasRequest) -> ShareQuotasResponse | None:
         """Agree on shares of quotas with the active controller; None if there is none, or it does not answer at once:

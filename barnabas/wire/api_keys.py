@@ -30,7 +30,6 @@ class State(Enum):
 
     SERVED = "served"
     CONSUMER_GROUPS = "not served yet; it needs the new consumer group protocol (KIP-848)"
-    TRANSACTIONS = "not served yet; it needs the transaction coordinator"
     REMOVAL = "not served yet; `barnabas nodes remove` removes a logstore"
     TELEMETRY = "not served yet; it needs a store for the metrics of clients"
     SHARE_GROUPS = "not served yet; it needs share groups and their coordinator (KIP-932)"
@@ -98,7 +97,7 @@ class ApiKey(IntEnum):
     ADD_PARTITIONS_TO_TXN = 24, 3, "0-5", State.SERVED
     ADD_OFFSETS_TO_TXN = 25, 3, "0-4", State.SERVED
     END_TXN = 26, 3, "0-5", State.SERVED
-    WRITE_TXN_MARKERS = 27, 1, "1-2", State.TRANSACTIONS
+    WRITE_TXN_MARKERS = 27, 1, "1-2", State.SERVED
     TXN_OFFSET_COMMIT = 28, 3, "0-5", State.SERVED
     DESCRIBE_ACLS = 29, 2, "1-3", State.SERVED
     CREATE_ACLS = 30, 2, "1-3", State.SERVED

@@ -36,6 +36,7 @@ CALLERS_BY_METHOD: Final[Mapping[str, frozenset[Role]]] = {
     _MEMBERSHIP + "AlterScramCredentials": _GATEWAY,
     _MEMBERSHIP + "AlterClientQuotas": _GATEWAY,
     _MEMBERSHIP + "AlterDelegationToken": _GATEWAY,
+    _MEMBERSHIP + "UpdateFeatures": _GATEWAY,
     _MEMBERSHIP + "ShareQuotas": _GATEWAY,
     _MEMBERSHIP + "AllocateProducerIds": _GATEWAY | _LOGSTORE,
     _ADMINISTRATION + "EndOffsets": _GATEWAY | _CONTROLLER,

@@ -1,12 +1,12 @@
 """WriteTxnMarkers, API key 27, versions 1 to 2; flexible.
 
-The transaction coordinator ends a transaction in its partitions: each leader appends a control batch. Sent by brokers;
-it needs CLUSTER_ACTION.
+The transaction coordinator ends a transaction in its partitions: each leader appends a control batch. Sent by brokers,
+and by operators who end a hanging transaction; it needs CLUSTER_ACTION, or ALTER on the cluster.
 
 - v0 is gone from Kafka 4. v2: the transaction version, by which the leader checks the epoch more strictly (KIP-1228).
 - A coordinator epoch below the last one seen is TRANSACTION_COORDINATOR_FENCED.
 
-State: not served yet; it needs the transaction coordinator.
+State: served by `services/gateway/barnabas_gateway/core/handlers/api_27_write_txn_markers.py`.
 
 Source: Kafka's WriteTxnMarkersRequest.json and WriteTxnMarkersResponse.json.
 """

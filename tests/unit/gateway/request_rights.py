@@ -89,6 +89,11 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest
+from barnabas.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.unit.gateway.world import BATCH, TOPIC_ID
 
 TOPIC: Resource = (ResourceType.TOPIC, "t")
@@ -223,6 +228,13 @@ ROWS = [
         ((WRITE, TRANSACTION), (READ, GROUP), (READ, TOPIC)),
     ),
     Row(ApiKey.END_TXN, 5, EndTxnRequest("x", 1, 0), ((WRITE, TRANSACTION),)),
+    Row(
+        ApiKey.WRITE_TXN_MARKERS,
+        2,
+        WriteTxnMarkersRequest([WritableTxnMarker(1, 0, False, [WritableTxnMarkerTopic("t", [0])], 0)]),
+        ((ACTION, CLUSTER),),
+        (((ALTER, CLUSTER),),),
+    ),
     Row(ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(["x"]), ((DESCRIBE, TRANSACTION),)),
     Row(
         ApiKey.INIT_PRODUCER_ID,

@@ -417,6 +417,57 @@ class DelegationToken(_message.Message):
 Global___DelegationToken: _TypeAlias = DelegationToken  # noqa: Y015
 
 @_typing.final
+class FinalizedFeatures(_message.Message):
+    """What UpdateFeatures has finalized (KIP-584)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """Grows with each change; 0 until there is one."""
+    @_builtins.property
+    def features(self) -> _containers.RepeatedCompositeFieldContainer[Global___FinalizedFeature]:
+        """Those with a level above 0."""
+
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        features: _abc.Iterable[Global___FinalizedFeature] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "features", b"features"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FinalizedFeatures: _TypeAlias = FinalizedFeatures  # noqa: Y015
+
+@_typing.final
+class FinalizedFeature(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEATURE_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    feature: _builtins.str
+    """Kafka's name, such as transaction.version."""
+    level: _builtins.int
+    def __init__(
+        self,
+        *,
+        feature: _builtins.str = ...,
+        level: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feature", b"feature", "level", b"level"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FinalizedFeature: _TypeAlias = FinalizedFeature  # noqa: Y015
+
+@_typing.final
 class UpdateMetadata(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -440,6 +491,7 @@ class UpdateMetadata(_message.Message):
     GATEWAYS_FIELD_NUMBER: _builtins.int
     DELEGATION_TOKENS_FIELD_NUMBER: _builtins.int
     REMOVED_DELEGATION_TOKENS_FIELD_NUMBER: _builtins.int
+    FINALIZED_FEATURES_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Monotonic over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full update
     of a newer controller epoch.
@@ -503,6 +555,10 @@ class UpdateMetadata(_message.Message):
 
     @_builtins.property
     def removed_delegation_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def finalized_features(self) -> Global___FinalizedFeatures:
+        """Replaces them, in a full update and in any other. Absent: of a controller without features; all levels are 0."""
+
     def __init__(
         self,
         *,
@@ -526,10 +582,11 @@ class UpdateMetadata(_message.Message):
         gateways: _builtins.int = ...,
         delegation_tokens: _abc.Iterable[Global___DelegationToken] | None = ...,
         removed_delegation_tokens: _abc.Iterable[_builtins.str] | None = ...,
+        finalized_features: Global___FinalizedFeatures | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["finalized_features", b"finalized_features"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls", b"acls", "broker_configs", b"broker_configs", "brokers", b"brokers", "client_quotas", b"client_quotas", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "delegation_tokens", b"delegation_tokens", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "gateways", b"gateways", "knows_acls", b"knows_acls", "purgatories", b"purgatories", "removed_acls", b"removed_acls", "removed_delegation_tokens", b"removed_delegation_tokens", "removed_scram_credentials", b"removed_scram_credentials", "revision", b"revision", "scram_credentials", b"scram_credentials", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls", b"acls", "broker_configs", b"broker_configs", "brokers", b"brokers", "client_quotas", b"client_quotas", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "delegation_tokens", b"delegation_tokens", "deleted_topic_ids", b"deleted_topic_ids", "finalized_features", b"finalized_features", "full", b"full", "gateways", b"gateways", "knows_acls", b"knows_acls", "purgatories", b"purgatories", "removed_acls", b"removed_acls", "removed_delegation_tokens", b"removed_delegation_tokens", "removed_scram_credentials", b"removed_scram_credentials", "revision", b"revision", "scram_credentials", b"scram_credentials", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -104,6 +104,11 @@ class MembershipStub:
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenResponse.FromString,
                 _registered_method=True)
+        self.UpdateFeatures = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/UpdateFeatures',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.UpdateFeaturesRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.UpdateFeaturesResponse.FromString,
+                _registered_method=True)
         self.ShareQuotas = channel.unary_unary(
                 '/barnabas.controller.v1.Membership/ShareQuotas',
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ShareQuotasRequest.SerializeToString,
@@ -211,6 +216,13 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateFeatures(self, request, context):
+        """KIP-584.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ShareQuotas(self, request, context):
         """What a gateway uses of quotas, for its share of them. It is decided at once, and remembered nowhere.
         """
@@ -296,6 +308,11 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.AlterDelegationToken,
                     request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenRequest.FromString,
                     response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenResponse.SerializeToString,
+            ),
+            'UpdateFeatures': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateFeatures,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.UpdateFeaturesRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.UpdateFeaturesResponse.SerializeToString,
             ),
             'ShareQuotas': grpc.unary_unary_rpc_method_handler(
                     servicer.ShareQuotas,
@@ -686,6 +703,33 @@ class Membership:
             '/barnabas.controller.v1.Membership/AlterDelegationToken',
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenRequest.SerializeToString,
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AlterDelegationTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateFeatures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/UpdateFeatures',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.UpdateFeaturesRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.UpdateFeaturesResponse.FromString,
             options,
             channel_credentials,
             insecure,

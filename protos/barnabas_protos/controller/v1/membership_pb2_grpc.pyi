@@ -55,6 +55,8 @@ class MembershipStub:
     """KIP-546."""
     AlterDelegationToken: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterDelegationTokenRequest, _membership_pb2.AlterDelegationTokenResponse]
     """Creates, renews or expires a token (KIP-48)."""
+    UpdateFeatures: _grpc.UnaryUnaryMultiCallable[_membership_pb2.UpdateFeaturesRequest, _membership_pb2.UpdateFeaturesResponse]
+    """KIP-584."""
     ShareQuotas: _grpc.UnaryUnaryMultiCallable[_membership_pb2.ShareQuotasRequest, _membership_pb2.ShareQuotasResponse]
     """What a gateway uses of quotas, for its share of them. It is decided at once, and remembered nowhere."""
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
@@ -84,6 +86,8 @@ class MembershipAsyncStub(MembershipStub):
     """KIP-546."""
     AlterDelegationToken: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterDelegationTokenRequest, _membership_pb2.AlterDelegationTokenResponse]  # type: ignore[assignment]
     """Creates, renews or expires a token (KIP-48)."""
+    UpdateFeatures: _aio.UnaryUnaryMultiCallable[_membership_pb2.UpdateFeaturesRequest, _membership_pb2.UpdateFeaturesResponse]  # type: ignore[assignment]
+    """KIP-584."""
     ShareQuotas: _aio.UnaryUnaryMultiCallable[_membership_pb2.ShareQuotasRequest, _membership_pb2.ShareQuotasResponse]  # type: ignore[assignment]
     """What a gateway uses of quotas, for its share of them. It is decided at once, and remembered nowhere."""
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
@@ -194,6 +198,14 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.AlterDelegationTokenResponse, _abc.Awaitable[_membership_pb2.AlterDelegationTokenResponse]]:
         """Creates, renews or expires a token (KIP-48)."""
+
+    @_abc_1.abstractmethod
+    def UpdateFeatures(
+        self,
+        request: _membership_pb2.UpdateFeaturesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.UpdateFeaturesResponse, _abc.Awaitable[_membership_pb2.UpdateFeaturesResponse]]:
+        """KIP-584."""
 
     @_abc_1.abstractmethod
     def ShareQuotas(

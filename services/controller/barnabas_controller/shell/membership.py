@@ -10,6 +10,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
+from barnabas.cluster.features import UpdateFeaturesRequest
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
@@ -78,6 +79,9 @@ def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: Tr
             AlterDelegationTokenRequest,
             pb.AlterDelegationTokenRequest,
             pb.AlterDelegationTokenResponse,
+        ),
+        "UpdateFeatures": _unary(
+            driver, traces, UpdateFeaturesRequest, pb.UpdateFeaturesRequest, pb.UpdateFeaturesResponse
         ),
         "ShareQuotas": _unary(driver, traces, ShareQuotasRequest, pb.ShareQuotasRequest, pb.ShareQuotasResponse),
         "ControlledShutdown": _unary(

@@ -9,6 +9,7 @@ from typing import assert_never
 from google.protobuf.message import Message
 
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
+from barnabas.cluster.features import UpdateFeaturesRequest
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import GatewayRegistration, Keys, Role
 from barnabas.cluster.messages import (
@@ -223,6 +224,8 @@ class Gateway:
                 return await self._membership.alter_client_quotas(request)
             case AlterDelegationTokenRequest():
                 return await self._membership.alter_delegation_token(request)
+            case UpdateFeaturesRequest():
+                return await self._membership.update_features(request)
             case AllocateProducerIdsRequest():
                 return await self._membership.allocate_producer_ids(request)
             case unknown:

@@ -25,6 +25,7 @@ from google.protobuf.message import Message
 
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
+from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -102,6 +103,7 @@ _REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
     (AlterScramCredentialsRequest, membership_pb2.AlterScramCredentialsRequest),
     (AlterClientQuotasRequest, membership_pb2.AlterClientQuotasRequest),
     (AlterDelegationTokenRequest, membership_pb2.AlterDelegationTokenRequest),
+    (UpdateFeaturesRequest, membership_pb2.UpdateFeaturesRequest),
 )
 _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
@@ -116,6 +118,7 @@ _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (AlterScramCredentialsResponse, membership_pb2.AlterScramCredentialsResponse),
     (AlterClientQuotasResponse, membership_pb2.AlterClientQuotasResponse),
     (AlterDelegationTokenResponse, membership_pb2.AlterDelegationTokenResponse),
+    (UpdateFeaturesResponse, membership_pb2.UpdateFeaturesResponse),
 )
 _NO_ANSWER: Final = 0xFF
 

@@ -282,4 +282,5 @@ def full_update(image: ClusterImage) -> UpdateMetadata:
         client_quotas=[client_quota(entity, quotas) for entity, quotas in image.client_quotas.items()],
         gateways=image.gateways,
         delegation_tokens=list(image.delegation_tokens.values()),
+        finalized_features=image.finalized_features,
     )

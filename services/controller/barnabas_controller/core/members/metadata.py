@@ -30,6 +30,7 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
         client_quotas=list(image.client_quotas.values()),
         gateways=len(image.gateways),
         delegation_tokens=list(image.delegation_tokens.values()),
+        finalized_features=image.finalized_features,
     )
 
 
@@ -42,7 +43,7 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
     topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
     is_for_members = topics or changes.deleted_topics or changes.members or changes.broker_configs
     is_for_gateways = changes.scram_credentials or changes.client_quotas or changes.delegation_tokens
-    if not (is_for_members or changes.acls or is_for_gateways):
+    if not (is_for_members or changes.acls or changes.finalized_features or is_for_gateways):
         return None
     return UpdateMetadata(
         revision=image.revision,
@@ -64,6 +65,7 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         gateways=len(image.gateways),
         delegation_tokens=[each for each in changes.delegation_tokens.values() if each is not None],
         removed_delegation_tokens=[token_id for token_id, each in changes.delegation_tokens.items() if each is None],
+        finalized_features=image.finalized_features,
     )
 
 

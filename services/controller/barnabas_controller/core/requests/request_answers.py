@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar, assert_never
 
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
+from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.cluster.messages import (
     AclResult,
     AllocateProducerIdsRequest,
@@ -117,6 +118,8 @@ def not_done(request: Request, why: str) -> Response:
             )
         case AlterDelegationTokenRequest():
             return AlterDelegationTokenResponse(code, why)
+        case UpdateFeaturesRequest():
+            return UpdateFeaturesResponse(code, why, revision=-1)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
         case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
@@ -158,6 +161,10 @@ def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Res
             if revision >= 0:
                 return response
             return AlterDelegationTokenResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
+        case UpdateFeaturesResponse():
+            if revision >= 0:
+                return response
+            return UpdateFeaturesResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message, -1)
         case AllocateProducerIdsResponse():
             return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
         case OperatorResponse():
@@ -168,7 +175,9 @@ def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Res
 
 
 def _count(response: Response) -> int:
-    if isinstance(response, (AllocateProducerIdsResponse, OperatorResponse, AlterDelegationTokenResponse)):
+    if isinstance(
+        response, AllocateProducerIdsResponse | OperatorResponse | AlterDelegationTokenResponse | UpdateFeaturesResponse
+    ):
         return 0
     return len(response.results)
 

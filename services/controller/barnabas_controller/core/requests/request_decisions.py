@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
+from barnabas.cluster.features import UpdateFeaturesRequest
 from barnabas.cluster.keys import ProducerIdsRecord
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
@@ -45,6 +46,7 @@ from barnabas_controller.core.state.partition_changes import Liveness
 from barnabas_controller.core.state.writes import Step, Write, pack, put, written
 from barnabas_controller.core.topics.acl_changes import create_acls, delete_acls
 from barnabas_controller.core.topics.config_changes import alter_configs
+from barnabas_controller.core.topics.feature_changes import update_features
 from barnabas_controller.core.topics.partition_creation import create_partitions
 from barnabas_controller.core.topics.quota_changes import alter_client_quotas
 from barnabas_controller.core.topics.scram_changes import alter_scram_credentials
@@ -155,6 +157,9 @@ class RequestDecisions:
             case AlterDelegationTokenRequest():
                 changed, writes = self._tokens.alter(request)
                 return Waiting(request_id, deadline_ms, replace(changed, revision=known_revision)), _fixed(writes)
+            case UpdateFeaturesRequest():
+                updated, writes = update_features(image, request, known_revision)
+                return Waiting(request_id, deadline_ms, updated), _fixed(writes)
             case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
                 # From the beginning they would be ids that others have.
                 unreadable = f"{image.keys.producer_ids} in etcd is unreadable"

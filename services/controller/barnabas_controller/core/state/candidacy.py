@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from barnabas import __version__
 from barnabas.cluster.cluster_version import refusal
+from barnabas.cluster.features import NEW_CLUSTER_LEVELS, finalized_features
 from barnabas.cluster.keys import (
     ClusterRecord,
     ControllerEpochRecord,
@@ -152,5 +153,7 @@ class Candidacy:
         if not image.cluster_id:
             compares.append(absent(keys.cluster))
             success.append(Put(keys.cluster, encode_record(ClusterRecord(self._new_cluster_id()))))
+            features = finalized_features(1, NEW_CLUSTER_LEVELS)
+            success.append(Put(keys.finalized_features, encode_record(features)))
         self._claim_txn_id = self._next_txn_id()
         return SubmitTxn(self._claim_txn_id, Txn(tuple(compares), tuple(success)))

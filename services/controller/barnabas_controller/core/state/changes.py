@@ -75,6 +75,7 @@ class Changes:
     client_quotas: dict[str, ClientQuota] = field(default_factory=dict)
     # Delegation tokens, by id, that are new or were renewed, or are gone (None).
     delegation_tokens: dict[str, DelegationToken | None] = field(default_factory=dict)
+    finalized_features: bool = False
     # Whether the set of drained logstores has changed.
     drains: bool = False
     # Whether the balance was paused or resumed.

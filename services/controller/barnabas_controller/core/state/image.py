@@ -14,6 +14,7 @@ from typing import Any, Final, assert_never
 from barnabas.cluster.acls import Acl
 from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.delegation_tokens import DelegationToken
+from barnabas.cluster.features import FinalizedFeatures
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
     BrokerConfigsRecord,
@@ -92,6 +93,7 @@ class ControllerImage:
         # By id.
         self.delegation_tokens: dict[str, DelegationToken] = {}
         self.next_producer_id = 0
+        self.finalized_features = FinalizedFeatures()
         self.drains: dict[int, DrainRecord] = {}
         # Present while the balance of leaders is paused.
         self.balance: BalanceRecord | None = None
@@ -202,6 +204,9 @@ class ControllerImage:
                 self.delegation_tokens[token_id] = changes.delegation_tokens[token_id] = record
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
+            case FinalizedFeatures():
+                self.finalized_features = record
+                changes.finalized_features = True
             case VersionRecord():
                 self.version = record
             case DrainRecord():
@@ -279,6 +284,9 @@ class ControllerImage:
             self.controller_epoch = 0
         elif key == self.keys.producer_ids:
             self.next_producer_id = 0
+        elif key == self.keys.finalized_features:
+            self.finalized_features = FinalizedFeatures()
+            changes.finalized_features = True
         elif key.startswith(self.keys.topics):
             topic = self.topics.pop(key[len(self.keys.topics) :])
             del self.topics_by_id[topic.topic_id]

@@ -31,6 +31,7 @@ from barnabas_gateway.core.handlers.api_23_offset_for_leader_epoch import Offset
 from barnabas_gateway.core.handlers.api_24_add_partitions_to_txn import AddPartitionsToTxnHandler
 from barnabas_gateway.core.handlers.api_25_add_offsets_to_txn import AddOffsetsToTxnHandler
 from barnabas_gateway.core.handlers.api_26_end_txn import EndTxnHandler
+from barnabas_gateway.core.handlers.api_27_write_txn_markers import WriteTxnMarkersHandler
 from barnabas_gateway.core.handlers.api_28_txn_offset_commit import TxnOffsetCommitHandler
 from barnabas_gateway.core.handlers.api_29_describe_acls import DescribeAclsHandler
 from barnabas_gateway.core.handlers.api_30_create_acls import CreateAclsHandler
@@ -77,7 +78,6 @@ SERVED_ALONE: Final[tuple[type[Handler], ...]] = (
     ListPartitionReassignmentsHandler,
     DescribeClientQuotasHandler,
     DescribeUserScramCredentialsHandler,
-    UpdateFeaturesHandler,
     DescribeClusterHandler,
     ListConfigResourcesHandler,
     DescribeTopicPartitionsHandler,
@@ -96,6 +96,7 @@ SERVED_BY_CONTROLLER: Final[tuple[type[ControllerHandler], ...]] = (
     AlterPartitionReassignmentsHandler,
     AlterClientQuotasHandler,
     AlterUserScramCredentialsHandler,
+    UpdateFeaturesHandler,
 )
 SERVED_FOR_TOKENS: Final[tuple[type[TokenHandler], ...]] = (
     CreateDelegationTokenHandler,
@@ -125,6 +126,7 @@ SERVED_BY_COORDINATORS: Final[tuple[type[GroupHandler], ...]] = (
 SERVED_FOR_TRANSACTIONS: Final[tuple[type[GroupHandler], ...]] = (
     AddPartitionsToTxnHandler,
     EndTxnHandler,
+    WriteTxnMarkersHandler,
     DescribeTransactionsHandler,
     ListTransactionsHandler,
 )

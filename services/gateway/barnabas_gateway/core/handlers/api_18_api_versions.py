@@ -4,8 +4,9 @@
   (KAFKA-18659), Fetch from v4 then.
 - A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the range of ApiVersions (KIP-511).
 - v3: a client software name or version that is not `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` is INVALID_REQUEST.
-- Features (KIP-584): none is supported and none finalized, in particular neither `group.version` nor
-  `transaction.version`, by which Java clients choose their protocols.
+- v3: the supported features (KIP-584) and the finalized levels with their epoch; `transaction.version` is the only
+  one, and from level 2 on clients use transactions of version 2 (KIP-890). A level of 0 is not listed as finalized. Up
+  to v3 a feature whose minimum is 0 is not listed as supported, as in Kafka (KAFKA-17011).
 
 Deviations: none known.
 """
@@ -14,14 +15,22 @@ from __future__ import annotations
 
 import re
 
+from barnabas.cluster.features import SUPPORTED_FEATURES
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from barnabas_gateway.core.connections.connection import PendingRequest
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.requests.handler import Handler
 
 _VERSION_WITH_SOFTWARE_NAME = 3
+_VERSION_WITH_LEVEL_0 = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
@@ -31,8 +40,20 @@ class ApiVersionsHandler(Handler):
     def start(self, pending: PendingRequest, request: ApiVersionsRequest) -> None:
         """No authorization is needed: a client needs the response before it can authenticate."""
         config = self.config
-        response = ApiVersionsResponse(api_keys=[_range(api_key, config) for api_key in SERVED_KEYS])
-        if pending.header.api_version >= _VERSION_WITH_SOFTWARE_NAME and not (
+        version, finalized = pending.header.api_version, self.image.finalized_features
+        response = ApiVersionsResponse(
+            api_keys=[_range(api_key, config) for api_key in SERVED_KEYS],
+            supported_features=[
+                SupportedFeatureKey(feature, first, last)
+                for feature, (first, last) in SUPPORTED_FEATURES.items()
+                if first or version >= _VERSION_WITH_LEVEL_0
+            ],
+            finalized_features_epoch=finalized.epoch,
+            finalized_features=[
+                FinalizedFeatureKey(each.feature, each.level, each.level) for each in finalized.features
+            ],
+        )
+        if version >= _VERSION_WITH_SOFTWARE_NAME and not (
             _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
         ):
             response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)

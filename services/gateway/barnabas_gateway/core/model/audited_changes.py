@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from barnabas.cluster.acls import describe_acl
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
+from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.cluster.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -82,6 +83,10 @@ def changes_of(request: ControllerRequest, answer: ControllerAnswer) -> Iterator
         case AlterDelegationTokenRequest():
             assert isinstance(answer, AlterDelegationTokenResponse)
             yield _token_change(request, answer.error_code)
+        case UpdateFeaturesRequest(validate_only=False):
+            assert isinstance(answer, UpdateFeaturesResponse)
+            for update in request.updates:
+                yield Change("feature changed", update.feature, answer.error_code, str(update.level))
 
 
 def changes_asked_for(request: ControllerRequest) -> Iterator[tuple[str, str]]:
@@ -107,6 +112,8 @@ def changes_asked_for(request: ControllerRequest) -> Iterator[tuple[str, str]]:
         case AlterDelegationTokenRequest():
             change = _token_change(request, 0)
             yield change.event, change.resource
+        case UpdateFeaturesRequest(validate_only=False):
+            yield from (("feature changed", update.feature) for update in request.updates)
         case CreateAclsRequest():
             yield from (("ACL created", describe_acl(acl)) for acl in request.acls)
         case DeleteAclsRequest():

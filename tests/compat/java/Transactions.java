@@ -1,0 +1,125 @@
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Kafka's transactional producer.
+ *
+ * <p>loop BOOTSTRAP TOPIC PARTITIONS ID COUNT PAUSE_MS: one transaction after the other, each with a record to every
+ * partition and an offset for the group ID; every third is aborted. One that fails is aborted and done again. Prints
+ * "ended COUNT, done again N".
+ *
+ * <p>fence BOOTSTRAP TOPIC ID: a second producer begins while a transaction of the first is open. Prints what the
+ * first one's commit comes to.
+ *
+ * <p>hang BOOTSTRAP TOPIC ID TIMEOUT_MS: leaves a transaction open, as a producer does that is killed.
+ */
+public final class Transactions {
+    public static void main(String[] arguments) throws Exception {
+        switch (arguments[0]) {
+            case "loop":
+                loop(arguments);
+                break;
+            case "fence":
+                fence(arguments);
+                break;
+            case "hang":
+                hang(arguments);
+                break;
+            default:
+                throw new IllegalArgumentException(arguments[0]);
+        }
+    }
+
+    private static void loop(String[] arguments) throws Exception {
+        String topic = arguments[2];
+        String id = arguments[4];
+        int partitions = Integer.parseInt(arguments[3]);
+        int count = Integer.parseInt(arguments[5]);
+        int again = 0;
+        try (KafkaProducer<byte[], byte[]> producer = producer(arguments[1], id, 60_000)) {
+            producer.initTransactions();
+            for (int number = 0; number < count; ) {
+                boolean commits = number % 3 != 1;
+                try {
+                    producer.beginTransaction();
+                    for (int partition = 0; partition < partitions; partition++) {
+                        String value = id + " " + number + (commits ? " commit" : " abort");
+                        producer.send(record(topic, partition, value));
+                    }
+                    producer.sendOffsetsToTransaction(
+                            Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(number + 1)),
+                            new ConsumerGroupMetadata(id, -1, "", Optional.empty()));
+                    if (commits) {
+                        producer.commitTransaction();
+                    } else {
+                        producer.abortTransaction();
+                    }
+                    number++;
+                } catch (ProducerFencedException error) {
+                    throw error;
+                } catch (KafkaException error) {
+                    System.out.println("again: " + error + " " + error.getCause());
+                    producer.abortTransaction();
+                    again++;
+                }
+                Thread.sleep(Integer.parseInt(arguments[6]));
+            }
+        }
+        System.out.println("ended " + count + ", done again " + again);
+    }
+
+    private static void fence(String[] arguments) throws Exception {
+        try (KafkaProducer<byte[], byte[]> first = producer(arguments[1], arguments[3], 60_000);
+                KafkaProducer<byte[], byte[]> second = producer(arguments[1], arguments[3], 60_000)) {
+            first.initTransactions();
+            first.beginTransaction();
+            first.send(record(arguments[2], 0, "zombie")).get();
+            second.initTransactions();
+            second.beginTransaction();
+            second.send(record(arguments[2], 0, "successor")).get();
+            try {
+                first.commitTransaction();
+                System.out.println("first committed");
+            } catch (KafkaException error) {
+                System.out.println("first: " + error.getClass().getSimpleName());
+            }
+            second.commitTransaction();
+            System.out.println("second committed");
+        }
+    }
+
+    private static void hang(String[] arguments) throws Exception {
+        KafkaProducer<byte[], byte[]> producer =
+                producer(arguments[1], arguments[3], Integer.parseInt(arguments[4]));
+        producer.initTransactions();
+        producer.beginTransaction();
+        producer.send(record(arguments[2], 0, "hanging")).get();
+        producer.close(Duration.ZERO);
+        System.out.println("left open");
+    }
+
+    private static ProducerRecord<byte[], byte[]> record(String topic, int partition, String value) {
+        return new ProducerRecord<>(topic, partition, null, value.getBytes(StandardCharsets.UTF_8));
+    }
+
+    private static KafkaProducer<byte[], byte[]> producer(String bootstrap, String id, int timeoutMs) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", bootstrap);
+        properties.put("transactional.id", id);
+        properties.put("transaction.timeout.ms", Integer.toString(timeoutMs));
+        properties.put("reconnect.backoff.max.ms", "500");
+        properties.put("linger.ms", "0");
+        return new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+}

@@ -1,0 +1,160 @@
+"""`transaction.version`: Kafka's feature tool raises and lowers it, and Java's producer follows, whatever is killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.cluster.group_partition import partition_of_group
+from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from tests.integration.kafka_tools import KafkaTools
+from tests.integration.running_cluster import RunningCluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.deep]
+
+SECONDS_MAX = 90.0
+PARTITIONS = 2
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    directory: Path = tmp_path_factory.mktemp("versions")
+    with RunningCluster(directory, logstores=3) as running:
+        yield running
+
+
+def create(cluster: RunningCluster, topic: str) -> None:
+    new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=3)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([new], operation_timeout=SECONDS_MAX)[topic].result(SECONDS_MAX)
+
+
+def features(tools: KafkaTools, cluster: RunningCluster, *arguments: str) -> str:
+    return tools.output("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap, *arguments)
+
+
+def set_level(tools: KafkaTools, cluster: RunningCluster, command: str, level: int) -> None:
+    features(tools, cluster, command, "--feature", f"transaction.version={level}")
+    described = features(tools, cluster, "describe")
+    assert f"FinalizedVersionLevel: {level}" in described
+
+
+def described(tools: KafkaTools, cluster: RunningCluster, transactional_id: str) -> dict[str, str]:
+    """The line of kafka-transactions about an id, by its columns."""
+    asked = ("--bootstrap-server", cluster.bootstrap, "describe", "--transactional-id", transactional_id)
+    header, line = tools.output("org.apache.kafka.tools.TransactionsCommand", *asked).splitlines()
+    return dict(zip(header.split(), line.split(), strict=False))
+
+
+def committed(cluster: RunningCluster, topic: str) -> list[list[str]]:
+    """The values that a consumer of committed records reads, by partition."""
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
+    consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    values: list[list[str]] = [[] for _ in range(PARTITIONS)]
+    at_end: set[int | None] = set()
+    while len(at_end) < PARTITIONS:
+        message = consumer.poll(SECONDS_MAX)
+        assert message is not None
+        partition = message.partition()
+        assert partition is not None
+        if message.error() is not None:
+            at_end.add(partition)
+        else:
+            values[partition].append((message.value() or b"").decode())
+    consumer.close()
+    return values
+
+
+def wait_for_records(cluster: RunningCluster, topic: str, more: int) -> None:
+    """Return when partition 0 has grown by so many offsets."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "watcher"})
+
+    def end() -> int:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SECONDS_MAX)[1])
+
+    goal, until = end() + more, time.monotonic() + SECONDS_MAX
+    while end() < goal:
+        assert time.monotonic() < until, f"{topic} does not grow"
+        time.sleep(0.1)
+    consumer.close()
+
+
+def expected(transactional_id: str, count: int) -> list[str]:
+    return [f"{transactional_id} {number} commit" for number in range(count) if number % 3 != 1]
+
+
+def test_the_tool_shows_and_changes_the_level(cluster: RunningCluster, kafka_tools: KafkaTools) -> None:
+    words = features(kafka_tools, cluster, "describe").split()
+    assert words[:4] == ["Feature:", "transaction.version", "SupportedMinVersion:", "0"]
+    assert words[4:8] == ["SupportedMaxVersion:", "2", "FinalizedVersionLevel:", "2"]
+    command = ("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap)
+    refused = kafka_tools.run(*command, "upgrade", "--feature", "transaction.version=3")
+    assert refused.status == 1
+    assert "versions 0-2" in refused.stdout + refused.stderr
+    features(kafka_tools, cluster, "downgrade", "--feature", "transaction.version=1", "--dry-run")
+    assert "FinalizedVersionLevel: 2" in features(kafka_tools, cluster, "describe")
+    set_level(kafka_tools, cluster, "downgrade", 0)
+    set_level(kafka_tools, cluster, "upgrade", 2)
+
+
+@pytest.mark.parametrize(("level", "epochs"), [(0, 1), (2, 12)])
+def test_each_transaction_has_an_epoch_at_version_2_alone(
+    cluster: RunningCluster, kafka_tools: KafkaTools, level: int, epochs: int
+) -> None:
+    set_level(kafka_tools, cluster, "upgrade" if level else "downgrade", level)
+    topic = f"epochs-{level}"
+    create(cluster, topic)
+    said = kafka_tools.output("Transactions", "loop", cluster.bootstrap, topic, str(PARTITIONS), topic, "12", "0")
+    assert said.splitlines()[-1] == "ended 12, done again 0"
+    assert committed(cluster, topic) == [expected(topic, 12)] * PARTITIONS
+    assert int(described(kafka_tools, cluster, topic)["ProducerEpoch"]) + 1 >= epochs
+    if not level:
+        assert described(kafka_tools, cluster, topic)["ProducerEpoch"] == "0"
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
+    (offset,) = consumer.committed([TopicPartition(topic, 0)], SECONDS_MAX)
+    assert offset.offset == 12
+    consumer.close()
+
+
+def test_a_second_producer_fences_the_first(cluster: RunningCluster, kafka_tools: KafkaTools) -> None:
+    create(cluster, "fenced")
+    said = kafka_tools.output("Transactions", "fence", cluster.bootstrap, "fenced", "one at a time").splitlines()
+    assert said == ["first: ProducerFencedException", "second committed"]
+    assert committed(cluster, "fenced")[0] == ["successor"]
+
+
+def test_the_level_changes_and_the_coordinator_is_killed_while_a_producer_runs(
+    cluster: RunningCluster, kafka_tools: KafkaTools
+) -> None:
+    """Its records are there exactly once. It learns of a level when it connects again, so the gateway is restarted."""
+    topic, count = "changes", 60
+    create(cluster, topic)
+    with KafkaTools() as producers_jvm, ThreadPoolExecutor(1) as pool:
+        arguments = ("loop", cluster.bootstrap, topic, str(PARTITIONS), topic, str(count), "150")
+        running = pool.submit(producers_jvm.output, "Transactions", *arguments)
+        wait_for_records(cluster, topic, 4)
+        cluster.kill(f"logstore-{coordinator_of(cluster, topic)}")
+        cluster.up()
+        wait_for_records(cluster, topic, 4)
+        for command, level in (("downgrade", 0), ("upgrade", 2)):
+            set_level(kafka_tools, cluster, command, level)
+            cluster.stop("gateway")
+            cluster.up()
+            wait_for_records(cluster, topic, 6)
+        said = running.result(3 * SECONDS_MAX).splitlines()
+    assert said[-1].startswith(f"ended {count}, "), said
+    assert committed(cluster, topic) == [expected(topic, count)] * PARTITIONS
+    assert int(described(kafka_tools, cluster, topic)["ProducerEpoch"]) > 10
+
+
+def coordinator_of(cluster: RunningCluster, transactional_id: str) -> int:
+    metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(TRANSACTION_STATE_TOPIC, SECONDS_MAX)
+    partitions = metadata.topics[TRANSACTION_STATE_TOPIC].partitions
+    return partitions[partition_of_group(transactional_id, len(partitions))].leader
