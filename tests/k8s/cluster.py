@@ -51,8 +51,16 @@ class Cluster:
 
     def run(self, *command: str, text: str | None = None, timeout_s: float = 600) -> str:
         """The standard output. Raises CommandFailed."""
+        command_line = [*self.prefix, *command]
+        # What a server answers to openssl is in the output, and need not be text.
         done = subprocess.run(
-            [*self.prefix, *command], input=text, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT
+            command_line,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout_s,
+            cwd=ROOT,
         )
         if done.returncode:
             raise CommandFailed(f"{' '.join(command[:4])} …: {done.stderr.strip() or done.stdout.strip()}")

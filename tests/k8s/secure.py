@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.k8s.cluster import wait_until
 from tests.k8s.load_process import clean
-from tests.k8s.trial import NAME, NODE_PORT, Trial
+from tests.k8s.trial import NODE_PORT, Trial
 
 SECURE_PORT = 32192
 PASSWORD = "alice's own"
@@ -72,7 +72,7 @@ def attempt(trial: Trial, topic: str, **properties: str) -> dict[str, Any]:
 
 
 def properties_of(trial: Trial, user: str, password: str) -> dict[str, str]:
-    authority = trial.secret(f"{NAME}-listener-clients-tls")["ca.crt"].decode()
+    authority = trial.secret(f"{trial.name}-listener-clients-tls")["ca.crt"].decode()
     return {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -84,7 +84,7 @@ def properties_of(trial: Trial, user: str, password: str) -> dict[str, str]:
 
 def clients(trial: Trial) -> list[str]:
     alice = properties_of(trial, "alice", PASSWORD)
-    bob = properties_of(trial, "bob", trial.secret(f"{NAME}-user-bob")["password"].decode())
+    bob = properties_of(trial, "bob", trial.secret(f"{trial.name}-user-bob")["password"].decode())
     served = attempt(trial, "orders", **alice)
     assert served.get("consumed") == 20, served
     lines = [f"alice, with the password of a Secret, by SASL_SSL: {served['consumed']} records produced and consumed"]
@@ -103,7 +103,7 @@ def clients(trial: Trial) -> list[str]:
 
 
 def other_authority(trial: Trial) -> str:
-    return trial.secret(f"{NAME}-gateway-tls")["ca.crt"].decode()
+    return trial.secret(f"{trial.name}-gateway-tls")["ca.crt"].decode()
 
 
 def removal(trial: Trial) -> list[str]:
@@ -120,7 +120,7 @@ def removal(trial: Trial) -> list[str]:
 def inside(trial: Trial) -> list[str]:
     """The services' ports and the operators' API, without a certificate and with one of less rights."""
     pods, tried = trial.pods(), []
-    own = trial.write_secret(f"{NAME}-gateway-tls")
+    own = trial.write_secret(f"{trial.name}-gateway-tls")
     shown = ["-cert", f"{own}/tls.crt", "-key", f"{own}/tls.key"]
     for role, port in (("controller", 9091), ("logstore", 9300), ("logstore", 9301), ("purgatory", 9600)):
         address = f"{next(pod['status']['podIP'] for name, pod in pods.items() if f'-{role}-' in name)}:{port}"
@@ -131,7 +131,7 @@ def inside(trial: Trial) -> list[str]:
     leader = ",".join(f"{pod['status']['podIP']}:9090" for name, pod in pods.items() if "-controller-" in name)
     given = [leader, "CreateTopic", json.dumps({"topic": "denied", "partitions": 1, "replicationFactor": 1})]
     in_clear = trial.cluster.refused(*python("tests.k8s.operations", *given))
-    viewer = [*given, str(trial.certificate_of("viewer")), f"{NAME}-controller"]
+    viewer = [*given, str(trial.certificate_of("viewer")), f"{trial.name}-controller"]
     denied = trial.cluster.refused(*python("tests.k8s.operations", *viewer))
     assert "PERMISSION_DENIED" in denied, denied
     reported.append(f"the operators' API: in the clear {last_line(in_clear)[:60]}; as viewer {last_line(denied)[:90]}")
@@ -146,18 +146,30 @@ def answers(trial: Trial, address: str, *options: str) -> bool:
     return int(said) > 0
 
 
+def handshakes(trial: Trial, address: str, *options: str) -> bool:
+    """Whether a server that asks for certificates goes on after the handshake: it ends with an alert otherwise."""
+    command = " ".join(openssl(address, "-alpn", "h2", *options))
+    said = trial.cluster.run("sh", "-c", f"(sleep 1; echo Q) | {command} 2>&1 || true")
+    return "CONNECTED" in said and "alert" not in said and "errno" not in said
+
+
 def rotation(trial: Trial) -> list[str]:
     """Other certificates while the pods run: no restart."""
-    secret = f"{NAME}-listener-clients-tls"
+    secret = f"{trial.name}-listener-clients-tls"
     before = {name: restarts(pod) for name, pod in trial.pods().items()}
     logstore = next(pod["status"]["podIP"] for name, pod in trial.pods("logstore").items())
     addresses = (f"{trial.cluster.address}:{SECURE_PORT}", f"{logstore}:9300")
     shown = [certificate_at(trial, address) for address in addresses]
     assert all(shown)
     with trial.load("rotated") as reports:
-        for each in (secret, f"{NAME}-gateway-tls", f"{NAME}-logstore-tls", f"{NAME}-etcd-client-tls"):
+        for each in (
+            secret,
+            f"{trial.name}-gateway-tls",
+            f"{trial.name}-logstore-tls",
+            f"{trial.name}-etcd-client-tls",
+        ):
             trial.kubectl("delete", "secret", each)
-        trial.kubectl("create", "job", "renewal", f"--from=cronjob/{NAME}-certificates")
+        trial.kubectl("create", "job", "renewal", f"--from=cronjob/{trial.name}-certificates")
         trial.kubectl("wait", "--for=condition=complete", "job", "renewal", "--timeout=120s")
         seconds = 0.0
         for address, before_it in zip(addresses, shown, strict=True):

@@ -7,10 +7,14 @@ import shutil
 import time
 
 from tests.k8s import images
+from tests.k8s.cert_manager import cert_manager
 from tests.k8s.cluster import in_words, wait_until
+from tests.k8s.colocated import colocated
 from tests.k8s.load_process import clean
-from tests.k8s.secure import secure
-from tests.k8s.trial import NAME, NAMESPACE, RELEASE, TAG, Trial, is_ready
+from tests.k8s.manifests import manifests
+from tests.k8s.metrics import metrics
+from tests.k8s.secure import handshakes, secure
+from tests.k8s.trial import TAG, Trial, is_ready
 
 ROLLED = {
     "controller": "deployment",
@@ -31,10 +35,7 @@ def build(trial: Trial) -> list[str]:
 
 def install(trial: Trial) -> list[str]:
     """Into an empty namespace that admits nothing but confined pods."""
-    trial.clean_up()
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    trial.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
-    trial.make_volumes()
+    trial.create_namespace()
     started_s = time.monotonic()
     trial.install()
     seconds = time.monotonic() - started_s
@@ -45,8 +46,8 @@ def install(trial: Trial) -> list[str]:
     names = [str(node["id"]) for node in (nodes["nodes"] if isinstance(nodes, dict) else nodes)]
     return [
         f"`helm install --wait` took {seconds:.0f} s; {len(trial.ready())} pods ready, {restarts} restarts",
-        f"the namespace enforces the restricted Pod Security Standard; the release is called `{RELEASE}`",
-        f"`kubectl exec deployment/{NAME}-controller -- barnabas nodes list` names the logstores {in_words(names)}",
+        f"the namespace enforces the restricted Pod Security Standard; the release is called `{trial.release}`",
+        f"`kubectl exec deployment/{trial.name}-controller -- barnabas nodes list` names logstores {in_words(names)}",
     ]
 
 
@@ -64,21 +65,26 @@ def roll(trial: Trial) -> list[str]:
     with trial.load("rolled") as reports:
         for role, kind in ROLLED.items():
             begun[time.time()] = role
-            before = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items()}
-            started_s = time.monotonic()
-            with trial.watched(role) as samples:
-                trial.kubectl("rollout", "restart", f"{kind}/{NAME}-{role}")
-                trial.kubectl("rollout", "status", f"{kind}/{NAME}-{role}", "--timeout=300s")
-            after = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items() if is_ready(pod)}
-            assert not set(before.values()) & set(after.values()), f"a {role} was not replaced"
-            fewest = min(samples, default=len(before))
-            assert fewest >= len(before) - (kind == "statefulset"), f"{fewest} of {len(before)} {role} pods were ready"
-            seconds = time.monotonic() - started_s
-            lines.append(f"{role}: {len(before)} pods in {seconds:.0f} s, never fewer than {fewest} ready")
+            lines.append(replace_pods(trial, role, kind))
     reported = clean(reports)
     silence_began = reports[0].figures["longest_silence_began"]
     replaced = [role for role_began, role in begun.items() if role_began <= silence_began]
     return [*lines, f"{reported} (when the {replaced[-1]} was replaced)" if replaced else reported]
+
+
+def replace_pods(trial: Trial, role: str, kind: str) -> str:
+    """Restart every pod of a role; return what was seen. At most one of a StatefulSet is not ready at a time."""
+    before = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items()}
+    started_s = time.monotonic()
+    with trial.watched(role) as samples:
+        trial.kubectl("rollout", "restart", f"{kind}/{trial.name}-{role}")
+        trial.kubectl("rollout", "status", f"{kind}/{trial.name}-{role}", "--timeout=300s")
+    after = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items() if is_ready(pod)}
+    assert not set(before.values()) & set(after.values()), f"a {role} was not replaced"
+    fewest = min(samples, default=len(before))
+    assert fewest >= len(before) - (kind == "statefulset"), f"{fewest} of {len(before)} {role} pods were ready"
+    seconds = time.monotonic() - started_s
+    return f"{role}: {len(before)} pods in {seconds:.0f} s, never fewer than {fewest} ready"
 
 
 def failed_upgrade(trial: Trial) -> list[str]:
@@ -101,13 +107,13 @@ def evict(trial: Trial) -> list[str]:
 
     def body(pod: str) -> str:
         return json.dumps(
-            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
+            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": trial.namespace}}
         )
 
     def path(pod: str) -> str:
-        return f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
+        return f"/api/v1/namespaces/{trial.namespace}/pods/{pod}/eviction"
 
-    first, second = f"{NAME}-logstore-0", f"{NAME}-logstore-1"
+    first, second = f"{trial.name}-logstore-0", f"{trial.name}-logstore-1"
     with trial.load("evicted") as reports:
         trial.kubectl("create", "--raw", path(first), "--filename", "-", text=body(first))
         refusal = trial.cluster.refused(
@@ -158,7 +164,7 @@ def _is_drained(trial: Trial, node_id: int) -> bool:
 
 def lose_volume(trial: Trial) -> list[str]:
     """A pod and its volume are gone: the logstore comes back empty and catches up."""
-    pod, claim = f"{NAME}-logstore-1", f"data-{NAME}-logstore-1"
+    pod, claim = f"{trial.name}-logstore-1", f"data-{trial.name}-logstore-1"
     with trial.load("survived") as reports:
         had = trial.partitions_with(1)
         lost = trial.kubectl("get", "pvc", claim, "--output", "jsonpath={.spec.volumeName}")
@@ -176,16 +182,45 @@ def lose_volume(trial: Trial) -> list[str]:
     return [f"in sync again with all {had} replicas {seconds:.0f} s later, on an empty volume", clean(reports)]
 
 
+def members(trial: Trial) -> list[str]:
+    """A release with three etcd members, which speak TLS alone: one is killed, then each is replaced, under load."""
+    trial.create_namespace()
+    trial.listeners, trial.overrides = {}, {"etcd.bundled.replicas": "3"}
+    trial.install()
+    etcd = trial.pods("etcd")
+    assert len(etcd) == 3
+    own = trial.write_secret(f"{trial.name}-etcd-client-tls")
+    peer = trial.write_secret(f"{trial.name}-etcd-tls")
+    for pod in etcd.values():
+        for directory, port in ((own, 2379), (peer, 2380)):
+            address = f"{pod['status']['podIP']}:{port}"
+            certificate = ["-cert", f"{directory}/tls.crt", "-key", f"{directory}/tls.key"]
+            assert handshakes(trial, address, *certificate), f"{address} refuses a certificate of its authority"
+            assert not handshakes(trial, address), f"{address} takes a caller without a certificate"
+    lines = [
+        "three members: ports 2379 and 2380 of each take a certificate of their authority, and no caller without one"
+    ]
+    with trial.load("of-three") as reports:
+        victim = f"{trial.name}-etcd-1"
+        trial.kubectl("delete", "pod", victim, "--grace-period=0", "--force")
+        seconds = wait_until("three members", lambda: len(trial.ready("etcd")) == 3)
+        lines.append(f"one was killed: three ready again after {seconds:.0f} s")
+        lines.append(replace_pods(trial, "etcd", "statefulset"))
+    lines.append(clean(reports))
+    trial.clean_up()
+    return lines
+
+
 def uninstall(trial: Trial) -> list[str]:
     """Nothing is left but the volumes' claims, and the Secrets and the memory of the jobs."""
-    trial.cluster.run("helm", "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "4m")
+    trial.cluster.run("helm", "uninstall", trial.release, "--namespace", trial.namespace, "--wait", "--timeout", "4m")
     wait_until("every pod gone", lambda: not trial.pods())
     kinds = "all,configmap,secret,serviceaccount,pdb,networkpolicy,hpa,role,rolebinding,endpointslice"
-    left = trial.cluster.get(kinds, NAMESPACE, f"app.kubernetes.io/instance={RELEASE}")
+    left = trial.cluster.get(kinds, trial.namespace, f"app.kubernetes.io/instance={trial.release}")
     left = [each for each in left if each["metadata"]["labels"]["app.kubernetes.io/managed-by"] != "barnabas"]
     assert not left, in_words([f"{each['kind']} {each['metadata']['name']}" for each in left])
-    secrets = trial.cluster.get("secrets", NAMESPACE, "app.kubernetes.io/managed-by=barnabas")
-    claims = [each["metadata"]["name"] for each in trial.cluster.get("pvc", NAMESPACE)]
+    secrets = trial.cluster.get("secrets", trial.namespace, "app.kubernetes.io/managed-by=barnabas")
+    claims = [each["metadata"]["name"] for each in trial.cluster.get("pvc", trial.namespace)]
     assert claims, "the data went too"
     trial.clean_up()
     return [f"left: {in_words(claims)}; {len(secrets)} Secrets"]
@@ -193,5 +228,21 @@ def uninstall(trial: Trial) -> list[str]:
 
 STEPS = {
     each.__name__: each
-    for each in (build, install, outside, secure, roll, failed_upgrade, evict, scale, lose_volume, uninstall)
+    for each in (
+        build,
+        install,
+        outside,
+        secure,
+        colocated,
+        metrics,
+        roll,
+        failed_upgrade,
+        evict,
+        scale,
+        lose_volume,
+        uninstall,
+        members,
+        cert_manager,
+        manifests,
+    )
 }

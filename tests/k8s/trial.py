@@ -17,10 +17,6 @@ from tests.k8s.images import ETCD_TAG
 from tests.k8s.load_process import Report, running_load
 
 CHART = str(ROOT / "deploy/k8s/chart")
-NAMESPACE = "barnabas-e2e"
-RELEASE = "y"
-"""Unquoted, YAML takes it for a boolean."""
-NAME = f"barnabas-{RELEASE}"
 NODE_PORT = 32092
 TAG = "e2e"
 VOLUMES = 8
@@ -33,11 +29,21 @@ def small(memory: str) -> dict[str, Any]:
 @dataclass
 class Trial:
     cluster: Cluster
+    namespace: str = "barnabas-e2e"
+    release: str = "y"
+    """Unquoted, YAML takes it for a boolean."""
     volumes: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="barnabas-e2e-")))
     overrides: dict[str, str] = field(default_factory=dict)
     """What has been upgraded to until now, as `--set` has it."""
     listeners: dict[str, Any] = field(default_factory=dict)
     """Values in the place of `externalAccess`: what the step `secure` upgrades to."""
+    secrets: dict[str, Path] = field(default_factory=dict)
+    """The directories with the content of Secrets, by their names."""
+
+    @property
+    def name(self) -> str:
+        """What the names of the release's objects begin with."""
+        return self.release if self.release.startswith("barnabas") else f"barnabas-{self.release}"
 
     @property
     def bootstrap(self) -> str:
@@ -78,7 +84,18 @@ class Trial:
         path = self.volumes / "values.json"
         path.write_text(json.dumps(self.values()))
         pairs = [option for key, value in {**self.overrides, **sets}.items() for option in ("--set", f"{key}={value}")]
-        return ["helm", verb, RELEASE, CHART, "--namespace", NAMESPACE, "--values", str(path), *pairs, *options]
+        return [
+            "helm",
+            verb,
+            self.release,
+            CHART,
+            "--namespace",
+            self.namespace,
+            "--values",
+            str(path),
+            *pairs,
+            *options,
+        ]
 
     def install(self) -> None:
         self.cluster.run(*self._helm("install", "--wait", "--timeout", "5m"))
@@ -91,14 +108,14 @@ class Trial:
         return self.cluster.refused(*self._helm("upgrade", *options, **sets))
 
     def kubectl(self, *arguments: str, text: str | None = None) -> str:
-        return self.cluster.run("kubectl", "--namespace", NAMESPACE, *arguments, text=text)
+        return self.cluster.run("kubectl", "--namespace", self.namespace, *arguments, text=text)
 
     def pods(self, role: str = "") -> dict[str, dict[str, Any]]:
         component = "app.kubernetes.io/component"
-        selector = f"app.kubernetes.io/instance={RELEASE}," + (
+        selector = f"app.kubernetes.io/instance={self.release}," + (
             f"{component}={role}" if role else f"{component} notin (certificates,access)"
         )
-        return {pod["metadata"]["name"]: pod for pod in self.cluster.get("pods", NAMESPACE, selector)}
+        return {pod["metadata"]["name"]: pod for pod in self.cluster.get("pods", self.namespace, selector)}
 
     def ready(self, role: str = "") -> list[str]:
         return [name for name, pod in self.pods(role).items() if is_ready(pod)]
@@ -114,22 +131,22 @@ class Trial:
         addresses = ",".join(
             f"{pod['status']['podIP']}:9090" for pod in self.pods("controller").values() if is_ready(pod)
         )
-        given = [addresses, method, json.dumps(request), str(self.certificate_of("admin")), f"{NAME}-controller"]
+        given = [addresses, method, json.dumps(request), str(self.certificate_of("admin")), f"{self.name}-controller"]
         answer: dict[str, Any] = json.loads(self.cluster.python("tests.k8s.operations", *given))
         return answer
 
     def certificate_of(self, operator: str) -> Path:
         """A directory with the certificate that the chart has generated for this role."""
-        return self.write_secret(f"{NAME}-operator-{operator}")
+        return self.write_secret(f"{self.name}-operator-{operator}")
 
     def write_secret(self, name: str) -> Path:
         """A directory with its content, as it was when it was written first."""
-        directory = self.volumes / name
-        if not directory.is_dir():
-            directory.mkdir()
+        if name not in self.secrets:
+            directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.volumes))
             for key, content in self.secret(name).items():
                 (directory / key).write_bytes(content)
-        return directory
+            self.secrets[name] = directory
+        return self.secrets[name]
 
     def secret(self, name: str) -> dict[str, bytes]:
         data = json.loads(self.kubectl("get", "secret", name, "--output", "json"))["data"]
@@ -137,7 +154,7 @@ class Trial:
 
     def barnabas(self, *arguments: str) -> str:
         """The command line, as the image has it and a controller's pod knows where to ask."""
-        return self.kubectl("exec", f"deployment/{NAME}-controller", "--", "barnabas", *arguments)
+        return self.kubectl("exec", f"deployment/{self.name}-controller", "--", "barnabas", *arguments)
 
     def create_topic(self, topic: str, partitions: int = 6) -> None:
         self.ask("CreateTopic", topic=topic, partitions=partitions, replicationFactor=3)
@@ -178,38 +195,47 @@ class Trial:
 
     # --- volumes ---
 
-    def make_volumes(self) -> None:
+    def make_volumes(self, size: str = "1Gi") -> None:
         """A node of its own has no provisioner: local volumes, made by hand."""
         for number in range(VOLUMES) if self.cluster.node_tool is not None else ():
-            self.make_volume(f"{NAMESPACE}-{number}")
+            self.make_volume(f"{self.namespace}-{number}", size)
 
-    def make_volume(self, name: str) -> None:
-        path = self.volumes / name
-        path.mkdir()
+    def make_volume(self, name: str, size: str) -> None:
+        path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.volumes))
         path.chmod(0o777)
-        (node,) = [each["metadata"]["name"] for each in self.cluster.get("nodes", NAMESPACE)]
+        (node,) = [each["metadata"]["name"] for each in self.cluster.get("nodes", self.namespace)]
         here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
         spec = {
-            "capacity": {"storage": "1Gi"},
+            "capacity": {"storage": size},
             "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain",
             "local": {"path": str(path)},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
         }
-        labels = {"barnabas-e2e": "volume"}
+        labels = {"barnabas-e2e": self.namespace}
         metadata = {"name": name, "labels": labels}
         self.cluster.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec})
 
     def directory_of(self, volume: str) -> Path:
         (found,) = [
-            each for each in self.cluster.get("persistentvolumes", NAMESPACE) if each["metadata"]["name"] == volume
+            each for each in self.cluster.get("persistentvolumes", self.namespace) if each["metadata"]["name"] == volume
         ]
         return Path(found["spec"]["local"]["path"])
 
+    def create_namespace(self, level: str = "restricted") -> None:
+        """An empty one, with volumes; it admits pods of this Pod Security Standard."""
+        self.clean_up()
+        labels = {"pod-security.kubernetes.io/enforce": level}
+        metadata = {"name": self.namespace, "labels": labels}
+        self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.make_volumes()
+
     def clean_up(self) -> None:
-        """Whatever is left, also of a run before."""
-        self.cluster.run("kubectl", "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait", "--timeout=180s")
-        self.cluster.run("kubectl", "delete", "persistentvolume", "--selector", "barnabas-e2e=volume", "--wait=false")
+        """Remove whatever is left, also of a run before."""
+        delete = ["kubectl", "delete"]
+        self.cluster.run(*delete, "namespace", self.namespace, "--ignore-not-found", "--wait", "--timeout=180s")
+        self.cluster.run(*delete, "persistentvolume", "--selector", f"barnabas-e2e={self.namespace}", "--wait=false")
+        self.secrets.clear()
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
