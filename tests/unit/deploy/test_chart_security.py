@@ -67,6 +67,17 @@ def test_an_issuer_of_ones_own_signs_what_is_asked_for() -> None:
     assert issuers == 4 * [{"name": "corporate", "kind": "ClusterIssuer", "group": "cert-manager.io"}]
 
 
+def test_cert_manager_is_asked_for_an_address_as_an_address() -> None:
+    # As a name, an address is in a certificate that cert-manager issues and every client refuses.
+    names = ["10.example.com", "*.example.com"]
+    issued = {"mode": "certManager", "issuerRef": {"name": "public"}, "names": names}
+    outside = {"type": "NodePort", "host": "10.89.0.1", "nodePort": 32092, "trustedNetwork": True}
+    listener = {"name": "OUTSIDE", "protocol": "SSL", "port": 19092, "certificate": issued, "external": outside}
+    spec = find(render({"listeners": [listener]}), "Certificate", "barnabas-listener-outside-tls")["spec"]
+    assert spec["dnsNames"] == ["10.example.com", "*.example.com"]
+    assert spec["ipAddresses"] == ["10.89.0.1"]
+
+
 # --- what the jobs create and apply ---
 
 

@@ -61,6 +61,21 @@
 {{- toYaml (concat $names (default list (default dict $listener.certificate).names) | uniq) -}}
 {{- end -}}
 
+{{/* What a Certificate of cert-manager names: addresses apart from names, since clients compare each with its kind. Call with a list. */}}
+{{- define "barnabas.subjectNames" -}}
+{{- $names := list -}}
+{{- $addresses := list -}}
+{{- range . -}}
+{{- if regexMatch "^[0-9]+([.][0-9]+){3}$" . -}}{{- $addresses = append $addresses . -}}{{- else -}}{{- $names = append $names . -}}{{- end -}}
+{{- end -}}
+{{- with $names }}
+dnsNames: {{ toJson . }}
+{{- end }}
+{{- with $addresses }}
+ipAddresses: {{ toJson . }}
+{{- end }}
+{{- end -}}
+
 {{/* The gateways' keys of all listeners. */}}
 {{- define "barnabas.listenerKeys" -}}
 {{- $root := . -}}
