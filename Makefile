@@ -53,7 +53,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -252,6 +252,9 @@ bench-quotas: setup etcd ## Measure what clients get of a quota through two gate
 
 bench-groups: setup etcd peer ## Compare rebalances, heartbeats and commits with Apache Kafka; LOGSTORES=3 for three of both
 	@$(BIN)/python -m bench.groups --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))
+
+bench-transactions: setup etcd peer ## Compare transactions per second and the time until they are visible with Apache Kafka; LOGSTORES=3 for three of both
+	@$(BIN)/python -m bench.transactions --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))
 
 pipeline: ## Set up Spark and the pipeline in .venv-pipeline (needs Java 17)
 	@scripts/setup pipeline
