@@ -32,6 +32,7 @@ _REPLICAS: Final = (
     "IsrShrinksPerSec",
     "IsrExpandsPerSec",
     "FailedIsrUpdatesPerSec",
+    "PartitionsWithLateTransactionsCount",
 )
 _TOPICS: Final = (
     "BytesInPerSec",
@@ -72,6 +73,7 @@ _MBEANS: Final = (
     "kafka.server:type=group-coordinator-metrics:offset-commit-count",
     "kafka.server:type=group-coordinator-metrics:offset-expiration-count",
     "kafka.server:type=group-coordinator-metrics:group-completed-rebalance-count",
+    "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=LogAppendRetryQueueSize",
     "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
     "kafka.server:type=DelayedOperationPurgatory,name=NumDelayedOperations",
     "kafka.server:type=socket-server-metrics:connection-count",

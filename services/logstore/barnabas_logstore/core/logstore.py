@@ -251,7 +251,7 @@ class LogstoreCore:
         resting = (*disks, self._replication, self._administration, self._producer_expiry)
         self.ticks = Ticks(resting, self._replication.leading)
         counting = (self._replication, self._coordination, self._cleaning, self._outbox.times)
-        self.measures = Measures(self._replicas, self._directories, self._coordination, counting)
+        self.measures = Measures(self._replicas, self._directories, self._coordination, counting, config.transactions)
         self.stopping = Stopping(
             [
                 self._administration,

@@ -13,6 +13,7 @@ from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.log_families import LOG_DIRECTORY_FREE_BYTES, LOG_DIRECTORY_TOTAL_BYTES
 from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.metrics.snapshot import pack
+from barnabas.runtime.clock import wall_ms
 from barnabas.runtime.event_loop import loop_waited_ns
 from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.metrics.process_metrics import measures_of_process
@@ -84,7 +85,7 @@ class DataMetrics:
         if self._core is None:
             self._answer([])
             return
-        self._scan = self._core.measures.scan_partitions()
+        self._scan = self._core.measures.scan_partitions(wall_ms())
         self._go_on()
 
     def _go_on(self) -> None:

@@ -37,6 +37,7 @@ from barnabas_logstore.core.coordinator.groups.group_partition import GroupParti
 from barnabas_logstore.core.coordinator.led_partitions import LedPartitions
 from barnabas_logstore.core.coordinator.markers import TransactionMarkers
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
+from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.group_watches import GroupWatches
@@ -205,6 +206,11 @@ class Coordination:
         """The coordinated partitions; read only."""
         return self._groups.partitions
 
+    @property
+    def transaction_partitions(self) -> list[TransactionPartition]:
+        """Those of the coordinator of transactions; read only."""
+        return self._transactions.partitions
+
     def samples(self) -> Iterator[Sample]:
         meter, partitions = self._groups.meter, self.partitions
         yield Sample(COORDINATED_PARTITIONS, (), len(partitions))
@@ -213,6 +219,7 @@ class Coordination:
         yield Sample(OFFSET_EXPIRATIONS, (), meter.offset_expirations)
         yield Sample(REBALANCES, (), meter.rebalances)
         yield Sample(GROUP_CALLS_WAITING, (), len(self._inbox))
+        yield from self._transactions.samples()
 
     def _state_of(self, watched: WatchedGroup) -> tuple[int, int]:
         if self._led.epoch_of(OFFSETS_TOPIC, watched.topic_id, watched.partition) < 0:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from barnabas.channel.messages import CoordinateResponse, GroupCall
+from barnabas.metrics.family import Sample
+from barnabas.metrics.transaction_families import LOADING_PARTITIONS, REFUSED_COMPLETIONS, UNWRITTEN_ENDS
 from barnabas.ports.compression import Decompress
 from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.coordinator_log_writer import StreamAnswer
@@ -10,6 +14,7 @@ from barnabas_logstore.core.coordinator.peer_calls import PeerCalls
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.coordinator import TransactionCoordinator
 from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender
+from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.outbox import TransactionOutputs
 
@@ -58,6 +63,17 @@ class TransactionCoordination:
         """Return when there is something to do, unless an event comes first."""
         deadlines_ms = (self.coordinator.next_deadline_ms(), self._sender.retry_ms, self._peers.next_deadline_ms())
         return min((each for each in deadlines_ms if each is not None), default=None)
+
+    @property
+    def partitions(self) -> list[TransactionPartition]:
+        """The coordinated partitions; read only."""
+        return self.coordinator.partitions
+
+    def samples(self) -> Iterator[Sample]:
+        yield from self.coordinator.meter.samples()
+        yield Sample(UNWRITTEN_ENDS, (), self._sender.unwritten)
+        yield Sample(REFUSED_COMPLETIONS, (), sum(each.refused_completions for each in self.partitions))
+        yield Sample(LOADING_PARTITIONS, (), sum(each.loader is not None for each in self.partitions))
 
     def take_answers(self) -> list[StreamAnswer]:
         return self.coordinator.take_answers()

@@ -19,15 +19,22 @@ from barnabas.metrics.topic_families import (
     TOPICS_WITHOUT_LABEL,
 )
 from barnabas_logstore.core.coordinator.coordination import Coordination
+from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.observability.partition_metrics_scan import PartitionMetricsScan
+from barnabas_logstore.core.observability.transaction_scan import LATE_BUFFER_MS, TransactionScan
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replica.topic_meters import TopicMeter
 
 
 class Measures:
     def __init__(
-        self, replicas: Replicas, directories: Directories, coordination: Coordination, counting: Sequence[Measured]
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        coordination: Coordination,
+        counting: Sequence[Measured],
+        transactions: TransactionConfig,
     ) -> None:
         """`counting` know what they have counted, and have a bounded number of samples, whatever the number of
         partitions, as everything here has.
@@ -36,10 +43,13 @@ class Measures:
         self._directories = directories
         self._coordination = coordination
         self._counting = counting
+        self._late_transaction_ms = transactions.max_timeout_ms + LATE_BUFFER_MS
 
-    def scan_partitions(self) -> PartitionMetricsScan:
+    def scan_partitions(self, wall_ms: int) -> PartitionMetricsScan:
         """Return a scan to be stepped until it is done, and then read."""
-        return PartitionMetricsScan(self._replicas, self._coordination.partitions)
+        coordination = self._coordination
+        transactions = TransactionScan(coordination.transaction_partitions, wall_ms, self._late_transaction_ms)
+        return PartitionMetricsScan(self._replicas, coordination.partitions, transactions)
 
     def samples(self) -> Iterator[Sample]:
         """All but the scan's."""

@@ -1,4 +1,4 @@
-"""Scan every replica and group of a logstore, in slices, for metrics that are too expensive to count continuously."""
+"""Scan all replicas, groups and transactional ids of a logstore, in slices: what is too expensive to count always."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from barnabas.metrics.replica_families import (
 from barnabas.metrics.topic_families import LOG_SEGMENTS, LOG_SIZE
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
+from barnabas_logstore.core.observability.transaction_scan import TransactionScan
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 
@@ -28,7 +29,10 @@ from barnabas_logstore.core.replica.replicas import Replicas
 class PartitionMetricsScan:
     """Partitions that are added or removed during the scan may be missed; each is read in its state at that moment."""
 
-    def __init__(self, replicas: Replicas, coordinated: Sequence[GroupPartition]) -> None:
+    def __init__(
+        self, replicas: Replicas, coordinated: Sequence[GroupPartition], transactions: TransactionScan
+    ) -> None:
+        self._transactions = transactions
         self._left = list(replicas.by_key.values())
         self._groups_left = [group for each in coordinated for group in each.groups]
         self._partitions = len(self._left)
@@ -47,14 +51,14 @@ class PartitionMetricsScan:
         self._offsets = 0
 
     def step(self, count_max: int) -> bool:
-        """Scan the next `count_max` replicas and groups. Return True when all have been scanned."""
+        """Scan the next `count_max` replicas, groups and transactional ids. Return True when all have been scanned."""
         for partition in self._left[-count_max:]:
             self._look_at(partition)
         del self._left[-count_max:]
         for group in self._groups_left[-count_max:]:
             self._look_at_group(group)
         del self._groups_left[-count_max:]
-        return not self._left and not self._groups_left
+        return self._transactions.step(count_max) and not self._left and not self._groups_left
 
     def _look_at(self, partition: Partition) -> None:
         log = partition.log
@@ -66,6 +70,7 @@ class PartitionMetricsScan:
         if not partition.leading:
             return
         self._leaders += 1
+        self._transactions.look_at_log(log)
         in_sync = partition.isr.committed
         self._under_replicated += len(in_sync) < len(partition.replicas)
         self._under_min_isr += not partition.in_sync_replicas_at_minimum
@@ -101,3 +106,4 @@ class PartitionMetricsScan:
             yield Sample(GROUPS_BY_STATE, (state.value,), self._group_states[state])
         yield Sample(GROUP_MEMBERS, (), self._members)
         yield Sample(GROUP_OFFSETS, (), self._offsets)
+        yield from self._transactions.samples()

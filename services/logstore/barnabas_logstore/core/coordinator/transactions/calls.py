@@ -87,6 +87,7 @@ class TransactionCalls:
             led.log_writer.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST)))
             return
         response = serve(led, call, request)
+        led.meter.count_response(response)
         led.log_writer.answer(stream_id, GroupAnswer(call.request_id, body=encode_body(response, call.api_version)))
 
     # --- each API -----------------------------------------------------------------------------------------------------

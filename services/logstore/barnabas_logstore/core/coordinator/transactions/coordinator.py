@@ -30,6 +30,7 @@ from barnabas_logstore.core.coordinator.coordinator_log_writer import (
 from barnabas_logstore.core.coordinator.transactions.calls import TransactionCalls
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.listing import list_matching
+from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
 from barnabas_logstore.core.coordinator.transactions.producer_ids import ProducerIds
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import (
@@ -48,6 +49,7 @@ class TransactionCoordinator:
         self._markers = markers
         self._clock = Clock()
         self.producer_ids = ProducerIds()
+        self.meter = TransactionMeter()
         self._calls = TransactionCalls(config, self._clock, image, self.producer_ids)
         self._partitions: dict[int, TransactionPartition] = {}
         self._loading: dict[int, TransactionPartition] = {}
@@ -142,7 +144,7 @@ class TransactionCoordinator:
         log_writer = CoordinatorLogWriter(log, leader_epoch, self.answers, self._written)
         loader = TransactionLoader(transactions, self._decompress, log.end_offset())
         led = TransactionPartition(
-            partition, log_writer, transactions, loader, self._markers, self._config, self._clock
+            partition, log_writer, transactions, loader, self._markers, self._config, self._clock, self.meter
         )
         self._partitions[partition] = self._loading[partition] = led
         self._load(led)

@@ -18,6 +18,7 @@ from barnabas_logstore.core.coordinator.clock import Clock
 from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.log_loader import LogLoader
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
+from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
 from barnabas_logstore.core.coordinator.transactions.records import read_record, tombstone, transaction_record
 from barnabas_logstore.core.coordinator.transactions.rules import abort_timed_out
 from barnabas_logstore.core.coordinator.transactions.transaction import ENDING, OVER, Transaction, TransactionState
@@ -71,6 +72,7 @@ class TransactionPartition:
         markers: MarkerSender,
         config: TransactionConfig,
         clock: Clock,
+        meter: TransactionMeter,
     ) -> None:
         self.partition = partition
         self.leader_epoch = log_writer.leader_epoch
@@ -81,6 +83,7 @@ class TransactionPartition:
         self._markers = markers
         self._config = config
         self._clock = clock
+        self.meter = meter
         self.ongoing: dict[str, None] = {}
         """Ids whose transaction may take too long."""
         self.unreadable_records = 0
@@ -126,6 +129,7 @@ class TransactionPartition:
         if not self.log_writer.write_if_fits(transaction_record(transaction)):
             return ErrorCode.UNKNOWN_SERVER_ERROR
         self.transactions[transaction.transactional_id] = transaction
+        self.meter.count_change(transaction)
         self._follow(transaction)
         return ErrorCode.NONE
 
@@ -144,6 +148,11 @@ class TransactionPartition:
         if self.check() or self.put(transaction.completed(self._clock.wall_ms)):
             self._to_complete[transaction.transactional_id] = transaction
             self.complete_at_ms = self._clock.now_ms + COMPLETION_RETRY_MS
+
+    @property
+    def refused_completions(self) -> int:
+        """The number of transactions whose markers are written, and whose completion the log has refused."""
+        return len(self._to_complete)
 
     def complete_again(self) -> None:
         """Write the completions that the log has refused."""
@@ -178,8 +187,8 @@ class TransactionPartition:
         for transactional_id in transactional_ids:
             transaction = self.transactions.get(transactional_id)
             aborted = transaction and abort_timed_out(transaction, self._clock.wall_ms)
-            if aborted is not None and not self.check():
-                self.put(aborted)
+            if aborted is not None and not self.check() and not self.put(aborted):
+                self.meter.count_timeout()
             yield
 
     def _remove_expired(self, transactional_ids: list[str]) -> Iterator[None]:
