@@ -15,6 +15,7 @@ from barnabas.cli.commands.nodes import balance, drain, drains, nodes, return_no
 from barnabas.cli.commands.partitions import elect, partitions, reassign
 from barnabas.cli.commands.records import consume, produce
 from barnabas.cli.commands.topics import topics
+from barnabas.cli.commands.transactions import transactions
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,7 +27,7 @@ def main() -> None:
     """
 
 
-_OPERATING = (
+_COMMANDS = (
     nodes,
     topics,
     partitions,
@@ -40,9 +41,21 @@ _OPERATING = (
     balance,
     events,
     history,
+    transactions,
+    up,
+    down,
+    status,
+    produce,
+    consume,
+    logs,
+    doctor,
+    backup,
+    restore,
+    rebuild,
+    inspect,
 )
 
-for command in (*_OPERATING, up, down, status, produce, consume, logs, doctor, backup, restore, rebuild, inspect):
+for command in _COMMANDS:
     main.add_command(command)
 main.add_command(kubernetes)
 

@@ -1,4 +1,4 @@
-"""The options by which `produce` and `consume` find a cluster, and how they connect to it."""
+"""The options by which `produce`, `consume` and `transactions` find a cluster, and how they connect to it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import click
 
 from barnabas.cli.local.layout import HOST, ClusterDirectory, LayoutError
 from barnabas.cli.local.secrets import local_security
-from barnabas.cli.record_client import RecordClient
-from barnabas.client.client_security import client_security
+from barnabas.cli.record_client import CLIENT_ID, RecordClient
+from barnabas.client.client_security import ClientSecurity, client_security
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.runtime.configuration.properties import parse_properties
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,15 +36,30 @@ def config_option(command: Command) -> Command:
 
 def kafka_client(directory: ClusterDirectory, bootstrap: str | None, config_path: Path | None) -> RecordClient:
     """Return a client of the cluster that the options name, else of the one in --data-dir. Raises LayoutError."""
+    host, port, security = _address(directory, bootstrap, config_path)
+    return RecordClient(host, port, security=security)
+
+
+def kafka_connection(
+    directory: ClusterDirectory, bootstrap: str | None, config_path: Path | None, timeout_seconds: float
+) -> KafkaConnection:
+    """Connect to that cluster. Raises LayoutError, ConnectionBroken."""
+    host, port, security = _address(directory, bootstrap, config_path)
+    return KafkaConnection(host, port, timeout_seconds, CLIENT_ID, security=security)
+
+
+def _address(
+    directory: ClusterDirectory, bootstrap: str | None, config_path: Path | None
+) -> tuple[str, int, ClientSecurity]:
     try:
         if config_path is None and bootstrap is None:
             layout = directory.require_layout()
-            return RecordClient(HOST, layout.kafka_port, security=local_security(directory, layout))
+            return HOST, layout.kafka_port, local_security(directory, layout)
         properties = {} if config_path is None else parse_properties(config_path.read_text(encoding="utf-8"))
         address = bootstrap or properties.get("bootstrap.servers", "").split(",")[0].strip()
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
             raise LayoutError(f"{address!r} is not HOST:PORT; see --bootstrap, or bootstrap.servers in --config")
-        return RecordClient(host, int(port), security=client_security(properties))
+        return host, int(port), client_security(properties)
     except (OSError, ValueError) as error:
         raise LayoutError(str(error)) from None

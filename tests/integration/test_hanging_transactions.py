@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.cli.local import status
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
@@ -63,6 +67,23 @@ def read(cluster: RunningCluster, count: int, *, seconds: float) -> list[bytes |
     return values
 
 
+def barnabas(cluster: RunningCluster, *arguments: str) -> str:
+    """What `barnabas transactions` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas.cli", "transactions", *arguments, "--bootstrap", cluster.bootstrap],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_MAX,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def hanging_problems(cluster: RunningCluster) -> list[str]:
+    return [each for each in cluster.status().problems if "hangs" in each]
+
+
 def test_a_hanging_transaction_is_found_and_aborted(cluster: RunningCluster, kafka_tools: KafkaTools) -> None:
     hang(kafka_tools, cluster)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -85,3 +106,31 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster: RunningCluster, kaf
     by_id = {each["ProducerId"]: each for each in after}
     assert by_id[described["ProducerId"]]["CurrentTransactionStartOffset"] == "None"
     assert not transactions(kafka_tools, cluster, "find-hanging", "--topic", TOPIC, "--max-transaction-timeout", "0")
+
+
+def test_so_does_our_own_command_and_status_says_what_to_do(
+    cluster: RunningCluster, kafka_tools: KafkaTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang(kafka_tools, cluster)
+    said = kafka_tools.output("Transactions", "loop", cluster.bootstrap, TOPIC, "1", "third", "2", "0")
+    assert said.splitlines()[-1] == "ended 2, done again 0"
+    assert json.loads(barnabas(cluster, "find-hanging", "--json")) == [], "it may not be that old"
+    assert hanging_problems(cluster) == []
+    (found,) = json.loads(barnabas(cluster, "find-hanging", "--max-transaction-timeout", "0", "--json"))
+    assert (found["topic"], found["partition"], found["transactional_id"]) == (TOPIC, 0, None)
+    place = (TOPIC, "0", str(found["start_offset"]))
+    monkeypatch.setattr(status, "HANGING_SILENT_MS", 0)
+    (problem,) = hanging_problems(cluster)
+    assert f"`barnabas transactions abort {' '.join(place)}`" in problem
+    assert not cluster.status().healthy
+
+    (listed,) = json.loads(barnabas(cluster, "list", "--state", "CompleteAbort", "--json"))
+    assert listed["transactional_id"] == "third"
+    assert barnabas(cluster, "describe", "third").startswith("third  CompleteAbort, producer ")
+    assert barnabas(cluster, "list", "--state", "Ongoing") == "no transactional ids\n"
+
+    before = len(read(cluster, 100, seconds=3))
+    assert f"in {TOPIC}-0" in barnabas(cluster, "abort", *place)
+    assert len(read(cluster, before + 1, seconds=SECONDS_MAX)) == before + 1, "the first of `third` is committed"
+    assert barnabas(cluster, "find-hanging", "--max-transaction-timeout", "0") == "no hanging transactions\n"
+    assert hanging_problems(cluster) == []

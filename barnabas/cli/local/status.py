@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,12 +14,17 @@ from barnabas.cli.local.etcd import ask_etcd_over_http
 from barnabas.cli.local.layout import HOST
 from barnabas.cli.local.secrets import local_access, local_security
 from barnabas.cli.local.services import Role, Service
-from barnabas.cli.record_client import KafkaError, RecordClient
+from barnabas.cli.record_client import CLIENT_ID, KafkaError, RecordClient
+from barnabas.cli.transactions import MAX_TRANSACTION_TIMEOUT_MINUTES, TransactionsClient
+from barnabas.client.client_security import ClientSecurity
+from barnabas.client.kafka_connection import KafkaConnection
 
 if TYPE_CHECKING:
     from barnabas_protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
 
 ANSWER_SECONDS_MAX = 3.0
+HANGING_SILENT_MS = MAX_TRANSACTION_TIMEOUT_MINUTES * 60_000
+_HANGING_LISTED_MAX = 5
 START_AGAIN = "start it again with `make up` or `barnabas up`"
 
 
@@ -178,4 +184,22 @@ def _check_kafka(cluster: LocalCluster, services: list[ServiceStatus]) -> list[s
             _silent(gateway, f"does not answer a Kafka client: {error}", cluster)
         return []
     missing = [f"logstore-{each}" for each in cluster.layout.logstore_ids if each not in known]
-    return [f"clients don't see {', '.join(missing)}"] if missing else []
+    unseen = [f"clients don't see {', '.join(missing)}"] if missing else []
+    return unseen + _hanging_transactions(cluster, security)
+
+
+def _hanging_transactions(cluster: LocalCluster, security: ClientSecurity) -> list[str]:
+    """Partitions whose committed records are not read. What does not answer is a problem that others report."""
+    try:
+        with KafkaConnection(HOST, cluster.layout.kafka_port, ANSWER_SECONDS_MAX, CLIENT_ID, security=security) as used:
+            client = TransactionsClient(used, ANSWER_SECONDS_MAX)
+            found = client.find_hanging(None, HANGING_SILENT_MS, time.time_ns() // 1_000_000)
+    except (KafkaError, OSError):
+        return []
+    lines = [
+        f"a transaction of producer {each.producer_id} hangs in {each.topic}-{each.partition}, and holds up consumers "
+        f"of committed records: `barnabas transactions abort {each.topic} {each.partition} {each.start_offset}` ends it"
+        for each in found[:_HANGING_LISTED_MAX]
+    ]
+    more = len(found) - len(lines)
+    return [*lines, f"and {more} more hanging transactions: `barnabas transactions find-hanging`"] if more else lines
