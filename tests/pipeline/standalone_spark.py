@@ -51,15 +51,9 @@ class StandaloneSpark:
     def __exit__(self, *_: object) -> None:
         self._cleanup.close()
 
-    def submit(self) -> tuple[str, ...]:
+    def submit(self, program: str = barnabas_pipeline.cli.__main__.__file__) -> tuple[str, ...]:
         """The command, as docs/use/pipeline.md has it for a cluster."""
-        settings = (
-            "spark.executor.memory=512m",
-            "spark.driver.host=127.0.0.1",
-            f"spark.pyspark.python={sys.executable}",
-        )
-        named = [part for setting in settings for part in ("--conf", setting)]
-        return (str(BIN / "spark-submit"), "--master", self.master, *named, barnabas_pipeline.cli.__main__.__file__)
+        return submit_to(self.master, program)
 
     def executors(self) -> list[int]:
         """The processes of executors' JVMs."""
@@ -92,6 +86,17 @@ class StandaloneSpark:
             assert is_alive, log.read_text(errors="replace")[-3000:]
             time.sleep(0.1)
         return found[found.re.groups]
+
+
+def submit_to(master: str, program: str) -> tuple[str, ...]:
+    """The command that runs `program` with that master, `spark://…` or `local[…]`."""
+    settings = (
+        "spark.executor.memory=512m",
+        "spark.driver.host=127.0.0.1",
+        f"spark.pyspark.python={sys.executable}",
+    )
+    named = [part for setting in settings for part in ("--conf", setting)]
+    return (str(BIN / "spark-submit"), "--master", master, *named, program)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -48,10 +48,13 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`topic` is None if each row names its own; `producer` is librdkafka's configuration."""
+    """`topic` is None if each row names its own; `producer` is librdkafka's configuration. `transactional_id`: what the
+    tasks' ids begin with if each writes in transactions; None: it writes at least once.
+    """
 
     topic: str | None
     producer: Mapping[str, str]
+    transactional_id: str | None = None
 
 
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
@@ -117,6 +120,8 @@ _PASSED_OVER: Final = frozenset(
     }
 )
 """Spark's own options, and those of the JVM connector's consumer, which are ignored."""
+_TRANSACTION_TIMEOUT_MS: Final = "900000"
+"""As long as brokers allow by default (`transaction.max.timeout.ms`): a task computes its rows while it writes them."""
 _UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _FALSE_OR_TRUE: Final = {"false": False, "true": True}
 _ISOLATIONS: Final = {"read_uncommitted": Isolation.READ_UNCOMMITTED, "read_committed": Isolation.READ_COMMITTED}
@@ -214,9 +219,15 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         producer = librdkafka_properties(producer)
     except ValueError as error:
         raise WrongOption(f"option 'kafka.{error}'") from None
+    transactional_id = producer.pop("transactional.id", None)
+    if transactional_id is not None:
+        if not transactional_id.strip():
+            raise WrongOption("option 'kafka.transactional.id' must not be empty")
+        producer.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
     return WriteOptions(
         given.text("topic"),
         {**producer, "bootstrap.servers": bootstrap, "enable.idempotence": "true"},
+        transactional_id,
     )
 
 

@@ -157,6 +157,18 @@ def test_a_writer_is_idempotent_whatever_else_is_set() -> None:
         write_options({"kafka.bootstrap.servers": "a:1", "topics": "t"})
 
 
+def test_a_writer_with_a_transactional_id_writes_in_transactions() -> None:
+    options = write_options(SERVERS | {"kafka.transactional.id": "job"})
+    assert options.transactional_id == "job"
+    assert "transactional.id" not in options.producer
+    assert options.producer["transaction.timeout.ms"] == "900000"
+    timed = write_options(SERVERS | {"kafka.transactional.id": "job", "kafka.transaction.timeout.ms": "1000"})
+    assert timed.producer["transaction.timeout.ms"] == "1000"
+    assert write_options(SERVERS).transactional_id is None
+    with pytest.raises(WrongOption, match="must not be empty"):
+        write_options(SERVERS | {"kafka.transactional.id": " "})
+
+
 def test_a_writer_may_be_given_another_partitioner_and_log_level() -> None:
     given = {"kafka.Partitioner": "consistent_random", "kafka.log_level": "7"}
     options = write_options({"kafka.bootstrap.servers": "a:1", **given})
