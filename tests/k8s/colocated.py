@@ -38,7 +38,7 @@ def colocated(trial: Trial) -> list[str]:
     home = Path(tempfile.mkdtemp(prefix="lanes-", dir=trial.volumes))
     lines = []
     with trial.load("beside") as reports:
-        trial.upgrade(**{POLICY: "colocated", DIRECTORY: str(home / "absent")})
+        replace_gateways(trial, "deployment", **{POLICY: "colocated", DIRECTORY: str(home / "absent")})
         wait_until("three gateways", lambda: len(trial.ready("gateway")) == len(trial.pods("gateway")) == 3)
     lines.append(f"colocated, the node without the directory, under load: {clean(reports)}")
     assert opened(trial) == {}, opened(trial)
@@ -67,10 +67,26 @@ def colocated(trial: Trial) -> list[str]:
             counted = in_words([f"{name} {calls[name]}" for name in sorted(calls)])
             lines.append(f"`strace -c` of the gateways' processes meanwhile: {counted}")
     with trial.load("apart") as reports:
-        trial.upgrade(**{POLICY: "per-broker-port", DIRECTORY: ""})
+        replace_gateways(trial, "statefulset", **{POLICY: "per-broker-port", DIRECTORY: ""})
     lines.append(f"back to gateways anywhere, under load: {clean(reports)}")
     trial.cluster.run(*namespace, f"{level}=restricted")
     return lines
+
+
+def replace_gateways(trial: Trial, kind: str, **values: str) -> None:
+    """Change what the gateways are; those of before serve until the others are ready.
+
+    Helm alone deletes the ones before the others are ready.
+    """
+    trial.kubectl("delete", kind, f"{trial.name}-gateway", "--cascade=orphan")
+    before = trial.pods("gateway")
+    trial.upgrade(**values)
+    if kind == "deployment":
+        # They come back as long as their ReplicaSet is there.
+        labels = f"app.kubernetes.io/component=gateway,app.kubernetes.io/instance={trial.release}"
+        trial.kubectl("delete", "replicaset", "--selector", labels)
+    else:
+        trial.kubectl("delete", "pod", *before)
 
 
 def opened(trial: Trial) -> dict[str, int]:
