@@ -112,6 +112,7 @@ imports: setup ## Check the import rules
 
 type: setup ## mypy, strict
 	@$(BIN)/mypy
+	@$(BIN)/mypy bench tests/faults
 
 format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format .

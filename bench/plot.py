@@ -80,17 +80,18 @@ def line_plot(title: str, series: dict[str, list[tuple[int, float]]], unit: str)
     for x in xs:
         parts.append(f'<text x="{place(x, 0)[0]:.1f}" y="{top + height + 20}" text-anchor="middle">{x:,}</text>')
     for step in range(1, 4):
-        y = y_max * step / 4
-        parts.append(f'<text x="{left - 8}" y="{place(xs[0], y)[1] + 4:.1f}" text-anchor="end">{y:,.0f} {unit}</text>')
+        value = y_max * step / 4
+        at = place(xs[0], value)[1]
+        parts.append(f'<text x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{value:,.0f} {unit}</text>')
     for number, (name, points) in enumerate(series.items()):
         colour = _LINE_COLOURS[number % len(_LINE_COLOURS)]
         path = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [
-            '<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>'.format(*place(*point), colour) for point in points
-        ]
-        x, y = place(*points[-1])
-        parts.append(f'<text x="{x + 10:.1f}" y="{y + 4:.1f}">{escape(name)}</text>')
+        for point in points:
+            x_of_point, y_of_point = place(*point)
+            parts.append(f'<circle cx="{x_of_point:.1f}" cy="{y_of_point:.1f}" r="3" fill="{colour}"/>')
+        end_x, end_y = place(*points[-1])
+        parts.append(f'<text x="{end_x + 10:.1f}" y="{end_y + 4:.1f}">{escape(name)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -137,9 +138,9 @@ def curve_plot(title: str, x_title: str, y_title: str, curves: list[Curve]) -> s
         path = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in curve.points)
         dashes = ' stroke-dasharray="5 4"' if curve.is_dashed else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
-        parts += [
-            '<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>'.format(*place(*point), colour) for point in curve.points
-        ]
+        for point in curve.points:
+            x_of_point, y_of_point = place(*point)
+            parts.append(f'<circle cx="{x_of_point:.1f}" cy="{y_of_point:.1f}" r="3" fill="{colour}"/>')
         at = top + 16 + 20 * number
         parts.append(
             f'<line x1="{left + width + 16}" x2="{left + width + 44}" y1="{at - 4}" y2="{at - 4}" stroke="{colour}" '

@@ -138,7 +138,7 @@ def consume(bootstrap: str, number: int, counter: Counter, stopping: threading.E
         if message is None:
             continue
         if message.error() is None:
-            counter.bytes += len(message.value())
+            counter.bytes += len(message.value() or b"")
         else:
             consumer.assign(beginning)
     consumer.close()
@@ -199,7 +199,8 @@ def set_quota(bootstrap: str, quota: float) -> None:
 
 
 def create_topic(bootstrap: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     administrator = AdminClient({"bootstrap.servers": bootstrap})
     (created,) = administrator.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values()

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from itertools import count
 from types import TracebackType
 
-from barnabas.cli.local.ports import connect
+from barnabas.client.kafka_connection import connect
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.messages import Request, Response, api_key_of
 

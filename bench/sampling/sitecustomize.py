@@ -7,18 +7,19 @@ the counts are written to DIRECTORY/<pid>.json; they need not be requested, and 
 import json
 import os
 import signal
+from types import FrameType
 
 SAMPLE_SECONDS = 0.001
 WRITE_EVERY = 20
 
 
-def _start(directory):
-    counts = {}
+def _start(directory: str) -> None:
+    counts: dict[str, int] = {}
     path = os.path.join(directory, f"{os.getpid()}.json")
     seen = 0
     is_writing = False
 
-    def on_timer(_number, frame):
+    def on_timer(_number: int, frame: FrameType | None) -> None:
         nonlocal seen, is_writing
         if frame is None or is_writing:
             # On a busy machine the timer fires again while the counts are being written.

@@ -97,7 +97,9 @@ def _take(run: Run, sides: Mapping[str, Secured], pairs: int, seconds: float) ->
 
 
 def section(run: Run, path: Path) -> str:
-    averages = [each.load_average for each in (*run.copied, *run.handshakes, *run.victims)]
+    averages = [each.load_average for each in run.copied]
+    averages += [each.load_average for each in run.handshakes]
+    averages += [each.load_average for each in run.victims]
     lines = [
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
         f"{run.machine['kernel']}, {interpreter(run.machine)}, {run.client}; load average before it "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -46,8 +46,21 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
         path.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
 
-def about(command: str, load: float, verdict: Verdict) -> dict[str, str | int | float]:
-    """The fields that every measured run has. `load` is the machine's over the minute before the run."""
+class About(TypedDict):
+    """The fields that every measured run has."""
+
+    command: str
+    commit: str
+    cores: int
+    load: float
+    acknowledged: int
+    lost: int
+    duplicated: int
+    reordered: int
+
+
+def about(command: str, load: float, verdict: Verdict) -> About:
+    """Return them for a run that has ended. `load` is the machine's over the minute before the run."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
     return {
         "command": command,

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from barnabas.cli.local.services import Role
 from barnabas.cluster.group_partition import partition_of_group
 from tests.faults import evidence
 from tests.faults.checker import Kind, Verdict, check
@@ -34,7 +35,7 @@ from tests.faults.groups.check import GroupVerdict, check_group
 from tests.faults.groups.history import read_group
 from tests.faults.groups.members import Members, MembersError
 from tests.faults.history import Operation, Type, read
-from tests.faults.machines import SERVICES, Role, logstore_of, role_of
+from tests.faults.machines import SERVICES, logstore_of, role_of
 from tests.faults.topics import (
     RefusedError,
     committed_offsets,
