@@ -6,16 +6,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-FILE = Path(__file__).parents[3] / "deploy" / "observability" / "dashboard.json"
-UID = "barnabas-overview"
 _SELECTOR = 'namespace=~"$namespace",job=~"$job"'
-_WIDTH = 24
-_HEIGHT = 8
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,6 +47,7 @@ def _panel(title: str, unit: str, about: str, *queries: tuple[str, str]) -> Pane
     return Panel(title, unit, about, tuple(Query(text, legend) for text, legend in queries))
 
 
+_MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 _REPLICAS = "kafka_server_replicamanager_"
 _TOPICS = "kafka_server_brokertopicmetrics_"
 _CONTROLLER = "kafka_controller_kafkacontroller_"
@@ -396,82 +390,39 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("sum by (instance) (barnabas_group_loading_partitions{$})", "{{instance}} loading"),
         ),
     ),
+    "Transactions": (
+        _panel(
+            "Transactional ids, by state",
+            "short",
+            "Many in PrepareCommit or PrepareAbort: markers are not written.",
+            ("sum by (state) (barnabas_transaction_ids{$})", "{{state}}"),
+        ),
+        _panel(
+            "How transactions end",
+            "ops",
+            "timeout: it took longer than its producer allowed. fenced: requests of producers that have been replaced.",
+            ("sum by (result) (rate(barnabas_transaction_ends_total{$}[$]))", "{{result}}"),
+            ("sum(rate(barnabas_transaction_producers_fenced_total{$}[$]))", "fenced"),
+        ),
+        _panel(
+            "Ends that are not complete",
+            "short",
+            "Markers are not all written, or the completion is refused; also partitions that are still being loaded.",
+            ("sum by (instance) (barnabas_transaction_unwritten_ends{$})", "{{instance}} markers"),
+            (f"sum by (instance) ({_MARKERS}logappendretryqueuesize{{$}})", "{{instance}} completions"),
+            ("sum by (instance) (barnabas_transaction_loading_partitions{$})", "{{instance}} loading"),
+        ),
+        _panel(
+            "Open for how long",
+            "ms",
+            "The oldest ongoing transaction of each coordinator.",
+            ("max by (instance) (barnabas_transaction_ongoing_time_max_ms{$})", "{{instance}}"),
+        ),
+        _panel(
+            "Partitions where a transaction hangs",
+            "short",
+            "Consumers of committed records wait there.",
+            (f"sum by (instance) ({_REPLICAS}partitionswithlatetransactionscount{{$}})", "{{instance}}"),
+        ),
+    ),
 }  # fmt: skip
-
-
-def document() -> dict[str, Any]:
-    panels: list[dict[str, Any]] = []
-    top = 0
-    for row, members in ROWS.items():
-        panels.append({"type": "row", "title": row, "collapsed": False, "id": len(panels) + 1,
-                       "gridPos": {"h": 1, "w": _WIDTH, "x": 0, "y": top}, "panels": []})  # fmt: skip
-        top += 1
-        for number, panel in enumerate(members):
-            place = {"h": _HEIGHT, "w": _WIDTH // 2, "x": _WIDTH // 2 * (number % 2), "y": top + number // 2 * _HEIGHT}
-            panels.append(_panel_json(panel, len(panels) + 1, place))
-        top += -(-len(members) // 2) * _HEIGHT
-    return {
-        "uid": UID,
-        "title": "Barnabas",
-        "description": "Written by scripts/dashboard; what each metric is, is in docs/reference/metrics.md.",
-        "tags": ["barnabas", "kafka"],
-        "schemaVersion": 39,
-        "version": 1,
-        "editable": True,
-        "graphTooltip": 1,
-        "refresh": "30s",
-        "time": {"from": "now-1h", "to": "now"},
-        "timezone": "browser",
-        "templating": {
-            "list": [
-                {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
-                _variable("namespace", "label_values(barnabas_build_info, namespace)"),
-                _variable("job", 'label_values(barnabas_build_info{namespace=~"$namespace"}, job)'),
-            ]
-        },
-        "annotations": {"list": []},
-        "links": [],
-        "panels": panels,
-    }
-
-
-def _variable(name: str, query: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "label": name,
-        "type": "query",
-        "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "query": {"query": query, "refId": name},
-        "refresh": 2,
-        "includeAll": True,
-        "multi": True,
-        "allValue": ".*",
-        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
-    }
-
-
-def _panel_json(panel: Panel, panel_id: int, place: dict[str, int]) -> dict[str, Any]:
-    source = {"type": "prometheus", "uid": "${datasource}"}
-    return {
-        "id": panel_id,
-        "type": "timeseries",
-        "title": panel.title,
-        "description": panel.about,
-        "datasource": source,
-        "gridPos": place,
-        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0, "custom": {"fillOpacity": 8}}, "overrides": []},
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
-        "targets": [
-            {"refId": chr(ord("A") + number), "datasource": source, "expr": query.expression,
-             "legendFormat": query.legend}
-            for number, query in enumerate(panel.queries)
-        ],
-    }  # fmt: skip
-
-
-def page() -> str:
-    return json.dumps(document(), indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    FILE.write_text(page())

@@ -12,7 +12,7 @@ import yaml
 from barnabas.metrics.catalogue import FAMILIES
 from barnabas.metrics.family import Family, Kind
 from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Number, Selector, parse, selectors
-from tests.unit.observability import dashboard
+from tests.unit.observability import dashboard, dashboard_json
 
 ROOT = Path(__file__).parents[3]
 RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
@@ -126,7 +126,7 @@ def is_right(expression: Expression) -> list[str]:
 
 
 def test_the_file_is_what_is_declared() -> None:
-    assert dashboard.FILE.read_text() == dashboard.page(), "run scripts/dashboard"
+    assert dashboard_json.FILE.read_text() == dashboard_json.page(), "run scripts/dashboard"
 
 
 @pytest.mark.parametrize("text", panel_expressions())
@@ -136,10 +136,10 @@ def test_panels_name_what_there_is(text: str) -> None:
 
 
 def test_the_dashboard_has_its_rows_and_no_two_panels_in_one_place() -> None:
-    document = dashboard.document()
+    document = dashboard_json.document()
     rows = [panel["title"] for panel in document["panels"] if panel["type"] == "row"]
     assert rows[:3] == ["Health", "Requests by hop", "Logstores"]
-    assert {"Replication", "Purgatory", "Controller and etcd", "Groups"} <= {*rows}
+    assert {"Replication", "Purgatory", "Controller and etcd", "Groups", "Transactions"} <= {*rows}
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in document["panels"]]
     assert len({*places}) == len(places)
     ids = [panel["id"] for panel in document["panels"]]
