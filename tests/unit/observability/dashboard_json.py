@@ -1,4 +1,4 @@
-"""What Grafana reads of the declared dashboard: `scripts/dashboard` writes it to `deploy/observability/dashboard.json`."""
+"""The dashboard as Grafana reads it: `scripts/dashboard` writes it to `deploy/observability/dashboard.json`."""
 
 from __future__ import annotations
 
