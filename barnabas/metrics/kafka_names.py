@@ -73,6 +73,8 @@ _MBEANS: Final = (
     "kafka.server:type=group-coordinator-metrics:offset-commit-count",
     "kafka.server:type=group-coordinator-metrics:offset-expiration-count",
     "kafka.server:type=group-coordinator-metrics:group-completed-rebalance-count",
+    "kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",
+    "kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
     "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=LogAppendRetryQueueSize",
     "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
     "kafka.server:type=DelayedOperationPurgatory,name=NumDelayedOperations",

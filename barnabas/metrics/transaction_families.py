@@ -1,4 +1,4 @@
-"""Transactions: at the logstore that coordinates their ids, and at the leaders that hold their records."""
+"""Transactions: at the logstore that coordinates their ids, at the leaders that hold their records, and at gateways."""
 
 from __future__ import annotations
 
@@ -45,4 +45,14 @@ LATE_TRANSACTIONS = Family(
     Kind.GAUGE,
     "Partitions led here whose first open transaction has got no record for longer than transaction.max.timeout.ms and "
     "five minutes: it hangs, and committed records behind it are not read.",
+)
+VERIFICATION_TIME = Family(
+    "kafka_server_addpartitionstotxnmanager_verificationtimems",
+    Kind.HISTOGRAM,
+    "Time that a gateway waits until the coordinator of a transaction has confirmed or added its partitions.",
+)
+VERIFICATION_FAILURES = Family(
+    "kafka_server_addpartitionstotxnmanager_verificationfailurerate",
+    Kind.COUNTER,
+    "Partitions of transactions that a coordinator has neither confirmed nor added: their records are refused.",
 )

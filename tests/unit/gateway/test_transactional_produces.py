@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas.metrics.histogram import Histogram
+from barnabas.metrics.transaction_families import VERIFICATION_FAILURES, VERIFICATION_TIME
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.add_partitions_to_txn import (
@@ -247,3 +249,40 @@ def test_a_coordinator_that_adds_nothing_is_not_asked_for_ever() -> None:
     answer_each(world, dict.fromkeys(range(2), ErrorCode.OPERATION_NOT_ATTEMPTED))
     assert not world.logstore.group_calls
     assert client.error_codes() == [[ErrorCode.OPERATION_NOT_ATTEMPTED] * 2]
+
+
+def measured(world: World) -> tuple[int, int, int]:
+    """How many verifications, milliseconds of all together, and failures."""
+    samples = {each.family: each.value for each in world.processor.verifier.samples()}
+    times = samples[VERIFICATION_TIME]
+    assert isinstance(times, Histogram)
+    return times.count, times.sum // 1000, int(samples[VERIFICATION_FAILURES])
+
+
+def test_the_time_of_a_verification_is_measured_to_its_end() -> None:
+    world = world_of()
+    client = world.client()
+    produce(client, 0)
+    send_back(world)
+    world.pass_ms(7)
+    answer(world, ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert measured(world) == (0, 0, 0), "it is asked again"
+    world.pass_ms(2 * RETRY_MS)
+    answer(world)
+    assert measured(world) == (1, 7 + 2 * RETRY_MS, 0)
+
+
+@pytest.mark.parametrize(("error", "failures"), [(NONE, 0), (ErrorCode.INVALID_PRODUCER_EPOCH, 1)])
+def test_a_partition_that_is_refused_is_a_failure(error: ErrorCode, failures: int) -> None:
+    world = world_of()
+    produce(world.client(), 0)
+    send_back(world)
+    answer(world, error)
+    assert measured(world) == (1, 0, failures)
+
+
+def test_without_a_coordinator_a_verification_has_failed() -> None:
+    world = world_of(state_leader=-1)
+    produce(world.client(), 0)
+    send_back(world)
+    assert measured(world) == (1, 0, 1)

@@ -171,7 +171,10 @@ class GatewayCore:
         self.audit_topic = AuditTopic(config.audit_topic, audit_handler, self.fetch_memory, self.log_lines, wall_ms)
         self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
         logstores_meter = LogstoresMeter(self.logstores, self.reads)
-        self.measured: list[Measured] = [self.request_meter, logstores_meter, self.audit, self.audit_topic, self.quotas]
+        self.measured: list[Measured] = [
+            *(self.request_meter, logstores_meter, self.verifier),
+            *(self.audit, self.audit_topic, self.quotas),
+        ]
         """The meters; the host reads them at a scrape."""
 
     def _create_handlers(self, environment: RequestEnvironment) -> dict[int, Handler]:

@@ -11,12 +11,15 @@ for up to RETRY_MS_MAX, as by Kafka's brokers (`add.partitions.to.txn.retry.back
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas.metrics.family import Sample
+from barnabas.metrics.histogram import Histogram
+from barnabas.metrics.transaction_families import VERIFICATION_FAILURES, VERIFICATION_TIME
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
@@ -72,7 +75,7 @@ def error_of_produce(error: ErrorCode, *, reports_abortable: bool) -> ErrorCode:
 
 
 class TransactionVerifier:
-    __slots__ = ("clock", "config", "coordinators", "deadlines", "gathered", "image")
+    __slots__ = ("clock", "config", "coordinators", "deadlines", "failures", "gathered", "image", "times")
 
     def __init__(
         self,
@@ -89,6 +92,14 @@ class TransactionVerifier:
         self.coordinators = coordinators
         self.gathered: dict[VerifiedTransaction, _Verification] = {}
         """What is asked in this turn."""
+        self.times = Histogram()
+        """In microseconds, from the question about a transaction until it needs no answer more."""
+        self.failures = 0
+        """Partitions that were neither confirmed nor added."""
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(VERIFICATION_TIME, (), self.times)
+        yield Sample(VERIFICATION_FAILURES, (), self.failures)
 
     def verify(
         self, transaction: VerifiedTransaction, topic: str, partition: int, answered: Callable[[ErrorCode], None]
@@ -111,7 +122,16 @@ class TransactionVerifier:
 class _Verification(Untimed):
     """Partitions of one transaction, which are asked about together."""
 
-    __slots__ = ("_ask", "_retry_until_ms", "_transaction", "_verifier", "_waiting", "count", "deadline_bucket")
+    __slots__ = (
+        "_ask",
+        "_began_ms",
+        "_retry_until_ms",
+        "_transaction",
+        "_verifier",
+        "_waiting",
+        "count",
+        "deadline_bucket",
+    )
 
     def __init__(self, verifier: TransactionVerifier, transaction: VerifiedTransaction) -> None:
         self._verifier = verifier
@@ -121,7 +141,8 @@ class _Verification(Untimed):
         self.count = 0
         """How many wait."""
         self._ask: PendingAsk | None = None
-        self._retry_until_ms = verifier.clock.now_ms + RETRY_MS_MAX
+        self._began_ms = verifier.clock.now_ms
+        self._retry_until_ms = self._began_ms + RETRY_MS_MAX
         self.deadline_bucket = -1
 
     def add(self, topic: str, partition: int, answered: Callable[[ErrorCode], None]) -> None:
@@ -168,12 +189,15 @@ class _Verification(Untimed):
                 self._waiting[each] = answered
                 is_left_out = True
             else:
+                verifier.failures += error is not ErrorCode.NONE
                 for each_answered in answered:
                     each_answered(error)
         if is_left_out:
             self.ask()
         elif self._waiting:
             verifier.deadlines.schedule(self, verifier.clock.now_ms + RETRY_MS)
+        else:
+            self._note_time()
 
     def group_lost(self, ask: PendingAsk) -> None:
         self._ask = None
@@ -191,9 +215,14 @@ class _Verification(Untimed):
 
     def _answer_all(self, error: ErrorCode) -> None:
         waiting, self._waiting = self._waiting, {}
+        self._verifier.failures += len(waiting)
+        self._note_time()
         for answered in waiting.values():
             for each_answered in answered:
                 each_answered(error)
+
+    def _note_time(self) -> None:
+        self._verifier.times.add((self._verifier.clock.now_ms - self._began_ms) * 1000)
 
 
 def _errors_in(answer: GroupAnswer) -> tuple[dict[tuple[str, int], ErrorCode], ErrorCode]:
