@@ -8,6 +8,7 @@ import time
 
 from tests.k8s import images
 from tests.k8s.cert_manager import cert_manager
+from tests.k8s.client_pod import client_pod
 from tests.k8s.cluster import in_words, wait_until
 from tests.k8s.colocated import colocated
 from tests.k8s.load_process import clean
@@ -183,7 +184,7 @@ def lose_volume(trial: Trial) -> list[str]:
 
 
 def members(trial: Trial) -> list[str]:
-    """A release with three etcd members, which speak TLS alone: one is killed, then each is replaced, under load."""
+    """Three etcd members with TLS alone: one is killed, all are replaced, under load; a second release uses them too."""
     trial.create_namespace()
     trial.listeners, trial.overrides = {}, {"etcd.bundled.replicas": "3"}
     trial.install()
@@ -207,8 +208,31 @@ def members(trial: Trial) -> list[str]:
         lines.append(f"one was killed: three ready again after {seconds:.0f} s")
         lines.append(replace_pods(trial, "etcd", "statefulset"))
     lines.append(clean(reports))
+    lines.append(second_release(trial))
     trial.clean_up()
     return lines
+
+
+def second_release(trial: Trial) -> str:
+    """Another release, to which the etcd of the first is an external one with TLS."""
+    other = Trial(trial.cluster, trial.namespace, release="z")
+    other.listeners = {"listeners": [{"name": "PLAINTEXT", "protocol": "PLAINTEXT", "port": 9092}]}
+    addresses = [f"{trial.name}-etcd-{number}.{trial.name}-etcd:2379" for number in range(3)]
+    other.overrides = {
+        "etcd.bundled.enabled": "false",
+        "etcd.external.endpoints": f"{{{','.join(addresses)}}}",
+        "etcd.external.tls.existingSecret": f"{trial.name}-etcd-client-tls",
+        "etcd.external.tls.clientCertificate": "true",
+        "etcd.prefix": "/second/",
+    }
+    other.install()
+    assert not other.pods("etcd"), "it has an etcd of its own"
+    with client_pod(other) as client:
+        reported = client.round_trip("of-the-second", 1000, 1000)
+    topics = [{each["topic"] for each in release.ask("ListTopics")["topics"]} for release in (trial, other)]
+    assert "of-three" in topics[0] - topics[1], topics
+    assert "of-the-second" in topics[1] - topics[0], topics
+    return f"a second release, to which this etcd is external: {reported}; neither release has the other's topics"
 
 
 def uninstall(trial: Trial) -> list[str]:

@@ -19,7 +19,7 @@ from tests.k8s.load_process import Report, running_load
 CHART = str(ROOT / "deploy/k8s/chart")
 NODE_PORT = 32092
 TAG = "e2e"
-VOLUMES = 8
+VOLUMES = 9
 
 
 def small(memory: str) -> dict[str, Any]:
