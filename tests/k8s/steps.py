@@ -184,7 +184,7 @@ def lose_volume(trial: Trial) -> list[str]:
 
 
 def members(trial: Trial) -> list[str]:
-    """Three etcd members with TLS alone: one is killed, all are replaced, under load; a second release uses them too."""
+    """Three etcd members with TLS alone: one is killed, all are replaced, under load; a second release uses them."""
     trial.create_namespace()
     trial.listeners, trial.overrides = {}, {"etcd.bundled.replicas": "3"}
     trial.install()
