@@ -64,6 +64,20 @@ def test_the_controller_gets_keys_and_never_the_salted_password() -> None:
     assert {each.user: each.error_code for each in answer.results} == {"bob": ErrorCode.RESOURCE_NOT_FOUND, "alice": 0}
 
 
+def test_a_credential_by_no_password_is_refused() -> None:
+    """Its keys are known to all."""
+    at = World()
+    client = at.client()
+    without = ScramCredentialUpsertion("eve", 1, 4096, SALT, b"")
+    client.ask(
+        AlterUserScramCredentialsRequest([], [without, upsertion("eve", 2)]), ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0
+    )
+    assert not at.calls
+    assert [(each.user, each.error_code, each.error_message) for each in client.answers[0].results] == [
+        ("eve", ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+    ]
+
+
 def test_without_a_controller_it_is_not_known_whether_it_was_done() -> None:
     at = World()
     client = at.client()

@@ -7,7 +7,9 @@
   UNSUPPORTED_SASL_MECHANISM, as Kafka's. It gets the keys of a credential, never the salted password.
 
 Deviations: names of users and salts have bounds (1,000). A request of more than 100 changes is done in several parts.
-Credentials of one user for two mechanisms in one request are both set; Kafka 4.3 answers DUPLICATE_RESOURCE.
+Credentials of one user for two mechanisms in one request are both set, or deleted; Kafka 4.3.0 answers
+DUPLICATE_RESOURCE. An empty salted password, whose keys are known to all, is UNACCEPTABLE_CREDENTIAL; Kafka's HMAC
+fails on it, so that it answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -88,18 +90,23 @@ class AlterUserScramCredentialsHandler(ControllerHandler):
     def start(self, pending: PendingAlterScramCredentials, request: AlterUserScramCredentialsRequest) -> Steps[None]:
         is_allowed = self.authorizer.authorize(pending, Operation.ALTER, CLUSTER)
         by_user: dict[str, _UserChanges] = {}
+        without_password: set[str] = set()
         asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
         for each in asked:
             changes = by_user.setdefault(each.name, [])
             if len(changes) < _CHANGES_OF_USER_MAX:
                 changes.append(_change(each))
+            if isinstance(each, ScramCredentialUpsertion) and not each.salted_password:
+                without_password.add(each.name)
             yield 2
         for user, changes in by_user.items():
-            if is_allowed:
+            if not is_allowed:
+                pending.set(user, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            elif user in without_password:
+                pending.set(user, ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+            else:
                 pending.set(user, ErrorCode.REQUEST_TIMED_OUT)
                 pending.add_query(changes, len(changes))
-            else:
-                pending.set(user, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             yield 1
         pending.send_calls(TIMEOUT_MS)
 
