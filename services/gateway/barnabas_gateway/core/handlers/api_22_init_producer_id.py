@@ -25,7 +25,6 @@ from barnabas_gateway.core.requests.handler import RequestEnvironment
 
 class PendingInitProducerId(PendingGroupRequest):
     __slots__ = ()
-    handler: InitProducerIdHandler
 
     def producer_id_taken(self, producer_id: int | None) -> None:
         if producer_id is None:
@@ -45,7 +44,9 @@ class PendingInitProducerId(PendingGroupRequest):
 
     def cancel(self) -> None:
         super().cancel()
-        self.handler.producer_ids.forget_asker(self)
+        handler = self.handler
+        assert isinstance(handler, InitProducerIdHandler)
+        handler.producer_ids.forget_asker(self)
 
 
 class InitProducerIdHandler(GroupHandler):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
@@ -38,12 +37,14 @@ Query = TypeVar("Query")
 Result = TypeVar("Result", bound=HasErrorCode)
 
 
-@dataclass(slots=True, frozen=True)
 class Question(Generic[Query, Result]):
     """What a logstore is asked for one partition, and where its answer belongs in the response."""
 
-    query: Query
-    result: Result
+    __slots__ = ("query", "result")
+
+    def __init__(self, query: Query, result: Result) -> None:
+        self.query = query
+        self.result = result
 
 
 class PendingAdminRequest(BaseRequest[AdminHandler], ABC, Generic[Query, Result]):

@@ -59,8 +59,6 @@ class PendingTokenRequest(PendingControllerRequest[DelegationTokenCreation | Del
 
     __slots__ = ("_answer", "is_expiration")
 
-    handler: TokenHandler
-
     def __init__(
         self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
     ) -> None:
@@ -96,4 +94,6 @@ class PendingTokenRequest(PendingControllerRequest[DelegationTokenCreation | Del
         return answer.revision
 
     def complete(self) -> None:
-        self.handler.responder.respond(self, self.handler.response_of(self, self._answer))
+        handler = self.handler
+        assert isinstance(handler, TokenHandler)
+        handler.responder.respond(self, handler.response_of(self, self._answer))
