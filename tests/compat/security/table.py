@@ -17,8 +17,6 @@ END: Final = "<!-- to here -->"
 OURS: Final = "barnabas"
 PEER: Final = "kafka"
 FRANZ_GO_TESTS: Final = "franz-go's own tests"
-LIBRDKAFKA_TESTS: Final = "librdkafka's own tests"
-OWN_TESTS: Final = (FRANZ_GO_TESTS, LIBRDKAFKA_TESTS)
 _REFUSED: Final = "-refused"
 _CONNECTIONS: Final = ("SASL_PLAINTEXT", "TLSv1.2", "TLSv1.3")
 
@@ -35,15 +33,16 @@ def rows(saved: list[Saved]) -> str:
     """
     ours = {each.client: each for each in saved if each.against == OURS}
     peers = {each.client: each for each in saved if each.against == PEER}
-    clients = [each for each in ours.values() if each.client not in OWN_TESTS]
+    clients = [each for each in ours.values() if each.client != FRANZ_GO_TESTS]
     names = dict.fromkeys(name for each in clients for name in each.report.results if not name.endswith(_REFUSED))
     lines = [_row("", *(f"{each.client} {each.report.version}".strip() for each in clients))]
     lines.append("|---" * (len(clients) + 1) + "|")
     for name in sorted(names, key=_order):
         lines.append(_row(_title(name), *(_marks(each, peers.get(each.client), name) for each in clients)))
-    for each in (ours[name] for name in OWN_TESTS if name in ours):
-        peer = peers.get(each.client)
-        lines += ["", f"{each.client}: {_verdicts(each)}. With Apache Kafka: {_verdicts(peer)}."]
+    own = ours.get(FRANZ_GO_TESTS)
+    if own is not None:
+        peer = peers.get(FRANZ_GO_TESTS)
+        lines += ["", f"{FRANZ_GO_TESTS}: {_verdicts(own)}. With Apache Kafka: {_verdicts(peer)}."]
     lines += ["", *_failures(saved)]
     commits = ", ".join(dict.fromkeys(f"`{each.commit}`" for each in saved))
     days = ", ".join(dict.fromkeys(each.day for each in saved))
