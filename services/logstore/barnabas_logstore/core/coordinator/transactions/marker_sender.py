@@ -94,7 +94,8 @@ class TransactionMarkerSender:
     def send_markers(self, sender: TransactionPartition, transaction: Transaction) -> None:
         ending = _Ending(sender, transaction)
         self._endings.setdefault(sender, {})[ending] = None
-        self._queue[ending] = list(transaction.partitions)
+        # Sorted: the order of the calls must not depend on how a process hashes strings.
+        self._queue[ending] = sorted(transaction.partitions)
 
     def forget_sender(self, sender: TransactionPartition) -> None:
         for ending in self._endings.pop(sender, {}):
