@@ -48,6 +48,9 @@ class Totals:
     groups: int = 0
     rebalances: int = 0
     commits: int = 0
+    transactions: int = 0
+    transactional_ms: int = 0
+    """Virtual time of the seeds that had transactions."""
     transitions: int = 0
     leader_changes: int = 0
     isr_changes: int = 0
@@ -84,6 +87,8 @@ class Totals:
         self.groups += outcome.groups
         self.rebalances += outcome.rebalances
         self.commits += outcome.commits
+        self.transactions += outcome.transactions
+        self.transactional_ms += outcome.virtual_ms if outcome.transactions else 0
         self.transitions += outcome.reached.transitions
         self.leader_changes += outcome.reached.leader_changes
         self.isr_changes += outcome.reached.isr_changes
@@ -99,7 +104,8 @@ class Totals:
             f"{self.seeds:,} seeds, {len(self.open)} open; {self.virtual_hours:.2f} virtual hours, "
             f"{self.operations:,} operations ({self.operations_per_s:.1f}/s), {sum(self.hits.values()):,} faults, "
             f"{self.leader_changes:,} leader changes, {len(self.distinct):,} distinct transitions, "
-            f"{self.groups:,} groups, {self.rebalances:,} rebalances, {self.commits:,} commits"
+            f"{self.groups:,} groups, {self.rebalances:,} rebalances, {self.commits:,} commits, "
+            f"{self.transactions:,} transactions in {self.transactional_ms / 3_600_000:.2f} hours"
         )
 
 

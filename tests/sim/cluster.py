@@ -34,6 +34,8 @@ from tests.sim.process import Process
 from tests.sim.promises import Promises
 from tests.sim.scheduler import SECOND, InvariantViolation, Scheduler
 from tests.sim.topology import Shape
+from tests.sim.transactions.cast import ReadCommitted, Transactions
+from tests.sim.transactions.history import TransactionHistory
 from tests.sim.transitions import Transitions
 
 SETTLE_US_MAX = 60 * SECOND
@@ -71,12 +73,16 @@ class Cluster:
             for each in range(shape.gateways)
         ]
         addresses = [each.address for each in self.gateways]
-        self.client_environment = environment = ClientEnvironment(scheduler, network, addresses, self.history)
+        self.transactions = Transactions(self, shape.transactions, TransactionHistory(self.history))
+        read_committed = ReadCommitted(self.history, self.promises.elections, self.transactions.observer)
+        self.client_environment = environment = ClientEnvironment(
+            scheduler, network, addresses, self.history, read_committed
+        )
         topics = shape.partition_counts
         # These are never deleted, nor is an unclean leader elected for them.
         kept_topics = {topic: count for topic, count in topics.items() if topic not in shape.expendable}
         # If nothing else creates the offsets topic, the first request of a group does.
-        made = shape.topics | (shape.offsets_topic if shape.groups.min_isr > 1 else {})
+        made = shape.topics | (shape.offsets_topic if shape.groups.min_isr > 1 else {}) | shape.state_topic
         self.admin = Admin("admin", environment, made)
         self.operator = Operator("operator", environment, shape, self.promises.elections, self.controllers)
         self.producers = [
@@ -94,11 +100,21 @@ class Cluster:
             Consumer(f"consumer-{index}", environment, topics, taste) for index, taste in enumerate(shape.consumers)
         ]
         self.groups = Groups(self)
+        self.transactions.create(
+            {topic: count for topic, count in kept_topics.items() if not shape.is_compacted(topic)}
+        )
+        self.groups.add_members(self.transactions.members)
         self._watch()
 
     @property
     def clients(self) -> list[Client | ProducerProcess]:
-        return [*self.producers, *self.real_producers, *self.consumers, *self.groups.members]
+        return [
+            *self.producers,
+            *self.real_producers,
+            *self.consumers,
+            *self.groups.members,
+            *self.transactions.producers,
+        ]
 
     @property
     def processes(self) -> list[Process]:
@@ -128,6 +144,7 @@ class Cluster:
         for purgatory in self.purgatories:
             purgatory.parked = self.invariants.parked
             purgatory.completed = self.invariants.completed
+        self.transactions.watch()
         for gateway in self.gateways:
             gateway.turned = self.invariants.gateway_turned
 
@@ -146,6 +163,7 @@ class Cluster:
         for client in (*self.producers, *self.real_producers, *self.consumers, self.operator, self.mover):
             client.start()
         self.groups.start()
+        self.transactions.start()
 
     def run_for(self, duration_us: int) -> None:
         self.scheduler.run_until(self.scheduler.now_us + duration_us)

@@ -9,6 +9,8 @@ that another node can hear of. It looks only at what has changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.channel.messages import GroupState, Outcome, ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
 from barnabas_logstore.core.replica.in_sync_replicas import PendingIsr
@@ -21,6 +23,7 @@ from tests.sim.nodes.gateway import GatewayNode
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.nodes.purgatory import PurgatoryNode
 from tests.sim.promises import Promises
+from tests.sim.replica_logs import ReplicaLog
 from tests.sim.scheduler import InvariantViolation
 
 # Leader epoch, partition epoch, log start, high watermark, log end, leading, what is asked for the ISR.
@@ -42,6 +45,9 @@ class Invariants:
         # By gateway and life: the revision that it answers by.
         self._revisions: dict[tuple[str, int], int] = {}
         self.successes_by_purgatory = 0
+        # Who follows transactions: hears of each replica that has changed, and when a turn was looked at.
+        self.replica_changed: Callable[[LogstoreNode, Partition, ReplicaLog], None] = lambda node, partition, log: None
+        self.turn_looked_at: Callable[[], None] = lambda: None
 
     # --- logstores ---------------------------------------------------------------------------------------------------
 
@@ -70,6 +76,7 @@ class Invariants:
             if state != before:
                 self._seen[partition] = state
                 self._look_at(node, partition, before or state, state)
+        self.turn_looked_at()
         waiting = len(core._data_inbox)
         if waiting > core._config.queued_requests_max:
             raise InvariantViolation(f"I16: {node.name} holds {waiting} requests")
@@ -108,6 +115,7 @@ class Invariants:
                 )
         if partition.leading:
             self._look_at_leader(node, partition)
+        self.replica_changed(node, partition, replica)
 
     def _check_that_it_was_decided(self, node: LogstoreNode, partition: Partition) -> None:
         """I11: what a logstore takes for the state of a partition is one that etcd has had, as it was then."""

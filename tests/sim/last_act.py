@@ -19,6 +19,7 @@ from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.scheduler import MS, SECOND, InvariantViolation
+from tests.sim.transactions.last_act import LastActOfTransactions
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -45,6 +46,7 @@ class LastAct:
         self._elections = cluster.promises.elections
         self._keys = Keys()
         self._groups = LastActOfGroups(cluster)
+        self._transactions = LastActOfTransactions(cluster)
 
     def play(self) -> None:
         cluster = self._cluster
@@ -52,7 +54,7 @@ class LastAct:
         self._settle_drains()
         cluster.wait_until(lambda: cluster.operator.is_idle, "the administrator's request is answered")
         cluster.wait_until(lambda: cluster.mover.is_idle, "leaders move no more")
-        producers = [*cluster.producers, *cluster.real_producers]
+        producers: list[Producer | ProducerProcess] = [*cluster.producers, *cluster.real_producers]
         for producer in producers:
             producer.is_stopping = True
         cluster.wait_until(lambda: not any(_has_open(each) for each in producers), "every produce resolves")
@@ -62,10 +64,13 @@ class LastAct:
             "what is out of order ends by its client's timeout",
             max(timeouts_ms, default=0) * MS + QUIET_US,
         )
+        self._transactions.end_producers()
         self._have_everybody_take_a_write()
         self._groups.play()
+        self._transactions.play()
         self._wait_until_it_is_whole()
         self._read_everything()
+        self._transactions.read_committed()
         self._check_that_nothing_is_left()
 
     def _settle_drains(self) -> None:
@@ -232,7 +237,8 @@ class LastAct:
     def _check_that_nothing_is_left(self) -> None:
         """No waiter, no watch, no request and no byte is held when no client wants anything."""
         cluster = self._cluster
-        for client in (*cluster.clients, cluster.admin, cluster.operator, cluster.mover, cluster.groups.administrator):
+        others = (cluster.admin, cluster.operator, cluster.mover, cluster.groups.administrator)
+        for client in (*cluster.clients, *cluster.transactions.twins, *others):
             client.kill()
         cluster.run_for(QUIET_US)
         self._groups.check_that_nothing_is_left()

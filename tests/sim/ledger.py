@@ -10,6 +10,7 @@ import json
 import time
 from array import array
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ this page from the files in `{directory}/`, which also have the faults by kind a
 An operation is a client's request that was answered: a produce, or a fetch that returned records. A transition is a
 change of one replica's part in its partition, distinct by the roles of the other replicas at that time. An open seed is
 one that failed and has not passed since. A rebalance is a generation of a consumer group, a commit an acknowledged
-offset of one partition.
+offset of one partition; transactions are those that a coordinator has completed, and hours with them those of seeds
+that had any.
 
 | commit | seeds | virtual hours | operations | per s | acknowledged | faults | leader changes | ISR changes \
-| distinct transitions | rebalances | commits | CPU hours | open |
-|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+| distinct transitions | rebalances | commits | transactions | hours with them | CPU hours | open |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 {rows}
 """
 
@@ -47,10 +49,12 @@ _SUMMED = (
     "isr_changes",
     "rebalances",
     "commits",
+    "transactions",
+    "transactional_ms",
     "cpu_s",
 )
-# Explorations that were saved before there were groups.
-_WITHOUT_GROUPS = {"rebalances": 0, "commits": 0}
+# Explorations that were saved before there were groups, or transactions.
+_WITHOUT = {"rebalances": 0, "commits": 0, "transactions": 0, "transactional_ms": 0}
 
 
 class Exploration:
@@ -106,7 +110,8 @@ class Exploration:
             print(f"NEVER HIT: {never.value}")
         for each in self.totals.open:
             profile = self._options.profile.value
-            print(f"open: python -m tests.sim --seed {each.seed} --profile {profile}  # {each.failure}")
+            words = f"--seed {each.seed} --profile {profile}{' --transactions' * self._options.is_transactional}"
+            print(f"open: python -m tests.sim {words}  # {each.failure}")
         return is_complete and not self.totals.open and not self.totals.never_hit
 
     def _try_open_seeds_again(self) -> None:
@@ -115,7 +120,8 @@ class Exploration:
             saved = json.loads(path.read_text())
             again = [each for each in saved["open"] if "held_at" not in each] if saved["commit"] != self._commit else []
             for each in again:
-                outcome = simulate(each["seed"], self._options)
+                options = replace(self._options, is_transactional=saved["command"].endswith("--transactions"))
+                outcome = simulate(each["seed"], options)
                 print(f"seed {each['seed']} again: {outcome.failure or 'it holds'}", flush=True)
                 if outcome.failure is None:
                     each["held_at"] = self._commit
@@ -124,9 +130,9 @@ class Exploration:
 
     def _save(self, hours: float, *, is_complete: bool) -> None:
         self._saved_s = time.monotonic()
-        totals = self.totals
+        totals, options = self.totals, self._options
         saved = {
-            "command": f"python -m tests.sim --explore --hours {hours:g}",
+            "command": f"python -m tests.sim --explore --hours {hours:g}{' --transactions' * options.is_transactional}",
             "commit": self._commit,
             "is_complete": is_complete,
             "first_seed": totals.first,
@@ -141,6 +147,8 @@ class Exploration:
             "groups": totals.groups,
             "rebalances": totals.rebalances,
             "commits": totals.commits,
+            "transactions": totals.transactions,
+            "transactional_ms": totals.transactional_ms,
             "faults": sum(totals.hits.values()),
             "faults_by_kind": {fault.value: totals.hits[fault] for fault in Fault},
             "drains_by_step": {step.value: totals.drains[step] for step in DrainStep},
@@ -162,7 +170,7 @@ class Exploration:
 
 def page_of(directory: Path) -> str:
     """The ledger's page, from its files."""
-    saved = [_WITHOUT_GROUPS | each for each in _all_of(directory)]
+    saved = [_WITHOUT | each for each in _all_of(directory)]
     rows = [_row(each) for each in saved]
     total: dict[str, Any] = {name: sum(each[name] for each in saved) for name in _SUMMED}
     total |= {
@@ -192,6 +200,8 @@ def _row(saved: dict[str, Any]) -> str:
         ("" if "first_seed" in saved else "at least ") + f"{saved['distinct_transitions']:,}",
         f"{saved['rebalances']:,}",
         f"{saved['commits']:,}",
+        f"{saved['transactions']:,}",
+        f"{saved['transactional_ms'] / 3_600_000:.1f}",
         f"{saved['cpu_s'] / 3600:.1f}",
         str(len([each for each in saved["open"] if "held_at" not in each])),
     ]
@@ -216,6 +226,8 @@ def _totals_of(saved: dict[str, Any]) -> Totals:
         groups=saved["groups"],
         rebalances=saved["rebalances"],
         commits=saved["commits"],
+        transactions=saved.get("transactions", 0),
+        transactional_ms=saved.get("transactional_ms", 0),
         transitions=saved["transitions"],
         leader_changes=saved["leader_changes"],
         isr_changes=saved["isr_changes"],

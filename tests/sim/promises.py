@@ -16,6 +16,7 @@ from barnabas.cluster.keys import PartitionRecord
 from barnabas.ports.disk import Buffer
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from tests.sim.compaction import BadCleaning, CleanedLog, check_cleaned
 from tests.sim.elections import Elections
 from tests.sim.history import History, name
 from tests.sim.history import Partition as PartitionKey
@@ -49,8 +50,8 @@ class Promises:
         self._promises: dict[PartitionKey, Promise] = {}
         self.losses_allowed = 0
         # Heard by those who read along: batches that are committed, and from where on none of it is any more.
-        self.committed: Callable[[PartitionKey, list[Batch]], None] = lambda key, batches: None
-        self.lost: Callable[[PartitionKey, int], None] = lambda key, end: None
+        self.committed: list[Callable[[PartitionKey, list[Batch]], None]] = []
+        self.lost: list[Callable[[PartitionKey, int], None]] = []
 
     def of(self, key: PartitionKey) -> Promise:
         promise = self._promises.get(key)
@@ -100,6 +101,17 @@ class Promises:
                 f"I8: {node.name} cuts {name(partition.key)} at {end}, of which up to {agreed} is committed"
             )
         replica.cut(end, truncate_fully=truncate_fully)
+
+    def cleaned(self, node: LogstoreNode, partition: Partition, cleaned: CleanedLog) -> None:
+        """A cleaned segment takes the place of others: rule 22."""
+        promise, replica = self.of(partition.key), self.replica(node, partition)
+        before = replica.batches_from(cleaned.first_offset, cleaned.end_offset)
+        try:
+            after = check_cleaned(before, cleaned, promise.register, promise.book.keys)
+        except BadCleaning as bad:
+            raise InvariantViolation(f"22: {name(partition.key)} is cleaned at {node.name}: {bad}") from None
+        if after != before:
+            replica.replace(cleaned.first_offset, cleaned.end_offset, after)
 
     def flushed(self, node: LogstoreNode, partition: Partition, offset: int) -> None:
         replica = self.replica(node, partition)
@@ -242,7 +254,8 @@ class Promises:
         """What was committed from here on is a promise no longer."""
         lost = promise.book.cut(end)
         self._history.lost(key, [pair for batch in lost for pair in batch.values().items()])
-        self.lost(key, end)
+        for lost_from in self.lost:
+            lost_from(key, end)
         self.losses_allowed += 1
         for replica in promise.replicas.values():
             replica.agreed_end = min(replica.agreed_end, end)
@@ -272,7 +285,8 @@ class Promises:
                 f"I7: {name(key)} at {node.name}: high watermark {upto}, written up to {replica.end}"
             )
         book.add(batches, upto, epoch)
-        self.committed(key, batches)
+        for hear in self.committed:
+            hear(key, batches)
         record = self.elections.record_of(key, epoch)
         if record is not None:
             self._check_complete(key, promise, record)

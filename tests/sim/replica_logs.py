@@ -11,16 +11,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from barnabas.ports.disk import Buffer
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, decode_payload, iterate_headers
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from tests.sim.compaction import CommittedKeys
 from tests.sim.disk_model import DiskModel
+
+if TYPE_CHECKING:
+    from tests.sim.transactions.spans import Spans
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch, as it was first written."""
+    """One batch, as it was first written, or as a cleaner has left it."""
 
     base_offset: int
     next_offset: int
@@ -30,6 +35,15 @@ class Batch:
     payload: bytes
     is_doubtful: bool = False
     """Its write has failed: there may be another one in its place, if no other replica has it."""
+    original: Batch | None = None
+    """The batch as it was written, of which a cleaner has left this."""
+    is_removed: bool = False
+    """A cleaner has removed it from some replica's log, as it may: logs copied from there lack it too."""
+
+    @property
+    def whole(self) -> Batch:
+        """As it was first written."""
+        return self.original or self
 
     def values(self) -> dict[int, bytes]:
         """By offset."""
@@ -46,6 +60,17 @@ class BatchRegister:
 
     def __init__(self) -> None:
         self._batches: dict[tuple[int, int], Batch] = {}
+        self._cleaned: dict[tuple[int, int, int], Batch] = {}
+        """What cleaners have left of them: by first offset, leader epoch and CRC."""
+
+    def cleaned(self, batch: Batch, header: BatchHeader, payload: bytes) -> Batch:
+        """Return what a cleaner has made of `batch`, which is accepted like the whole one from now on."""
+        key = (header.base_offset, header.partition_leader_epoch, header.crc)
+        if key not in self._cleaned:
+            self._cleaned[key] = Batch(
+                key[0], header.next_offset, key[1], header.crc, header, payload, original=batch.whole
+            )
+        return self._cleaned[key]
 
     def take(self, data: Buffer) -> list[Batch]:
         """Of the bytes of a write. Raises BatchConflict (I3)."""
@@ -66,6 +91,8 @@ class BatchRegister:
             payload = bytes(data[position + HEADER_BYTES : position + header.size_bytes])
             known = Batch(key[0], header.next_offset, key[1], header.crc, header, payload)
             self._batches[key] = known
+        elif (*key, header.crc) in self._cleaned:
+            return self._cleaned[*key, header.crc]
         elif (known.next_offset, known.crc) != (header.next_offset, header.crc):
             raise BatchConflict(f"offset {key[0]} of epoch {key[1]} is not the same batch everywhere")
         return known
@@ -89,6 +116,10 @@ class ReplicaLog:
     is_unknown: bool = False
     is_lossy: bool = False
     kept_end: int = 0
+    spans: Spans | None = None
+    """The transactions in `batches`, where somebody follows them."""
+    forgiven_upto: int = 0
+    """A process that opens a log does not know when a transaction ended below this, as Kafka's does not."""
 
     @classmethod
     def read(cls, disk: DiskModel, log: PartitionLog, register: BatchRegister) -> ReplicaLog:
@@ -97,7 +128,7 @@ class ReplicaLog:
         replica.agreed_end = replica.start
         for segment in log.segments.all():
             replica.add(register.find(disk.peek(segment.log_path)[: segment.byte_count]))
-        replica.end = max(replica.end, log.log_end_offset)
+        replica.end = replica.forgiven_upto = max(replica.end, log.log_end_offset)
         return replica
 
     def add(self, batches: Iterable[Batch]) -> None:
@@ -114,8 +145,17 @@ class ReplicaLog:
         if truncate_fully:
             self.start = self.agreed_end = end
         self.end = end
+        self.spans = None
+        self.forgiven_upto = min(self.forgiven_upto, end)
         self.agreed_end = min(self.agreed_end, end)
         self.flushed = min(self.flushed, end)
+
+    def replace(self, first_offset: int, end_offset: int, batches: list[Batch]) -> None:
+        """A cleaner has left `batches` of those that begin in [first_offset, end_offset)."""
+        replaced = slice(bisect_left(self.bases, first_offset), bisect_left(self.bases, end_offset))
+        self.batches[replaced] = batches
+        self.bases[replaced] = [each.base_offset for each in batches]
+        self.spans = None
 
     def batches_from(self, offset: int, upto: int) -> list[Batch]:
         """Those that begin in [offset, upto)."""
@@ -132,6 +172,12 @@ class Book:
         # By leader epoch: the book's end when its leader's watermark moved last.
         self._end_by_epoch: dict[int, int] = {}
         self._decoded: tuple[Batch, dict[int, bytes]] | None = None
+        self._keys = CommittedKeys()
+
+    def keys(self) -> CommittedKeys:
+        """The keys of what is in it; kept up only where somebody asks, since every record is read for it."""
+        self._keys.add(self._batches[self._keys.scanned :])
+        return self._keys
 
     def end_before(self, leader_epoch: int) -> int:
         """What leaders of earlier epochs have committed."""
@@ -154,16 +200,21 @@ class Book:
         return self._decoded[1].get(offset)
 
     def agree(self, replica: ReplicaLog) -> int:
-        """How far `replica` is like the book; remembered, so that it costs what is new."""
+        """How far `replica` is like the book, but for what was cleaned; remembered, so that it costs what is new."""
         if replica.agreed_end >= min(self.end, replica.end):
             return replica.agreed_end
         mine = bisect_left(self._bases, replica.agreed_end)
         others = bisect_left(replica.bases, replica.agreed_end)
-        while mine < len(self._batches) and others < len(replica.batches):
-            if self._batches[mine] is not replica.batches[others]:
-                return replica.agreed_end
-            replica.agreed_end = self._batches[mine].next_offset
-            mine, others = mine + 1, others + 1
+        while mine < len(self._batches):
+            batch = self._batches[mine]
+            if others < len(replica.batches) and replica.batches[others].whole is batch.whole:
+                others += 1
+            elif not batch.whole.is_removed or batch.next_offset > replica.end:
+                break
+            replica.agreed_end = batch.next_offset
+            mine += 1
+        if mine < len(self._batches) and others < len(replica.batches):
+            return replica.agreed_end
         if mine == len(self._batches) and others <= len(replica.batches):
             # An offset that no batch has, as after a log that starts over, is agreed on by being nowhere.
             replica.agreed_end = max(replica.agreed_end, min(self.end, replica.end))
@@ -175,6 +226,7 @@ class Book:
         lost = self._batches[kept:]
         del self._batches[kept:]
         del self._bases[kept:]
+        self._keys = CommittedKeys()
         self.end = min(self.end, end)
         for epoch, upto in self._end_by_epoch.items():
             self._end_by_epoch[epoch] = min(upto, end)

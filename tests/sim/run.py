@@ -33,6 +33,8 @@ class Options:
     faults: list[Fault] | None = None
     profile: Profile = Profile.BUSY
     at_most: AtMost = field(default_factory=AtMost)
+    is_transactional: bool = False
+    """Some clients make transactions in any case."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class Outcome:
     groups: int
     rebalances: int
     commits: int
+    transactions: int
+    """Completed by their coordinators."""
     reported: str
     shape: str
     hits: Counter[Fault]
@@ -89,7 +93,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     options = options or Options()
     scheduler = Scheduler(seed, options.steps or EVENTS_MAX, options.lines_max)
     random = scheduler.random
-    shape = random_shape(random, options.profile)
+    shape = random_shape(random, options.profile, is_transactional=options.is_transactional)
     seconds = random_seconds(random, options.profile)
     options.at_most.bound(shape)
     cluster = Cluster(scheduler, shape)
@@ -111,6 +115,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     except Exception as error:
         failure = _failure(error, cluster)
     counts, grouped = cluster.history.counts, cluster.groups.history.counts
+    transacted = cluster.transactions.history.counts
     cleaned = sum(each.passes for each in cluster.logstores)
     return Outcome(
         seed=seed,
@@ -123,7 +128,8 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         groups=grouped.groups,
         rebalances=grouped.rebalances,
         commits=grouped.commits,
-        reported=f"{counts}, {grouped}; {cleaned} logs cleaned; {cluster.network}",
+        transactions=transacted.completed,
+        reported=f"{counts}, {grouped}; {transacted}; {cleaned} logs cleaned; {cluster.network}",
         shape=str(shape),
         hits=faults.hits,
         kinds=kinds,

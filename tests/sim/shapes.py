@@ -29,6 +29,7 @@ from tests.sim.topology import (
     random_replica_lag_ms,
     random_topics,
 )
+from tests.sim.transactions.shape import random_transactions
 
 ENCODED_SHARE = 0.1
 
@@ -56,6 +57,7 @@ class AtMost:
     replication_factor: int = 99
     groups: int = 99
     members: int = 99
+    transactional: int = 99
 
     def bound(self, shape: Shape) -> None:
         shape.logstores = min(shape.logstores, self.logstores)
@@ -68,6 +70,7 @@ class AtMost:
         shape.groups.groups = shape.groups.groups[: self.groups]
         for group in shape.groups.groups:
             group.members = group.members[: self.members]
+        shape.transactions.bound(self.transactional)
         kept = list(shape.topics.items())[: self.topics]
         shape.topics = {
             topic: TopicShape(
@@ -77,6 +80,7 @@ class AtMost:
             )
             for topic, each in kept
         }
+        shape.make_room_for_transactions(self.partitions, self.replication_factor)
 
     def __str__(self) -> str:
         """As the command line has it."""
@@ -84,7 +88,16 @@ class AtMost:
         return ",".join(f"{name}={bound}" for name, bound in bounds.items() if bound < 99)
 
 
-def random_shape(random: Random, profile: Profile = Profile.BUSY) -> Shape:
+def random_shape(random: Random, profile: Profile = Profile.BUSY, *, is_transactional: bool = False) -> Shape:
+    """`is_transactional`: some clients make transactions in any case, in the profiles that have such clients."""
+    shape = _random_shape(random, profile)
+    if profile in (Profile.BUSY, Profile.SPARSE, Profile.LONG):
+        is_quiet = profile is Profile.LONG
+        shape.transactions = random_transactions(random, is_quiet=is_quiet, always=is_transactional)
+    return shape
+
+
+def _random_shape(random: Random, profile: Profile) -> Shape:
     match profile:
         case Profile.BUSY:
             return _busy(random)

@@ -17,6 +17,7 @@ SEEDS_PER_CASE = 4
 CPU_S_MAX = 240.0
 # In the order of what helps a reader most.
 SIZES = (
+    "transactional",
     "groups",
     "members",
     "producers",
@@ -49,6 +50,8 @@ class Case:
             words.append(f"--faults '{','.join(fault.name.lower() for fault in options.faults)}'")
         if str(options.at_most):
             words.append(f"--at-most {options.at_most}")
+        if options.is_transactional:
+            words.append("--transactions")
         if options.steps is not None:
             words.append(f"--steps {options.steps}")
         return " ".join(words)
@@ -98,7 +101,7 @@ class Shrinking:
             yield replace(options, faults=[each for each in kinds if each is not kind])
         assert set(SIZES) == {each.name for each in fields(AtMost)}
         for size in SIZES:
-            least = 0 if size in ("groups", "consumers") else 1
+            least = 0 if size in ("transactional", "groups", "consumers") else 1
             for bound in range(least, min(4, getattr(options.at_most, size))):
                 yield replace(options, at_most=replace(options.at_most, **{size: bound}))
 

@@ -37,6 +37,7 @@ def outcome_of(
         acknowledged=9_000,
         groups=2,
         rebalances=5,
+        transactions=5,
         commits=70,
         reported="",
         shape="",
@@ -68,13 +69,24 @@ def test_a_case_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     assert smallest.options.faults == [Fault.KILL_LOGSTORE]
     assert smallest.options.seconds == 8
     least = AtMost(
-        1, 1, 1, 1, producers=2, consumers=0, topics=1, partitions=1, replication_factor=1, groups=0, members=1
+        1,
+        1,
+        1,
+        1,
+        producers=2,
+        consumers=0,
+        topics=1,
+        partitions=1,
+        replication_factor=1,
+        groups=0,
+        members=1,
+        transactional=0,
     )
     assert smallest.options.at_most == least
     assert smallest.command == (
         "python -m tests.sim --seed 11 --profile long --seconds 8 --faults 'kill_logstore' --at-most "
         "logstores=1,gateways=1,purgatories=1,controllers=1,producers=2,consumers=0,topics=1,partitions=1,"
-        "replication_factor=1,groups=0,members=1"
+        "replication_factor=1,groups=0,members=1,transactional=0"
     )
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas_gateway.core.model.config import AddressPolicy
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.clients.producers.process import Habits
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR, OFFSETS_TOPIC, GroupsShape
+from tests.sim.transactions.shape import LEDGER, STATE_PARTITIONS, STATE_REPLICATION_FACTOR, TransactionsShape
 
 REPLICA_LAG_MS_MAX = 30_000
 MIN_ISR = "min.insync.replicas"
+LEDGER_PARTITIONS = 2
+LEDGER_REPLICATION_FACTOR = 3
 UNCLEAN = "unclean.leader.election.enable"
 
 
@@ -55,13 +59,59 @@ class Shape:
     moving_us: int = 0
     """How often all leaders move; 0: never."""
     groups: GroupsShape = field(default_factory=GroupsShape)
+    transactions: TransactionsShape = field(default_factory=TransactionsShape)
+
+    def make_room_for_transactions(self, partitions_max: int, replication_factor_max: int) -> None:
+        """A topic that they write to; of the others, what the loop reads. Its offsets are kept by two replicas."""
+        transactions = self.transactions
+        if not transactions.is_used:
+            return
+        kept = {topic: each.partitions for topic, each in self.topics.items() if topic not in self.expendable}
+        self.topics = {
+            **self.topics,
+            LEDGER: TopicShape(
+                min(LEDGER_PARTITIONS, partitions_max),
+                min(LEDGER_REPLICATION_FACTOR, replication_factor_max, self.logstores),
+                _without_compaction(self.topics),
+            ),
+        }
+        if transactions.loop is not None:
+            transactions.loop.topics = kept
+            self.groups.groups.append(transactions.loop)
+            self.groups.min_isr = 2
+
+    @property
+    def state_topic(self) -> dict[str, TopicShape]:
+        """`__transaction_state`, where there are transactions."""
+        configs = {MIN_ISR: "2", **self._cleaned, **self._flushed}
+        shape = TopicShape(STATE_PARTITIONS, STATE_REPLICATION_FACTOR, configs)
+        return {TRANSACTION_STATE_TOPIC: shape} if self.transactions.is_used else {}
+
+    @property
+    def _cleaned(self) -> dict[str, str]:
+        """Segments are closed as often as those of other topics, and cleaned."""
+        known = [each.configs["segment.ms"] for each in self.topics.values() if "segment.ms" in each.configs]
+        return {"segment.ms": known[0], "min.cleanable.dirty.ratio": "0"} if known else {}
+
+    @property
+    def _flushed(self) -> dict[str, str]:
+        """What the other topics say: where no loss of power costs a record, it costs no transaction either."""
+        is_flushed = all(each.configs.get("flush.messages") == "1" for each in self.topics.values())
+        return {"flush.messages": "1"} if is_flushed else {}
 
     @property
     def offsets_topic(self) -> dict[str, TopicShape]:
         """`__consumer_offsets`, where groups are."""
         configs = {MIN_ISR: str(self.groups.min_isr)}
+        if self.transactions.is_used:
+            configs |= self._flushed
+        if self.transactions.loop is not None:
+            configs |= self._cleaned
         shape = TopicShape(OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR, configs)
         return {OFFSETS_TOPIC: shape} if self.groups.groups else {}
+
+    def is_compacted(self, topic: str) -> bool:
+        return self.topics[topic].configs.get("cleanup.policy") == "compact"
 
     @property
     def partition_counts(self) -> dict[str, int]:
@@ -75,11 +125,19 @@ class Shape:
             f"{self.controllers} controllers, {len(self.producers)} producers, "
             f"{', '.join(each.kind.value for each in self.real_producers) or 'none that acts as a real one'}, "
             f"{len(self.consumers)} consumers, "
-            f"{self.groups}, {topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
+            f"{self.groups}, {self.transactions}, {topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
             f"{f'administered every {self.administration_us / 1000:g} ms, ' if self.administration_us else ''}"
             f"{f'leaders move every {self.moving_us / 1000:g} ms, ' if self.moving_us else ''}"
             f"{'encoded' if self.encode else 'by reference'}"
         )
+
+
+def _without_compaction(topics: dict[str, TopicShape]) -> dict[str, str]:
+    """Aborted records would go, and with them the same batches on all replicas."""
+    configs = dict(next(iter(topics.values())).configs) if topics else {}
+    for key in ("cleanup.policy", "min.cleanable.dirty.ratio"):
+        configs.pop(key, None)
+    return configs | {MIN_ISR: "2"}
 
 
 def random_topics(random: Random, configs: dict[str, str]) -> dict[str, TopicShape]:

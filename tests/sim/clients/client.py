@@ -30,6 +30,7 @@ UNKNOWN_TOPIC = (
 )
 
 R = TypeVar("R", bound=Response)
+ReadCommitted = Callable[[tuple[str, int], int, bytes, bool], None]
 
 
 class _Outstanding(NamedTuple):
@@ -49,6 +50,8 @@ class ClientEnvironment:
     gateways: list[str]
     """Their addresses."""
     history: History
+    read_committed: ReadCommitted = lambda partition, offset, value, is_aborted: None
+    """Hears of each record of a transaction that a read_committed consumer came upon."""
 
 
 class Client(Process):

@@ -59,12 +59,14 @@ def committed(response: OffsetCommitResponse) -> list[tuple[TopicPartition, int]
     ]
 
 
-def fetch_request(group_id: str, partitions: list[TopicPartition], version: int) -> OffsetFetchRequest:
+def fetch_request(
+    group_id: str, partitions: list[TopicPartition], version: int, *, require_stable: bool
+) -> OffsetFetchRequest:
     topics = by_topic(partitions)
     if version < SEVERAL_GROUPS_FROM:
         return OffsetFetchRequest(group_id, [OffsetFetchRequestTopic(*each) for each in topics.items()], [], False)
     wanted = [OffsetFetchRequestTopics(topic, NO_TOPIC_ID, numbers) for topic, numbers in topics.items()]
-    return OffsetFetchRequest("", [], [OffsetFetchRequestGroup(group_id, None, -1, wanted)], False)
+    return OffsetFetchRequest("", [], [OffsetFetchRequestGroup(group_id, None, -1, wanted)], require_stable)
 
 
 def fetched(

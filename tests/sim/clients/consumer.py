@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import ABORT, control_type_of
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from barnabas.wire.messages.list_offsets import (
     EARLIEST_TIMESTAMP,
@@ -15,7 +17,8 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from barnabas.wire.record_batch import HEADER_BYTES, crc_is_valid, decode_payload, iterate_headers
+from barnabas.wire.primitives import Buffer
+from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, crc_is_valid, decode_payload, iterate_headers
 from tests.sim.clients.client import UNKNOWN_TOPIC, Client, ClientEnvironment
 from tests.sim.scheduler import MS, InvariantViolation
 
@@ -40,6 +43,8 @@ class Taste:
 
 
 class Consumer(Client):
+    partition_bytes_max = PARTITION_BYTES_MAX
+
     def __init__(
         self,
         name: str,
@@ -58,6 +63,8 @@ class Consumer(Client):
         self._session_id = 0
         self._session_epoch = FINAL_EPOCH
         self._in_session: dict[tuple[str, int], int] = {}
+        # Who follows transactions: hears of each record that was read_committed, and whether it was given or left out.
+        self.transactions = environment.read_committed
 
     def boot(self) -> None:
         self.positions.clear()
@@ -72,6 +79,9 @@ class Consumer(Client):
 
     def has_read(self, key: tuple[str, int], begin: int, end: int) -> None:
         """These records, as they are in the log."""
+
+    def given(self, key: tuple[str, int], offset: int, value: bytes) -> None:
+        """The application gets this record."""
 
     def leave_session(self) -> None:
         """The next fetch names everything; it closes the session, if there is one."""
@@ -134,14 +144,14 @@ class Consumer(Client):
 
     def _ask_for_records(self, answered: Callable[[FetchResponse | None], object]) -> None:
         taste = self.taste
-        has_ids = taste.version >= TOPIC_ID_VERSION
+        has_ids, bytes_max = taste.version >= TOPIC_ID_VERSION, self.partition_bytes_max
         changed = {key: position for key, position in self.positions.items() if self._in_session.get(key) != position}
         topics = [
             FetchTopic(
                 "" if has_ids else topic,
                 self.topic_ids[topic] if has_ids else bytes(16),
                 [
-                    FetchPartition(partition, -1, changed[topic, partition], -1, -1, PARTITION_BYTES_MAX, bytes(16))
+                    FetchPartition(partition, -1, changed[topic, partition], -1, -1, bytes_max, bytes(16))
                     for partition in range(count)
                     if (topic, partition) in changed
                 ],
@@ -225,23 +235,56 @@ class Consumer(Client):
         key = (topic, partition.partition_index)
         position = self.positions[key]
         records = partition.records or b""
+        aborted = AbortedTransactions(partition) if self.taste.isolation_level else None
         for start, header in iterate_headers(records):
             if not crc_is_valid(records, start):
                 raise InvariantViolation(f"{topic}-{key[1]} at {header.base_offset}: a wrong CRC reached a consumer")
             batch = records[start + HEADER_BYTES : start + header.size_bytes]
+            is_aborted = aborted is not None and aborted.has(header, batch)
             for record in decode_payload(header, batch):
                 if record.offset < position:
                     continue
                 if record.offset != position:
                     raise InvariantViolation(f"{topic}-{key[1]}: offset {record.offset} follows {position - 1}")
+                position += 1
+                if header.is_control:
+                    continue
                 assert record.value is not None
                 self.history.consumed(*key, record.offset, record.value)
-                position += 1
+                if aborted is not None and header.is_transactional:
+                    self.transactions(key, record.offset, record.value, is_aborted)
+                if not is_aborted:
+                    self.given(key, record.offset, record.value)
         if position > self.positions[key]:
             self.has_read(key, self.positions[key], position)
         if self.positions[key] < position > partition.high_watermark:
             raise InvariantViolation(
                 f"{topic}-{key[1]}: offset {position - 1} was read at a high watermark of {partition.high_watermark}"
             )
+        end = partition.last_stable_offset if self.taste.isolation_level else partition.high_watermark
+        if self.positions[key] < position > end:
+            raise InvariantViolation(
+                f"{topic}-{key[1]}: offset {position - 1} was read at a last stable offset of {end}"
+            )
         self.positions[key] = position
-        self.high_watermarks[key] = partition.high_watermark
+        self.high_watermarks[key] = end
+
+
+class AbortedTransactions:
+    """Which batches of an answer a read_committed consumer leaves out: Kafka's `CompletedFetch`."""
+
+    def __init__(self, partition: PartitionData) -> None:
+        self._later = deque(sorted(partition.aborted_transactions or (), key=lambda each: each.first_offset))
+        self._producer_ids: set[int] = set()
+        """Of which an aborted transaction is being read."""
+
+    def has(self, header: BatchHeader, payload: Buffer) -> bool:
+        """To be asked of every batch, in their order."""
+        while self._later and self._later[0].first_offset < header.next_offset:
+            self._producer_ids.add(self._later.popleft().producer_id)
+        if header.is_control:
+            record = next(iter(decode_payload(header, payload)), None)
+            if record is not None and control_type_of(record.key) == ABORT:
+                self._producer_ids.discard(header.producer_id)
+            return False
+        return header.is_transactional and header.producer_id in self._producer_ids

@@ -119,7 +119,7 @@ class GroupAdministrator(Client):
                     self._groups.offset_fetched(GROUP_ID, key, offset, commit_id, asked)
             return [code for code, _, _ in results.values()]
 
-        request = committed_offsets.fetch_request(GROUP_ID, partitions, FETCH_VERSION)
+        request = committed_offsets.fetch_request(GROUP_ID, partitions, FETCH_VERSION, require_stable=False)
         self._request("offsets are read", ApiKey.OFFSET_FETCH, request, FETCH_VERSION, OffsetFetchResponse, codes_of)
 
     def _delete_offset(self, partitions: list[TopicPartition]) -> None:

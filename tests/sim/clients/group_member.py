@@ -44,6 +44,9 @@ SEVERAL_LEAVE_FROM = 3
 class GroupMember(Consumer):
     """Killed and started again it is a new member, or with a `group_instance_id` the same again."""
 
+    needs_stable_offsets = False
+    """Whether it waits while offsets are undecided (KIP-447)."""
+
     def __init__(
         self,
         name: str,
@@ -153,10 +156,10 @@ class GroupMember(Consumer):
         if self._is_joining or self._is_ending:
             return
         self._is_joining = True
-        self._let_go()
+        self.let_go()
         self.meanwhile(delay_us, "joins", self._join)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         self.assigned = None
         self._is_reading = False
         self._sync_again = self._heard = None
@@ -239,7 +242,7 @@ class GroupMember(Consumer):
     def _refused(self, what: str, code: int) -> None:
         """By an answer about membership."""
         if code in NO_COORDINATOR:
-            self._let_go()
+            self.let_go()
             self._is_joining = True
             self.meanwhile(self._backoff_us(), "looks for its coordinator", partial(self._find, self._join))
         elif code in JOIN_AGAIN:
@@ -249,7 +252,7 @@ class GroupMember(Consumer):
             self._join_again(self._backoff_us())
         elif code == ErrorCode.FENCED_INSTANCE_ID and self.group_instance_id is not None:
             self._groups.counts.fenced += 1
-            self._go_away("is fenced")
+            self.go_away("is fenced")
         else:
             self._unexpected(what, code)
 
@@ -272,7 +275,7 @@ class GroupMember(Consumer):
                 if response.error_code == ErrorCode.UNKNOWN_MEMBER_ID and self._heard is not None:
                     self._groups.expelled(name, member_id, self._heard, asked, self.group.patience_ms)
                 if response.error_code in JOIN_AGAIN and self.scheduler.random.random() < 0.7:
-                    self._commit()
+                    self.commit_positions()
                 self._refused("Heartbeat", response.error_code)
 
         request = HeartbeatRequest(name, generation_id, member_id, self.group_instance_id)
@@ -292,7 +295,8 @@ class GroupMember(Consumer):
             self._is_reading = assigned is not None
             return
         version = self._versions.fetch
-        request = committed_offsets.fetch_request(self.group.group_id, assigned, version)
+        stable = self.needs_stable_offsets
+        request = committed_offsets.fetch_request(self.group.group_id, assigned, version, require_stable=stable)
 
         def answered(response: OffsetFetchResponse | None) -> None:
             if response is None or self.assigned is not assigned:
@@ -300,7 +304,8 @@ class GroupMember(Consumer):
             reported = committed_offsets.fetched(response, version, assigned)
             failed = [code for code, _, _ in reported.values() if code]
             for code in failed:
-                if code not in (*NO_COORDINATOR, *UNKNOWN_TOPIC):
+                is_undecided = stable and code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+                if code not in (*NO_COORDINATOR, *UNKNOWN_TOPIC) and not is_undecided:
                     self._unexpected("OffsetFetch", code)
             for key, (code, offset, commit_id) in reported.items():
                 if not code:
@@ -314,6 +319,15 @@ class GroupMember(Consumer):
             self._is_reading = True
 
         self.ask(ApiKey.OFFSET_FETCH, request, version, OffsetFetchResponse, answered)
+
+    def read_again(self) -> None:
+        """From what is committed on, with the same share."""
+        self._is_reading = False
+        self.positions.clear()
+        self.committed.clear()
+        self.leave_session()
+        if self.is_connected:
+            self._fetch_offsets()
 
     def _fetch_offsets_again(self) -> None:
         if self.assigned is not None and not self._is_reading:
@@ -331,20 +345,26 @@ class GroupMember(Consumer):
     def _commit_now_and_then(self) -> None:
         self.meanwhile(self._about(self.group.commit_us), "commits", self._commit_now_and_then)
         if not self._is_ending:
-            self._commit()
+            self.commit_positions()
 
-    def _commit(self) -> None:
+    def uncommitted_positions(self) -> dict[TopicPartition, int]:
         """How far it has come, wherever that is not committed yet."""
-        positions = {
+        return {
             key: position
             for key, position in self.positions.items()
             if key in self.wanted and self.committed.get(key) != position
         }
+
+    def next_commit_id(self) -> str:
+        self._commits += 1
+        return f"{self.name}.{self._commits}"
+
+    def commit_positions(self) -> None:
+        positions = self.uncommitted_positions()
         if not positions:
             return
         name, generation_id = self.group.group_id, self.generation_id
-        self._commits += 1
-        commit_id = f"{self.name}.{self._commits}"
+        commit_id = self.next_commit_id()
         for key, position in positions.items():
             self._groups.committing(name, key, commit_id, Commit(position, self.member_id, generation_id))
         request = committed_offsets.commit_request(
@@ -374,9 +394,9 @@ class GroupMember(Consumer):
         if self.is_settled or self._is_ending:
             return
         if self.group_instance_id is not None or not self.is_connected or not self.member_id:
-            self._go_away("goes away")
+            self.go_away("goes away")
             return
-        self._commit()
+        self.commit_positions()
         self._is_ending = True
         several = self._versions.leave >= SEVERAL_LEAVE_FROM
         request = LeaveGroupRequest(
@@ -389,11 +409,11 @@ class GroupMember(Consumer):
             for code in [] if response is None else [response.error_code, *(m.error_code for m in response.members)]:
                 if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, *NO_COORDINATOR):
                     self._unexpected("LeaveGroup", code)
-            self._go_away("has left")
+            self.go_away("has left")
 
         self.ask(ApiKey.LEAVE_GROUP, request, self._versions.leave, LeaveGroupResponse, answered)
 
-    def _go_away(self, why: str) -> None:
+    def go_away(self, why: str) -> None:
         """Its process ends, and is started again some time later, unless another one has its place."""
         self._is_ending = True
 

@@ -46,6 +46,20 @@ def zombie_member(faults: Faults) -> None:
     faults.scheduler.plan(duration_us, f"{member.name} wakes", member.resume)
 
 
+def zombie_transaction(faults: Faults) -> None:
+    """It sleeps in the midst of its work while another process gets its transactional id, and then goes on."""
+    producers = faults.cluster.transactions.producers
+    producer = faults.one_of([each for each in producers if each.alive and not each.paused and each.manager.is_busy])
+    if producer is None:
+        return
+    producer.pause()
+    faults.hit(Fault.ZOMBIE_TRANSACTION)
+    assert producer.twin is not None
+    faults.later(SECOND, f"{producer.twin.name} takes its place", producer.twin.take_its_place)
+    duration_us = faults.random.randrange(1 * SECOND, 12 * SECOND)
+    faults.scheduler.plan(duration_us, f"{producer.name} wakes", producer.resume)
+
+
 def retry_storm(faults: Faults) -> None:
     """Their connections go, three times in a second."""
     cluster = faults.cluster
@@ -64,6 +78,7 @@ STRIKES: dict[Fault, Callable[[Faults], None]] = {
     Fault.KILL_CLIENT: kill_client,
     Fault.ZOMBIE_PRODUCER: zombie_producer,
     Fault.ZOMBIE_MEMBER: zombie_member,
+    Fault.ZOMBIE_TRANSACTION: zombie_transaction,
     Fault.RETRY_STORM: retry_storm,
 }
 

@@ -26,6 +26,7 @@ class Fault(Enum):
     KILL_PARKED = "kill -9 of a purgatory pod that holds requests"
     KILL_CONTROLLER = "kill -9 of the active controller"
     KILL_COORDINATOR = "kill -9 of a logstore that coordinates groups"
+    KILL_TRANSACTION_COORDINATOR = "kill -9 of a logstore that coordinates transactions"
     KILL_ALL_LOGSTORES = "kill -9 of all logstores at once"
     RESTART_STORM = "several processes killed, again and again"
     TERMINATE_LOGSTORE = "SIGTERM of a logstore"
@@ -68,4 +69,5 @@ class Fault(Enum):
     KILL_CLIENT = "kill -9 of a client"
     ZOMBIE_PRODUCER = "a producer that wakes after all its requests are over"
     ZOMBIE_MEMBER = "a member of a group that wakes after its session, or in another one's place"
+    ZOMBIE_TRANSACTION = "a transactional producer that wakes when another has its transactional id"
     RETRY_STORM = "all clients reconnecting and repeating at once"

@@ -58,6 +58,11 @@ def kill_coordinator(faults: Faults) -> None:
         kill(faults, Fault.KILL_COORDINATOR, faults.cluster.groups.coordinators())
 
 
+def kill_transaction_coordinator(faults: Faults) -> None:
+    """Where there are transactions."""
+    kill(faults, Fault.KILL_TRANSACTION_COORDINATOR, faults.cluster.transactions.coordinators())
+
+
 def kill_all_logstores(faults: Faults) -> None:
     living = [each for each in faults.cluster.logstores if each.alive]
     if len(living) > 1:
@@ -214,6 +219,7 @@ STRIKES: dict[Fault, Callable[[Faults], None]] = {
     Fault.KILL_PARKED: kill_parked,
     Fault.KILL_CONTROLLER: kill_controller,
     Fault.KILL_COORDINATOR: kill_coordinator,
+    Fault.KILL_TRANSACTION_COORDINATOR: kill_transaction_coordinator,
     Fault.KILL_ALL_LOGSTORES: kill_all_logstores,
     Fault.RESTART_STORM: restart_storm,
     Fault.TERMINATE_LOGSTORE: terminate_logstore,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.group_partition import partition_of_group
@@ -32,13 +33,17 @@ class Groups:
         self.members: list[GroupMember] = []
         self.twins: list[GroupMember] = []
         for group in self.shapes:
+            if group is cluster.shape.transactions.loop:
+                continue  # its members are those of a loop
             for index, behaviour in enumerate(group.members):
                 self._add(group, behaviour, f"member-{group.group_id[-1]}-{index}")
+        administered = [each.group_id for each in self.shapes if each is not cluster.shape.transactions.loop]
+        self._is_administered = bool(administered and cluster.shape.groups.administration_us)
         self.administrator = GroupAdministrator(
             "group-administrator",
             cluster.client_environment,
             cluster.shape.partition_counts,
-            [group.group_id for group in self.shapes],
+            administered,
             cluster.shape.groups.administration_us,
             self.history,
         )
@@ -65,6 +70,10 @@ class Groups:
             made[0].twin, made[1].twin = made[1], made[0]
             self.twins.append(made[1])
 
+    def add_members(self, members: Sequence[GroupMember]) -> None:
+        """Of a loop, whose group is one of `shapes`."""
+        self.members += members
+
     def _watch(self) -> None:
         cluster = self._cluster
         self.history.now_us = lambda: cluster.scheduler.now_us
@@ -72,13 +81,13 @@ class Groups:
         self.history.topic_is_deleted = lambda topic: any(
             topic_id in self._elections.deleted for topic_id in self._elections.ids_of(topic)
         )
-        cluster.promises.committed = self._committed
-        cluster.promises.lost = self._lost
+        cluster.promises.committed.append(self._committed)
+        cluster.promises.lost.append(self._lost)
 
     def start(self) -> None:
         for member in self.members:
             member.start()
-        if self.shapes and self._cluster.shape.groups.administration_us:
+        if self._is_administered:
             self.administrator.start()
 
     def members_of(self, group: GroupShape) -> list[GroupMember]:

@@ -61,7 +61,7 @@ class LastActOfGroups:
             if member.generation_id != known.generation_id or not member.has_its_share:
                 return f"{member.name} has its share of generation {known.generation_id}"
         owned = sorted(each for member in living for each in member.wanted)
-        counts = self._cluster.shape.partition_counts
+        counts = self._cluster.shape.partition_counts if shape.topics is None else shape.topics
         if owned != sorted((topic, each) for topic, count in counts.items() for each in range(count)):
             return f"every partition of {name} has one owner: {owned}"
         for member in living:

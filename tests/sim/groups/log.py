@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
+from barnabas.wire.markers import COMMIT, control_type_of
 from barnabas.wire.record_batch import decode_payload
 from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
@@ -89,6 +90,8 @@ class OffsetsLog:
         """Where it has been cut, each time: records were lost that may be."""
         self._groups: dict[str, GroupLog] = {}
         self._lost: dict[CommitKey, None] = {}
+        self._pending: dict[int, list[CommitKey]] = {}
+        """By producer id: what counts when its transaction commits."""
 
     def of(self, group_id: str) -> GroupLog:
         group = self._groups.get(group_id)
@@ -101,17 +104,43 @@ class OffsetsLog:
     def add(self, batches: Iterable[Batch]) -> None:
         """They are committed."""
         for batch in batches:
+            if batch.header.is_control:
+                self._end_transaction(batch)
+                continue
             for record in decode_payload(batch.header, batch.payload):
                 entry = read_record(record.key, record.value)
                 assert entry is not None, "there are classic groups only"
                 key, value = entry
                 if isinstance(key, OffsetCommitKey):
                     assert not isinstance(value, GroupMetadataValue)
-                    self._add_offset(record.offset, key, value)
+                    if batch.header.is_transactional:
+                        self._add_pending(record.offset, batch.header.producer_id, key, value)
+                    else:
+                        self._add_offset(record.offset, key, value)
                 else:
                     assert not isinstance(value, OffsetCommitValue)
                     self._add_group(record.offset, key, value)
             self.end = batch.next_offset
+
+    def _add_pending(self, at: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        """It counts when the transaction commits. A client that got no answer may have sent it twice."""
+        if value is None:
+            self._fail(at, f"{key} is deleted within a transaction")
+        commit = self._sent_as(at, key, value)
+        self._check_committer(at, key, commit, self.of(key.group).generation)
+        self._pending.setdefault(producer_id, []).append((key.group, key.topic, key.partition, value.metadata))
+
+    def _end_transaction(self, batch: Batch) -> None:
+        (record,) = decode_payload(batch.header, batch.payload)
+        pending = self._pending.pop(batch.header.producer_id, [])
+        if control_type_of(record.key) != COMMIT:
+            return
+        for group_id, topic, number, commit_id in dict.fromkeys(pending):
+            group, partition = self.of(group_id), (topic, number)
+            if (partition, commit_id) in group.seen:
+                self._fail(record.offset, f"commit {commit_id!r} of {group_id} for {partition} counts twice")
+            group.seen[partition, commit_id] = None
+            group.changes.setdefault(partition, []).append(Change(record.offset, commit_id))
 
     def cut(self, end: int) -> None:
         """What is there from `end` on is lost, as it may be."""
@@ -132,14 +161,18 @@ class OffsetsLog:
                 self._fail(at, f"{key} is deleted, and no client has asked for that")
             changes.append(Change(at, None))
             return
-        commit = self._sent.get((key.group, key.topic, key.partition, value.metadata))
-        if commit is None or commit.offset != value.offset:
-            self._fail(at, f"{key} is {value}, and no client has committed that; sent was {commit}")
+        commit = self._sent_as(at, key, value)
         if (partition, value.metadata) in group.seen:
             self._fail(at, f"commit {value.metadata!r} of {key} is there twice")
         group.seen[partition, value.metadata] = None
         self._check_committer(at, key, commit, group.generation)
         changes.append(Change(at, value.metadata))
+
+    def _sent_as(self, at: int, key: OffsetCommitKey, value: OffsetCommitValue) -> Commit:
+        commit = self._sent.get((key.group, key.topic, key.partition, value.metadata))
+        if commit is None or commit.offset != value.offset:
+            self._fail(at, f"{key} is {value}, and no client has committed that; sent was {commit}")
+        return commit
 
     def _check_committer(self, at: int, key: OffsetCommitKey, commit: Commit, generation: Generation) -> None:
         """A member commits in its own generation, or a client from outside while there are no members."""

@@ -50,6 +50,8 @@ class GroupShape:
     heartbeat_us: int
     commit_us: int
     members: list[MemberBehaviour] = field(default_factory=list)
+    topics: dict[str, int] | None = None
+    """Those that it reads, and how many partitions each has; None: all."""
 
     @property
     def patience_ms(self) -> int:

@@ -14,6 +14,7 @@ from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
 from tests.sim.mutants.storage import STORAGE
 from tests.sim.mutants.takeover import TAKEOVER
+from tests.sim.mutants.transactions import TRANSACTIONS
 from tests.sim.mutants.turns import TURNS
 
 AREAS = (
@@ -29,5 +30,6 @@ AREAS = (
     TURNS,
     DRAINS,
     GROUPS,
+    TRANSACTIONS,
 )
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

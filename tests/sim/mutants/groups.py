@@ -25,7 +25,9 @@ from tests.sim.shapes import AtMost
 GROUPS = Mutants("groups")
 
 # What three logstores and a group do to each other, with little else going on.
-SMALL = AtMost(logstores=3, gateways=2, purgatories=1, controllers=2, producers=1, consumers=0, groups=1)
+SMALL = AtMost(
+    logstores=3, gateways=2, purgatories=1, controllers=2, producers=1, consumers=0, groups=1, transactional=0
+)
 MEMBERS = [Fault.KILL_CLIENT, Fault.ZOMBIE_MEMBER, Fault.RETRY_STORM, Fault.RESET]
 COORDINATORS = [
     Fault.KILL_COORDINATOR,
@@ -43,7 +45,7 @@ COORDINATORS = [
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def answers_before_the_log_has_it() -> None:
     def answer(self: CoordinatorLogWriter, stream_id: int, reported: GroupAnswer) -> None:
-        self._answers.append((stream_id, reported))
+        self.answers.append((stream_id, reported))
 
     replace_in(CoordinatorLogWriter, "answer", answer)
 
@@ -194,7 +196,7 @@ def an_append_that_is_refused_is_forgotten() -> None:
         for _, waiting in [*self._waiting, (0, self._waiting_now)]:
             for each in waiting:
                 if not isinstance(each, Deferred):
-                    self._answers.append(each)
+                    self.answers.append(each)
         self._waiting_now = []
         return True
 

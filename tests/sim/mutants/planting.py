@@ -25,7 +25,11 @@ SECONDS = 10
 MOVING_SECONDS = 5
 UNCLEAN_SECONDS = 20
 # A cluster as small as shows what three logstores do to each other.
-SMALL = AtMost(logstores=3, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1, groups=0)
+SMALL = AtMost(
+    logstores=3, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1, groups=0, transactional=0
+)
+# The same for transactions: some clients that make them, and the others only for what they read and overtake.
+TRANSACTIONAL = AtMost(logstores=3, gateways=2, purgatories=1, controllers=2, producers=1, consumers=2, groups=0)
 
 ANY = None
 DISKS = [
@@ -109,6 +113,11 @@ class Mutants:
     def breaks_while_leaders_move(self, rule: str) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that producers have to see who act as the real ones, without any fault."""
         return self._registers(rule, Options(seconds=MOVING_SECONDS, faults=[], profile=Profile.MOVING))
+
+    def breaks_in_transactions(self, rule: str, faults: list[Fault]) -> Callable[[Plant], Plant]:
+        """Decorates what plants a mutant that shows where clients make transactions."""
+        options = Options(SECONDS, faults=faults, at_most=TRANSACTIONAL, profile=Profile.SPARSE, is_transactional=True)
+        return self._registers(rule, options)
 
     def breaks_for(self, rule: str, test: str) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that `test` (a pytest node id) has to see."""

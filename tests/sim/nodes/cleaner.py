@@ -22,6 +22,8 @@ STEPS_TO_A_DEATH = 400
 class CleanerNode:
     def __init__(self, node: LogstoreNode) -> None:
         self._node = node
+        self.end_offsets: dict[str, int] = {}
+        """By the directory of a log: where its last pass ended."""
         self._start()
 
     def _start(self) -> None:
@@ -35,6 +37,7 @@ class CleanerNode:
     def command(self, command: CleanerCommand) -> None:
         match command:
             case CleanOrder():
+                self.end_offsets[command.directory] = command.end_offset
                 self._cleaner.begin(command, self._node.now_ms)
                 self._step_later()
             case CancelOrder():

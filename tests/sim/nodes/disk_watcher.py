@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas_logstore.core.replica.partition import Partition
+from tests.sim.compaction import CleanedLog
 from tests.sim.replica_logs import Batch
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ class DiskWatcher(Protocol):
 
     def cut(self, node: LogstoreNode, partition: Partition, end: int, *, truncate_fully: bool) -> None:
         """A log ends at `end` from now on; or it begins there, empty."""
+
+    def cleaned(self, node: LogstoreNode, partition: Partition, cleaned: CleanedLog) -> None:
+        """A part of a log is read from a cleaned segment from now on, whose files get their names later."""
 
     def flushed(self, node: LogstoreNode, partition: Partition, offset: int) -> None:
         """Everything below `offset` survives a loss of power."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from barnabas.channel.messages import ReadResponse
 from barnabas.channel.range_files import HandedFiles
 from barnabas.cluster.keys import LogstoreRegistration, Role
 from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlRequest,
@@ -19,21 +20,12 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
+from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replication.replication import ReplicationConfig
 from barnabas_logstore.core.storage.compaction.orders import PassOutcome
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
-from barnabas_logstore.core.storage.effect_execution import EffectResult, execute
-from barnabas_logstore.core.storage.effects import (
-    FlushEffect,
-    ReadEffect,
-    StorageEffect,
-    TruncateEffect,
-    VolumeFlushEffect,
-    WriteEffect,
-)
-from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from tests.sim.append_fence import AppendFence
 from tests.sim.disk_model import DiskModel
@@ -41,17 +33,20 @@ from tests.sim.fencing import CommandFence
 from tests.sim.network import End, Network
 from tests.sim.nodes.cleaner import CleanerNode
 from tests.sim.nodes.disk_watcher import DiskWatcher
+from tests.sim.nodes.disk_workers import DiskWorkers
 from tests.sim.nodes.etcd import EtcdClient
-from tests.sim.nodes.logstore_streams import ControlSession, DataStream, LeaderStream
+from tests.sim.nodes.logstore_streams import ControlSession, CoordinatorStreams, DataStream, LeaderStream
 from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import CrashPoint, Process
 from tests.sim.protocols import WithFiles
-from tests.sim.replica_logs import Batch
 from tests.sim.scheduler import MS, Event, Scheduler
 
 DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
+ALLOCATE_TIMEOUT_MS = 5_000
+TRANSACTIONS = TransactionConfig(abort_timed_out_interval_ms=1_000)
+"""An interval shorter than Kafka's, so that transactions of clients that are gone end within a run."""
 HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
 SESSION_MS_MIN = 500
@@ -62,8 +57,6 @@ HANDED_FILES_MAX = 3
 HOLD_MS = 20
 COMMIT_HOLD_MS = 1
 """Shorter than they are in earnest, so that many have to wait in purgatory too."""
-IN_PLACE = 0.3
-"""The part of small effects that are done at once, in the turn that they come from."""
 
 
 class LogstoreNode(Process):
@@ -81,6 +74,7 @@ class LogstoreNode(Process):
         super().__init__(f"logstore-{node_id}", scheduler, network)
         self.node_id = node_id
         self._disk_watcher = disk_watcher
+        self._disk_workers = DiskWorkers(self, disk_watcher)
         self._replication = ReplicationConfig(replica_lag_ms_max)
         self._groups = GroupConfig(initial_rebalance_delay_ms, min_session_timeout_ms=SESSION_MS_MIN, hold_ms=HOLD_MS)
         self.disk = DiskModel(chance=scheduler.random)
@@ -103,6 +97,8 @@ class LogstoreNode(Process):
         self._last_stream_id = 0
         self._last_call_id = 0
         self._links: dict[int, LeaderStream] = {}
+        self._peers = CoordinatorStreams(self)
+        self._producer_id_calls: set[int] = set()
         self._wake: Event | None = None
 
     @property
@@ -144,9 +140,10 @@ class LogstoreNode(Process):
             cleaner_backoff_ms=CLEANER_BACKOFF_MS,
             replication=self._replication,
             groups=self._groups,
+            transactions=TRANSACTIONS,
             commit_hold_ms=COMMIT_HOLD_MS,
         )
-        self._cleaner = CleanerNode(self)
+        self.cleaner = CleanerNode(self)
         self.core = LogstoreCore(
             config, [directory], loaded, CODECS, self._new_member_id, lambda: self.scheduler.now_us
         )
@@ -219,7 +216,7 @@ class LogstoreNode(Process):
             return
         if not self._is_closing:
             self._is_closing = True
-            self._carry_out(core.stopping.take_closing_flushes())
+            self._disk_workers.carry_out(core.stopping.take_closing_flushes())
             self.turn_soon()
             return
         core.stopping.shut_down()
@@ -253,6 +250,8 @@ class LogstoreNode(Process):
         self._ends.clear()
         self._handed.clear()
         self._links.clear()
+        self._peers.clear()
+        self._producer_id_calls.clear()
         self._wake = None
 
     def lose_power(self) -> None:
@@ -304,7 +303,7 @@ class LogstoreNode(Process):
             self._give_up("every log directory is offline")
             return
         while (outputs := core.take_outputs()).effects:
-            self._carry_out(outputs.effects)
+            self._disk_workers.carry_out(outputs.effects)
             if not self.alive:
                 return
         # Before any of it leaves: the process may die in the midst of sending, and what has left by then counts.
@@ -330,6 +329,10 @@ class LogstoreNode(Process):
             self._room_changes += 1
             self._registrar.update()
         self._replicate(outputs.replication)
+        if outputs.transactions is not None:
+            self._peers.send(outputs.transactions)
+            if outputs.transactions.wants_producer_ids:
+                self._ask_for_producer_ids()
         for problem in outputs.coordination_problems:
             self.scheduler.note(f"{self.name}: {problem}")
         if not self.alive:
@@ -340,7 +343,7 @@ class LogstoreNode(Process):
                 end.close(reason)
                 self.stream_closed(stream_id)
         for command in outputs.cleaner:
-            self._cleaner.command(command)
+            self.cleaner.command(command)
         self.passes += len([report for report in outputs.passes if report.ended.outcome is PassOutcome.DONE])
         deadline_ms = core.next_deadline_ms()
         if deadline_ms is not None:
@@ -375,9 +378,22 @@ class LogstoreNode(Process):
         for problem in outputs.problems:
             self.scheduler.note(f"{self.name} can't follow: {problem}")
 
+    def _ask_for_producer_ids(self) -> None:
+        self._last_call_id += 1
+        self._producer_id_calls.add(self._last_call_id)
+        self.membership.call(self._last_call_id, AllocateProducerIdsRequest(self.name), ALLOCATE_TIMEOUT_MS)
+
     def _answered(self, call_id: int, answer: MembershipResponse | None) -> None:
         if call_id == self._shutdown_call_id:
             self._begin_stopping()
+            return
+        if call_id in self._producer_id_calls:
+            self._producer_id_calls.discard(call_id)
+            assert answer is None or isinstance(answer, AllocateProducerIdsResponse)
+            if self.core is not None:
+                length = 0 if answer is None or answer.error_code else answer.length
+                self.core.transactions.on_producer_ids(0 if answer is None else answer.first_producer_id, length)
+                self.turn_soon()
             return
         assert answer is None or isinstance(answer, AlterPartitionResponse)
         if self.core is not None:
@@ -390,109 +406,9 @@ class LogstoreNode(Process):
             self.core.tick(self.now_ms)
             self.turn_soon()
 
-    # --- disk --------------------------------------------------------------------------------------------------------
-
-    def _carry_out(self, effects: list[StorageEffect]) -> None:
-        """Small ones may be done in place; each of the others by some worker, some time later: they overtake others."""
-        for effect in effects:
-            if self._is_done_in_place(effect):
-                self._execute(effect, in_place=True)
-                if not self.alive:
-                    return
-                continue
-            delay_us = 10 + self.scheduler.below(390)
-            if self.scheduler.random.random() < 0.02:
-                delay_us += self.scheduler.below(30 * MS)
-            if self.disk_stall_us is not None:
-                delay_us += self.disk_stall_us()
-            self.after(delay_us, partial(_effect_text, "does", effect), partial(self._execute, effect))
-
-    def _is_done_in_place(self, effect: StorageEffect) -> bool:
-        if self.disk_stall_us is not None:
-            return False
-        match effect:
-            case WriteEffect(flush=None) | ReadEffect():
-                return self.scheduler.random.random() < IN_PLACE
-            case _:
-                return False
-
-    def _execute(self, effect: StorageEffect, *, in_place: bool = False) -> None:
-        outcome: EffectResult | DiskError
-        written = self._begins(effect) if isinstance(effect, WriteEffect) else None
-        try:
-            outcome = execute(self.disk, effect)
-        except DiskError as error:
-            outcome = error
-            self._disk_watcher.failed(written or [])
-        else:
-            self._note(effect, outcome, written)
-            if self.crash_points and self._dies_after(effect):
-                return
-        if in_place:
-            assert self.core is not None
-            self.core.on_io_done(effect, outcome)
-            return
-        delay_us = 5 + self.scheduler.below(95)
-        self.after(delay_us, partial(_effect_text, "has done", effect), partial(self._report, effect, outcome))
-
-    def _begins(self, effect: WriteEffect) -> list[Batch] | None:
-        partition = self._partition_of(effect.directory)
-        if partition is None:
-            return None
-        return self._disk_watcher.writing(self, partition, b"".join(map(bytes, effect.buffers)))
-
-    def _dies_after(self, effect: StorageEffect) -> bool:
-        match effect:
-            case WriteEffect():
-                return self.reached(CrashPoint.WRITTEN)
-            case TruncateEffect():
-                return self.reached(CrashPoint.TRUNCATED)
-            case _:
-                return False
-
-    def _note(self, effect: StorageEffect, result: EffectResult, written: list[Batch] | None) -> None:
-        match effect:
-            case WriteEffect(directory=directory, flush=flush):
-                partition = self._partition_of(directory)
-                if partition is not None and written is not None:
-                    self._disk_watcher.wrote(self, partition, written)
-                if flush is not None:
-                    self._note(flush, b"", None)
-            case FlushEffect(directory=directory, upto_offset=upto_offset):
-                partition = self._partition_of(directory)
-                if partition is not None:
-                    self._disk_watcher.flushed(self, partition, upto_offset)
-            case VolumeFlushEffect(flushes=flushes):
-                for each in flushes:
-                    self._note(each, b"", None)
-            case TruncateEffect(directory=directory):
-                partition = self._partition_of(directory)
-                if partition is not None and isinstance(result, LogState):
-                    truncate_fully = result.segments.byte_count == 0
-                    self._disk_watcher.cut(self, partition, result.next_offset, truncate_fully=truncate_fully)
-
-    def _partition_of(self, directory: str) -> Partition | None:
-        """The partition whose log is in `directory`; None once the topic is gone."""
-        return next((partition for partition in self.partitions if partition.log.directory == directory), None)
-
-    def _report(self, effect: StorageEffect, outcome: EffectResult | DiskError) -> None:
-        assert self.core is not None
-        self.core.on_io_done(effect, outcome)
-        self.turn_soon()
-
 
 def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
     """Without its topic id it is unknown whose records these are: they are set aside."""
     if opened.topic_id is None:
         directory.set_aside(opened.topic_partition)
     return opened.topic_id is not None
-
-
-def _effect_text(word: str, effect: StorageEffect) -> str:
-    match effect:
-        case WriteEffect():
-            return f"{word} a write of {effect.byte_count} bytes to {effect.directory} up to {effect.end_offset}"
-        case FlushEffect():
-            return f"{word} a flush of {effect.directory} up to {effect.upto_offset}"
-        case _:
-            return f"{word} {type(effect).__name__}"

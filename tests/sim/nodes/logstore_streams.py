@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import (
     CoordinateRequest,
+    CoordinateResponse,
     ExchangeRequest,
     ReadRequest,
     ReplicateRequest,
@@ -14,10 +15,11 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ControlRequest
+from barnabas_logstore.core.streams.outbox import PeerLink, TransactionOutputs
 from barnabas_logstore.core.streams.replication_outbox import LeaderLink
 from tests.sim.fencing import ReplicationFence
 from tests.sim.links import Link
-from tests.sim.protocols import REPLICATE
+from tests.sim.protocols import COORDINATE, REPLICATE
 
 if TYPE_CHECKING:
     from tests.sim.nodes.logstore import LogstoreNode
@@ -52,6 +54,58 @@ class LeaderStream(Link):
         if self._node.core is not None:
             self._node.core.on_leader_lost(self.wanted.leader.node_id)
             self._node.turn_soon()
+
+
+class CoordinatorStream(Link):
+    """The stream by which this logstore's coordinators of transactions call another logstore."""
+
+    def __init__(self, node: LogstoreNode, wanted: PeerLink) -> None:
+        self.wanted = wanted
+        self._node = node
+        super().__init__(
+            node,
+            COORDINATE,
+            wanted.peer.data_address,
+            hello=CoordinateRequest(hello=wanted.hello),
+            on_up=self._say,
+            on_message=self._say,
+            on_down=self._down,
+        )
+
+    def _say(self, response: CoordinateResponse) -> None:
+        assert self._node.core is not None
+        self._node.core.transactions.on_peer_response(self.wanted.peer.node_id, response)
+        self._node.turn_soon()
+
+    def _down(self, reason: str) -> None:
+        if self._node.core is not None:
+            self._node.core.transactions.on_peer_lost(self.wanted.peer.node_id)
+            self._node.turn_soon()
+
+
+class CoordinatorStreams:
+    """All of them, by the logstores that they lead to."""
+
+    def __init__(self, node: LogstoreNode) -> None:
+        self._node = node
+        self._streams: dict[int, CoordinatorStream] = {}
+
+    def send(self, outputs: TransactionOutputs) -> None:
+        if outputs.links is not None:
+            for node_id, stream in list(self._streams.items()):
+                if stream.wanted not in outputs.links:
+                    stream.close()
+                    del self._streams[node_id]
+            for wanted in outputs.links:
+                if wanted.peer.node_id not in self._streams:
+                    self._streams[wanted.peer.node_id] = CoordinatorStream(self._node, wanted)
+        for node_id, request in outputs.requests:
+            if node_id in self._streams:
+                self._streams[node_id].send(request)
+
+    def clear(self) -> None:
+        """The process is gone, and they with it."""
+        self._streams.clear()
 
 
 class DataStream:

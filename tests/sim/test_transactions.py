@@ -1,0 +1,126 @@
+"""Transactions in the simulation: that seeds hold, that a seed is a run, and what the checker takes for wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.sim.faults import Fault
+from tests.sim.history import History
+from tests.sim.mutants.planting import TRANSACTIONAL
+from tests.sim.run import Options, simulate
+from tests.sim.scheduler import InvariantViolation
+from tests.sim.shapes import Profile
+from tests.sim.transactions.history import ClientTransaction, TransactionHistory
+from tests.tiers import seeds
+
+FAULTS = [
+    Fault.KILL_TRANSACTION_COORDINATOR,
+    Fault.KILL_COORDINATOR,
+    Fault.KILL_LOGSTORE,
+    Fault.KILL_CLIENT,
+    Fault.ZOMBIE_TRANSACTION,
+    Fault.ZOMBIE_MEMBER,
+    Fault.RESET,
+    Fault.JITTER,
+]
+OPTIONS = Options(6, faults=FAULTS, at_most=TRANSACTIONAL, profile=Profile.SPARSE, is_transactional=True)
+TARGET = ("ledger", 0)
+FIRST, SECOND = (7, 0), (7, 1)
+INPUT = ("orders", 0, 5)
+
+
+@pytest.mark.parametrize("seed", seeds(range(1, 11), quick=1))
+def test_a_seed_with_transactions_holds_every_invariant(seed: int) -> None:
+    outcome = simulate(seed, OPTIONS)
+    assert not outcome.failure, str(outcome)
+    assert outcome.transactions > 0, "some were completed"
+
+
+def test_a_seed_with_transactions_is_a_run() -> None:
+    first, again, other = (simulate(seed, replace(OPTIONS, steps=15_000)) for seed in (5, 5, 6))
+    assert first.trace == again.trace != other.trace
+
+
+class Scene:
+    """A transactional id, whose producer has begun a transaction and written a record in it."""
+
+    def __init__(self) -> None:
+        self.history = TransactionHistory(History())
+        self.history.initialized("id", *FIRST)
+        self.transaction = self.begin()
+
+    def begin(self, value: bytes = b"v", group_id: str = "") -> ClientTransaction:
+        transaction = self.history.begun("client", "id", FIRST)
+        transaction.group_id = group_id
+        self.history.sending(transaction, TARGET, value)
+        return transaction
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_is_asked_and_answered_and_in_the_log_agrees(commit: bool) -> None:
+    scene = Scene()
+    scene.history.ending(scene.transaction, commit=commit)
+    scene.history.decided(scene.transaction, "ledger-0 at 3", commit=commit)
+    scene.history.ended(scene.transaction, commit=commit)
+    scene.history.decided(scene.transaction, "ledger-1 at 9", commit=commit)
+    assert scene.transaction.outcome is scene.transaction.fate is commit
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_every_partition_has_the_same_fate(commit: bool) -> None:
+    scene = Scene()
+    scene.history.ending(scene.transaction, commit=True)
+    scene.history.decided(scene.transaction, "ledger-0 at 3", commit=commit)
+    with pytest.raises(InvariantViolation, match="all or nothing"):
+        scene.history.decided(scene.transaction, "ledger-1 at 9", commit=not commit)
+
+
+def test_an_answer_is_what_the_markers_say() -> None:
+    answered_first, marked_first = Scene(), Scene()
+    for scene in (answered_first, marked_first):
+        scene.history.ending(scene.transaction, commit=True)
+    answered_first.history.ended(answered_first.transaction, commit=True)
+    with pytest.raises(InvariantViolation, match="its client was answered committed"):
+        answered_first.history.decided(answered_first.transaction, "ledger-0 at 3", commit=False)
+    marked_first.history.decided(marked_first.transaction, "ledger-0 at 3", commit=False)
+    with pytest.raises(InvariantViolation, match="its markers have it aborted"):
+        marked_first.history.ended(marked_first.transaction, commit=True)
+
+
+def test_nothing_is_committed_that_no_client_has_asked_for() -> None:
+    scene = Scene()
+    with pytest.raises(InvariantViolation, match="has asked for that never"):
+        scene.history.decided(scene.transaction, "ledger-0 at 3", commit=True)
+
+
+def test_a_zombie_ends_no_transaction() -> None:
+    scene = Scene()
+    scene.history.initialized("id", *SECOND)
+    scene.history.ending(scene.transaction, commit=True)
+    with pytest.raises(InvariantViolation, match="is ended by a zombie"):
+        scene.history.ended(scene.transaction, commit=True)
+    with pytest.raises(InvariantViolation, match="after its successor was there"):
+        scene.history.decided(scene.transaction, "ledger-0 at 3", commit=True)
+
+
+def test_an_input_has_one_committed_effect() -> None:
+    scene = Scene()
+    twice = [scene.begin(b"effect", "loop"), scene.begin(b"effect again", "loop")]
+    for transaction in twice:
+        transaction.inputs.append(INPUT)
+        scene.history.ending(transaction, commit=True)
+    scene.history.decided(twice[0], "ledger-0 at 3", commit=True)
+    with pytest.raises(InvariantViolation, match="exactly once"):
+        scene.history.decided(twice[1], "ledger-0 at 9", commit=True)
+
+
+def test_an_aborted_effect_counts_for_nothing() -> None:
+    scene = Scene()
+    first, second = scene.begin(b"effect", "loop"), scene.begin(b"effect again", "loop")
+    for transaction, commit in ((first, False), (second, True)):
+        transaction.inputs.append(INPUT)
+        scene.history.ending(transaction, commit=commit)
+        scene.history.decided(transaction, "ledger-0 at 3", commit=commit)
+    assert scene.history.effects == {("loop", INPUT): second}

@@ -1,0 +1,175 @@
+"""What clients have done in transactions, and what became of it in the logs.
+
+A transaction has one fate: that of its first marker in any partition. From then on every other marker has to agree, no
+batch of it may follow, and a client's answer may not contradict it. An input of a loop that commits its offsets within
+transactions has one committed effect.
+
+One rule is weaker at transaction version 0, as in Kafka (KIP-890): all transactions of an epoch look alike, so a copy
+of an EndTxn that was sent twice may end the next one. Such a transaction is `may_be_ended_by_a_copy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.sim.history import History
+from tests.sim.scheduler import InvariantViolation
+
+TopicPartition = tuple[str, int]
+Input = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+@dataclass(slots=True, eq=False)
+class ClientTransaction:
+    """`outcome`: what its client was answered; `fate`: what the markers say. True is commit."""
+
+    client: str
+    number: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    group_id: str = ""
+    values: dict[bytes, TopicPartition] = field(default_factory=dict)
+    inputs: list[Input] = field(default_factory=list)
+    ends_asked: dict[bool, bool] = field(default_factory=dict)
+    """By commit: whether it was asked before a successor of the producer was initialized."""
+    outcome: bool | None = None
+    fate: bool | None = None
+    may_be_ended_by_a_copy: bool = False
+
+    def __str__(self) -> str:
+        return f"transaction {self.number} of {self.client} ({self.producer_id}, {self.producer_epoch})"
+
+
+@dataclass(slots=True)
+class TransactionCounts:
+    begun: int = 0
+    committed: int = 0
+    aborted: int = 0
+    fenced: int = 0
+    timed_out: int = 0
+    effects: int = 0
+    """Inputs of loops whose effect is committed."""
+    reads: int = 0
+    """Records of transactions that read_committed consumers were given."""
+    filtered: int = 0
+    """Records of aborted transactions that they were not given."""
+    completed: int = 0
+    """Transactions that a coordinator has completed."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.begun} transactions: {self.committed} committed, {self.aborted} aborted, {self.timed_out} timed "
+            f"out, {self.fenced} producers fenced, {self.effects} inputs transformed, {self.reads} records of "
+            f"transactions read, {self.filtered} filtered"
+        )
+
+
+class TransactionHistory:
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.counts = TransactionCounts()
+        self.all: list[ClientTransaction] = []
+        self._of_value: dict[bytes, ClientTransaction] = {}
+        """By value, or by the id of a commit of offsets."""
+        self._initialized: dict[str, tuple[int, int]] = {}
+        """By transactional id: the producer id and epoch that the newest instance was given."""
+        self._asked: dict[tuple[int, int, bool], int] = {}
+        """EndTxn requests sent, by producer id, epoch and commit."""
+        self.effects: dict[tuple[str, Input], ClientTransaction] = {}
+
+    # --- clients ------------------------------------------------------------------------------------------------------
+
+    def initialized(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        """InitProducerId is answered."""
+        before = self._initialized.get(transactional_id, (-1, -1))
+        if before[0] == producer_id and producer_epoch < before[1]:
+            # An answer that was overtaken by that of the next instance: its producer finds itself fenced.
+            return
+        self._initialized[transactional_id] = (producer_id, producer_epoch)
+
+    def begun(self, client: str, transactional_id: str, producer: tuple[int, int]) -> ClientTransaction:
+        self.counts.begun += 1
+        transaction = ClientTransaction(client, self.counts.begun, transactional_id, *producer)
+        self.all.append(transaction)
+        return transaction
+
+    def sending(self, transaction: ClientTransaction, partition: TopicPartition, value: bytes) -> None:
+        self.history.sending(*partition, value)
+        transaction.values[value] = partition
+        self._of_value[value] = transaction
+
+    def sending_offsets(self, transaction: ClientTransaction, commit_id: str) -> None:
+        self._of_value[commit_id.encode()] = transaction
+
+    def transaction_of(self, value: bytes) -> ClientTransaction | None:
+        return self._of_value.get(value)
+
+    def ending(self, transaction: ClientTransaction, *, commit: bool) -> None:
+        """EndTxn is sent."""
+        key = (transaction.producer_id, transaction.producer_epoch, commit)
+        self._asked[key] = self._asked.get(key, 0) + 1
+        newest = self._initialized.get(transaction.transactional_id, (-1, -1))
+        is_current = newest <= (transaction.producer_id, transaction.producer_epoch)
+        transaction.ends_asked[commit] = transaction.ends_asked.get(commit, False) or is_current
+
+    def was_end_asked(self, producer_id: int, producer_epoch: int, *, commit: bool) -> bool:
+        return (producer_id, producer_epoch, commit) in self._asked
+
+    def ended(self, transaction: ClientTransaction, *, commit: bool) -> None:
+        """EndTxn is answered with success."""
+        if commit:
+            self.counts.committed += 1
+        else:
+            self.counts.aborted += 1
+        if not transaction.ends_asked.get(commit):
+            raise InvariantViolation(
+                f"17: {transaction} is ended by a zombie: {transaction.transactional_id} was initialized as "
+                f"{self._initialized.get(transaction.transactional_id)} before it asked"
+            )
+        if transaction.fate not in (None, commit):
+            raise InvariantViolation(
+                f"{transaction} is answered {_word(commit)}, and its markers have it {_word(not commit)}"
+            )
+        transaction.outcome = commit
+
+    # --- logs ---------------------------------------------------------------------------------------------------------
+
+    def decided(self, transaction: ClientTransaction, where: str, *, commit: bool) -> None:
+        """A marker in a partition has ended it."""
+        if transaction.fate is None:
+            transaction.fate = commit
+            self._check_fate(transaction, where, commit=commit)
+        elif transaction.fate != commit:
+            raise InvariantViolation(
+                f"all or nothing: {transaction} is {_word(commit)} in {where}, and elsewhere {_word(not commit)}"
+            )
+
+    def _check_fate(self, transaction: ClientTransaction, where: str, *, commit: bool) -> None:
+        if transaction.outcome not in (None, commit):
+            raise InvariantViolation(
+                f"{transaction} is {_word(commit)} in {where}, and its client was answered {_word(not commit)}"
+            )
+        if not commit:
+            return
+        if not transaction.ends_asked.get(True) and not transaction.may_be_ended_by_a_copy:
+            asked = "after its successor was there" if True in transaction.ends_asked else "never"
+            raise InvariantViolation(
+                f"{transaction} is committed in {where}, and its client has asked for that {asked}"
+            )
+        for each in transaction.inputs:
+            first = self.effects.setdefault((transaction.group_id, each), transaction)
+            if first is not transaction:
+                raise InvariantViolation(
+                    f"exactly once: {each} has effects in {first} and in {transaction}, both of {transaction.group_id}"
+                )
+        self.counts.effects += len(transaction.inputs)
+
+    def late(self, transaction: ClientTransaction, where: str) -> None:
+        """A batch of a transaction comes after a marker of it."""
+        raise InvariantViolation(f"{where}: a batch of {transaction} comes after its marker")
+
+
+def _word(commit: bool) -> str:
+    return "committed" if commit else "aborted"

@@ -1,0 +1,134 @@
+"""The transactions of one partition, read from its batches alone: where each begins, and which marker ends it.
+
+Independent of the producer state and the indexes of a log, which are compared with it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from barnabas.wire.markers import control_type_of
+from barnabas.wire.record_batch import TRANSACTIONAL_BIT, decode_payload
+from tests.sim.replica_logs import Batch
+
+OPEN = -1
+_COMMIT = 1
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """A producer's transaction in one partition; `marker_offset` is OPEN until it is ended."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    marker_offset: int = OPEN
+    is_commit: bool = False
+    batches: list[Batch] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        return self.marker_offset == OPEN
+
+
+@dataclass(slots=True)
+class MarkerBatch:
+    """A marker, and the transaction that it ends; None: its producer has none open."""
+
+    batch: Batch
+    is_commit: bool
+    coordinator_epoch: int
+    ended: Span | None
+
+
+class Spans:
+    """Of a sequence of batches that grows, and may be cut."""
+
+    def __init__(self) -> None:
+        self.scanned = 0
+        """Batches that it has seen, of whatever kind."""
+        self.all: list[Span] = []
+        """In the order of their first offsets."""
+        self.open: dict[int, Span] = {}
+        """By producer id."""
+        self.of_batch: dict[int, Span] = {}
+        """By the batch's first offset."""
+        self.unstable: dict[Span, None] = {}
+        """Open, or ended at or above the watermark that `first_unstable` was asked for last."""
+
+    def add(self, batches: Iterable[Batch]) -> list[MarkerBatch]:
+        """Return the markers among them."""
+        markers: list[MarkerBatch] = []
+        for batch in batches:
+            self.scanned += 1
+            if not batch.header.attributes & TRANSACTIONAL_BIT:
+                continue
+            if batch.header.is_control:
+                markers.append(self._end(batch))
+            else:
+                self._continue(batch)
+        return markers
+
+    def _continue(self, batch: Batch) -> None:
+        header = batch.header
+        span = self.open.get(header.producer_id)
+        if span is None:
+            span = Span(header.producer_id, header.producer_epoch, batch.base_offset)
+            self.open[header.producer_id] = span
+            self.all.append(span)
+            self.unstable[span] = None
+        span.batches.append(batch)
+        self.of_batch[batch.base_offset] = span
+
+    def _end(self, batch: Batch) -> MarkerBatch:
+        record = next(iter(decode_payload(batch.header, batch.payload)))
+        assert record.value is not None
+        is_commit = control_type_of(record.key) == _COMMIT
+        ended = self.open.pop(batch.header.producer_id, None)
+        if ended is not None:
+            ended.marker_offset, ended.is_commit = batch.base_offset, is_commit
+        return MarkerBatch(batch, is_commit, int.from_bytes(record.value[2:6]), ended)
+
+    def first_unstable(self, high_watermark: int, forgiven_upto: int) -> tuple[int, int]:
+        """Return the first unstable offset, and the first of a transaction that is not ended at all, or ended at
+        `forgiven_upto` or later; each at most the high watermark.
+        """
+        least = surely = high_watermark
+        for span in list(self.unstable):
+            if not span.is_open and span.marker_offset < high_watermark:
+                del self.unstable[span]
+                continue
+            least = min(least, span.first_offset)
+            if span.is_open or span.marker_offset >= forgiven_upto:
+                surely = min(surely, span.first_offset)
+        return least, surely
+
+
+class CommittedSpans(Spans):
+    """Of what is committed in a partition: it can be asked for the transaction of any offset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bases: list[int] = []
+        self.end = 0
+        self.coordinator_epochs: dict[int, int] = {}
+        """By producer id: that of its last marker."""
+        self.producer_epochs: dict[int, int] = {}
+        """By producer id: the highest."""
+        self.endings: dict[tuple[int, int, bool], int] = {}
+        """Transactions ended, by producer id, the marker's epoch, and whether by COMMIT."""
+        self.is_cut = False
+        """Something that was committed is lost, as it may be: what is here is not all any more."""
+
+    def add(self, batches: Iterable[Batch]) -> list[MarkerBatch]:
+        some = list(batches)
+        self._bases += [each.base_offset for each in some]
+        self.end = some[-1].next_offset if some else self.end
+        return super().add(some)
+
+    def at(self, offset: int) -> Span | None:
+        """Return the transaction of a committed offset; None: it is of none."""
+        index = bisect_left(self._bases, offset + 1) - 1
+        return self.of_batch.get(self._bases[index]) if index >= 0 else None

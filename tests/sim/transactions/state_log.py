@@ -1,0 +1,127 @@
+"""What is committed in one partition of `__transaction_state`: only what Kafka's state machine allows.
+
+```
+            +----------------------------------------- next transaction, or InitProducerId ------------------+
+            v                                                                                                |
+ EMPTY --> ONGOING --+--> PREPARE_COMMIT --> COMPLETE_COMMIT -------------------------------------------------+
+   |        ^  |     +--> PREPARE_ABORT  --> COMPLETE_ABORT  -------------------------------------------------+
+   +--------+--+  (version 2: EMPTY and COMPLETE also go to PREPARE_ABORT)
+```
+
+Further: an epoch never decreases, and rises where a coordinator aborts on its own; what a client decides it has asked
+for; and a transaction is complete only when each of its partitions has its marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from barnabas.wire.record_batch import decode_payload
+from barnabas_logstore.core.coordinator.transactions.records import read_record
+from barnabas_logstore.core.coordinator.transactions.transaction import Transaction, TransactionState
+from tests.sim.replica_logs import Batch
+from tests.sim.scheduler import InvariantViolation
+from tests.sim.transactions.history import TransactionHistory
+
+_S = TransactionState
+_COMPLETE = (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+_OVER = (_S.EMPTY, *_COMPLETE)
+_AFTER: dict[TransactionState | None, tuple[TransactionState, ...]] = {
+    None: (_S.EMPTY,),
+    _S.EMPTY: (_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT),
+    _S.ONGOING: (_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT),
+    _S.PREPARE_COMMIT: (_S.COMPLETE_COMMIT,),
+    _S.PREPARE_ABORT: (_S.COMPLETE_ABORT,),
+    _S.COMPLETE_COMMIT: (_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT),
+    _S.COMPLETE_ABORT: (_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT),
+}
+_VERSION_2 = 2
+
+Decision = tuple[int, int, bool, str, int]
+"""Producer id and epoch of the markers, commit, topic, partition."""
+
+
+class StateLog:
+    """`lacks_marker` tells whether a partition still has a transaction of that producer open."""
+
+    def __init__(self, name: str, history: TransactionHistory, lacks_marker: Callable[[str, int, int], bool]) -> None:
+        self._name = name
+        self._history = history
+        self._lacks_marker = lacks_marker
+        self.transactions: dict[str, Transaction] = {}
+        """By transactional id."""
+        self.decisions: dict[Decision, int] = {}
+        """How often each was committed."""
+        self.is_cut = False
+        """Records were lost that may be: what follows has gaps."""
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+    def add(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            for record in decode_payload(batch.header, batch.payload):
+                entry = read_record(record.key, record.value)
+                assert entry is not None, "it is written by these coordinators alone"
+                self._add(record.offset, *entry)
+
+    def _add(self, offset: int, transactional_id: str, after: Transaction | None) -> None:
+        before = self.transactions.get(transactional_id)
+        where = f"{self._name} at {offset}: {transactional_id}"
+        if after is None:
+            if before is not None and before.state not in _OVER and not self.is_cut:
+                raise InvariantViolation(f"{where} is forgotten, and {before.state.name}")
+            self.transactions.pop(transactional_id, None)
+            return
+        if not self.is_cut:
+            self._check(where, before, after)
+        self.transactions[transactional_id] = after
+        if after.state in (_S.PREPARE_COMMIT, _S.PREPARE_ABORT):
+            for topic, partition in after.partitions:
+                decision = (
+                    after.producer_id,
+                    after.producer_epoch,
+                    after.state is _S.PREPARE_COMMIT,
+                    topic,
+                    partition,
+                )
+                self.decisions[decision] = self.decisions.get(decision, 0) + 1
+
+    def _check(self, where: str, before: Transaction | None, after: Transaction) -> None:
+        known = None if before is None else before.state
+        if after.state not in _AFTER[known]:
+            raise InvariantViolation(f"{where} goes from {known and known.name} to {after.state.name}")
+        if before is None:
+            return
+        is_same = before.producer_id == after.producer_id
+        if is_same and after.producer_epoch < before.producer_epoch:
+            raise InvariantViolation(f"{where} goes from epoch {before.producer_epoch} back to {after.producer_epoch}")
+        if after.state is _S.ONGOING and before.state is _S.ONGOING and not before.partitions <= after.partitions:
+            raise InvariantViolation(f"{where} forgets {before.partitions - after.partitions}")
+        if after.state in (_S.PREPARE_COMMIT, _S.PREPARE_ABORT):
+            self._check_decision(where, before, after)
+        if after.state in _COMPLETE:
+            self._check_complete(where, before)
+
+    def _check_decision(self, where: str, before: Transaction, after: Transaction) -> None:
+        """The coordinator aborts by an epoch that no client has."""
+        is_commit = after.state is _S.PREPARE_COMMIT
+        clients_epoch = after.producer_epoch - (after.version >= _VERSION_2)
+        is_clients = self._history.was_end_asked(before.producer_id, before.producer_epoch, commit=is_commit)
+        if clients_epoch == before.producer_epoch and not is_clients:
+            raise InvariantViolation(
+                f"{where} goes to {after.state.name} in epoch {after.producer_epoch}, and its client, of epoch "
+                f"{before.producer_epoch}, has not asked for that"
+            )
+        if clients_epoch != before.producer_epoch:
+            if is_commit:
+                raise InvariantViolation(f"{where} is committed, and its producer fenced")
+            self._history.counts.timed_out += 1
+        if after.partitions != before.partitions:
+            raise InvariantViolation(f"{where} has {after.partitions} at its end, it had {before.partitions}")
+
+    def _check_complete(self, where: str, before: Transaction) -> None:
+        self._history.counts.completed += 1
+        for topic, partition in sorted(before.partitions):
+            if self._lacks_marker(topic, partition, before.producer_id):
+                raise InvariantViolation(f"{where} is complete, and {topic}-{partition} has no marker of it")
