@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from barnabas.channel.messages import GroupAnswer, Read
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import Marker
-from barnabas.wire.record_batch import BatchHeader, empty_batch
+from barnabas.wire.record_batch import BatchHeader, Record, empty_batch
+from barnabas_logstore.core.coordinator.groups import calls as group_calls
+from barnabas_logstore.core.coordinator.groups import fetching
+from barnabas_logstore.core.coordinator.groups.loading import Loader
+from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
+from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
+from barnabas_logstore.core.coordinator.groups.registry import put_offset
+from barnabas_logstore.core.coordinator.transactions import rules
 from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender
+from barnabas_logstore.core.coordinator.transactions.rules import Producer
 from barnabas_logstore.core.coordinator.transactions.transaction import (
     ENDING,
     Transaction,
     TransactionState,
 )
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import (
+    TransactionLoader,
     TransactionPartition,
 )
 from barnabas_logstore.core.data.reads import Reads
@@ -32,6 +41,7 @@ from tests.sim.mutants.planting import DISKS, LEADERS, Mutants, replace_in
 
 TRANSACTIONS = Mutants("transactions")
 
+ZOMBIES = [Fault.ZOMBIE_TRANSACTION, Fault.KILL_CLIENT, Fault.RETRY_STORM]
 COORDINATORS = [Fault.KILL_TRANSACTION_COORDINATOR, Fault.KILL_LOGSTORE, Fault.PAUSE_PAST_LEASE, Fault.KILL_CLIENT]
 MEMBERS = [Fault.KILL_CLIENT, Fault.ZOMBIE_MEMBER, Fault.KILL_COORDINATOR]
 
@@ -259,3 +269,135 @@ def no_transaction_is_verified() -> None:
 )
 def a_marker_voids_no_guard() -> None:
     replace_in(VerificationGuards, "void", lambda self, producer_id: None)
+
+
+@TRANSACTIONS.breaks_for(
+    "17",
+    "tests/unit/logstore/storage/test_transactions.py::test_a_marker_of_version_2_begins_the_next_epoch",
+)
+def a_marker_begins_no_epoch() -> None:
+    """The producer that its coordinator has fenced may write on; the coordinator refuses it before it comes to that."""
+    original = ProducerState.end_transaction
+
+    def end_transaction(self: ProducerState, header: BatchHeader, marker: Marker) -> EndedTransaction | None:
+        entry = self.entry_of(header.producer_id)
+        known = header.producer_epoch if entry is None else entry.producer_epoch
+        return original(self, header._replace(producer_epoch=known), marker)
+
+    replace_in(ProducerState, "end_transaction", end_transaction)
+
+
+# --- the coordinator ---------------------------------------------------------------------------------------------
+
+
+@TRANSACTIONS.breaks_in_transactions("17", [*ZOMBIES])
+def a_timeout_raises_no_epoch() -> None:
+    replace_in(Transaction, "fenced", lambda self: self)
+
+
+@TRANSACTIONS.breaks_in_transactions("17", ZOMBIES)
+def a_zombie_may_end_a_transaction() -> None:
+    original = rules.end_transaction
+
+    def end_transaction(
+        transaction: Transaction, producer: Producer, version: int, fresh_producer_id: int, now_ms: int, *, commit: bool
+    ) -> Transaction | ErrorCode:
+        current = Producer(producer.producer_id, transaction.producer_epoch)
+        return original(transaction, current, version, fresh_producer_id, now_ms, commit=commit)
+
+    replace_in(rules, "end_transaction", end_transaction)
+
+
+@TRANSACTIONS.breaks_in_transactions("17", ZOMBIES)
+def a_producer_that_begins_fences_none() -> None:
+    original = Transaction.initialized
+
+    def initialized(
+        self: Transaction, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
+    ) -> Transaction:
+        return original(self, max(0, self.producer_epoch), last_producer_epoch, timeout_ms, now_ms)
+
+    replace_in(Transaction, "initialized", initialized)
+
+
+@TRANSACTIONS.breaks_in_transactions("17", ZOMBIES)
+def a_producer_that_begins_leaves_what_is_open() -> None:
+    original = rules.init_producer_id
+
+    def init_producer_id(transaction: Transaction, *rest: Any) -> Any:
+        if transaction.state is TransactionState.ONGOING:
+            object.__setattr__(transaction, "state", TransactionState.COMPLETE_ABORT)
+        return original(transaction, *rest)
+
+    replace_in(rules, "init_producer_id", init_producer_id)
+
+
+@TRANSACTIONS.breaks_in_transactions("I12", COORDINATORS)
+def a_new_coordinator_knows_no_transactions() -> None:
+    replace_in(TransactionLoader, "apply", lambda self, header, record: None)
+
+
+@TRANSACTIONS.breaks_in_transactions("17", COORDINATORS)
+def a_new_coordinator_reads_its_log_halfway() -> None:
+    original = TransactionLoader.apply
+
+    def apply(self: TransactionLoader, header: BatchHeader, record: Record) -> None:
+        if record.offset * 2 < self._end_offset or self._end_offset < 4:
+            original(self, header, record)
+
+    replace_in(TransactionLoader, "apply", apply)
+
+
+# --- offsets -----------------------------------------------------------------------------------------------------
+
+
+@TRANSACTIONS.breaks_in_transactions("32", MEMBERS)
+def offsets_count_before_their_transaction_commits() -> None:
+    original = PendingOffsets.add
+
+    def add(
+        self: PendingOffsets,
+        producer_id: int,
+        group_id: str,
+        place: TopicPartition,
+        value: OffsetCommitValue,
+        record_offset: int,
+    ) -> None:
+        put_offset(self._groups.get_or_add(group_id, 0), *place, value)
+        original(self, producer_id, group_id, place, value, record_offset)
+
+    replace_in(PendingOffsets, "add", add)
+
+
+@TRANSACTIONS.breaks_in_transactions("32", [*MEMBERS, *COORDINATORS])
+def pending_offsets_are_lost_with_their_coordinator() -> None:
+    original = Loader.apply
+
+    def apply(self: Loader, header: BatchHeader, record: Record) -> None:
+        if not header.is_transactional:
+            original(self, header, record)
+
+    replace_in(Loader, "apply", apply)
+
+
+@TRANSACTIONS.breaks_in_transactions("32", [*MEMBERS, Fault.PAUSE])
+def undecided_offsets_are_taken_for_stable() -> None:
+    def places_of(unstable: PendingOffsets | None, group_id: str) -> Collection[TopicPartition]:
+        return ()
+
+    replace_in(fetching, "_places_of", places_of)
+
+
+@TRANSACTIONS.breaks_in_transactions("32", MEMBERS)
+def a_member_of_an_old_generation_commits_in_a_transaction() -> None:
+    replace_in(group_calls, "check_transactional_commit", lambda group, request: ErrorCode.NONE)
+
+
+@TRANSACTIONS.breaks_in_transactions("32", [])
+def an_abort_commits_the_offsets() -> None:
+    original = PendingOffsets.end
+
+    def end(self: PendingOffsets, producer_id: int, wall_ms: int, *, is_commit: bool) -> None:
+        original(self, producer_id, wall_ms, is_commit=True)
+
+    replace_in(PendingOffsets, "end", end)
