@@ -117,6 +117,9 @@ class TransactionCoordinator:
         """Whether a `step` would make progress now."""
         if not self._partitions:
             return False
+        if self._written:
+            # The last marker of a transaction was answered between two turns.
+            return True
         return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
             each.is_checking for each in self._partitions.values()
         )
