@@ -211,6 +211,9 @@ class Book:
                 others += 1
             elif not batch.whole.is_removed or batch.next_offset > replica.end:
                 break
+            elif others < len(replica.batches) and replica.bases[others] < batch.next_offset:
+                # What is removed may be absent; another batch in its place is another history.
+                break
             replica.agreed_end = batch.next_offset
             mine += 1
         if mine < len(self._batches) and others < len(replica.batches):

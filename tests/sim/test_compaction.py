@@ -119,6 +119,18 @@ def test_a_batch_that_no_pass_has_removed_is_missed() -> None:
         scene.clean(ab, c, a, pass_end=5)
 
 
+def test_another_batch_in_the_place_of_a_removed_one_is_another_history() -> None:
+    """A leader that died had written it, and no other had it: seed 77 took its removal from the log for a loss."""
+    scene = Scene()
+    scene.append(_batch("c"))
+    ab, _, a, last = scene.written
+    scene.clean(ab, a, last, pass_end=5)
+    other = bytearray(_batch("x"))
+    patch_offsets(other, 0, 2, 1)
+    assert scene.agreed_end_of(ab, bytes(other)) == 2
+    assert scene.agreed_end_of(ab, bytes(other), a, last) == 2
+
+
 def test_records_of_aborted_transactions_go_and_their_marker_stays() -> None:
     scene = Scene()
     scene.append(_batch("d", producer_id=7))

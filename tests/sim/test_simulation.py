@@ -20,7 +20,7 @@ from tests.sim.faults import Fault, Faults
 from tests.sim.mutants.planting import LEADERS, SMALL
 from tests.sim.run import Options, simulate
 from tests.sim.scheduler import MS, SECOND, Scheduler
-from tests.sim.shapes import AtMost, Profile, random_shape
+from tests.sim.shapes import Profile, random_shape
 from tests.sim.topology import Shape, TopicShape
 from tests.tiers import seeds
 
@@ -54,7 +54,7 @@ def test_a_seed_holds_every_invariant_while_leaders_are_elected_unclean(seed: in
 
 
 def test_every_role_may_die_at_any_time() -> None:
-    outcome = simulate(77, Options(12, faults=EVERYTHING, at_most=AtMost(transactional=0)))
+    outcome = simulate(77, Options(12, faults=EVERYTHING))
     assert not outcome.failure, str(outcome)
     assert sum(outcome.hits.values()) >= 5
 
