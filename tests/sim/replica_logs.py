@@ -117,7 +117,7 @@ class ReplicaLog:
     is_lossy: bool = False
     kept_end: int = 0
     spans: Spans | None = None
-    """The transactions in `batches`, where somebody follows them."""
+    """The transactions in `batches`, where an observer follows them."""
     forgiven_upto: int = 0
     """A process that opens a log does not know when a transaction ended below this, as Kafka's does not."""
 
@@ -175,7 +175,7 @@ class Book:
         self._keys = CommittedKeys()
 
     def keys(self) -> CommittedKeys:
-        """The keys of what is in it; kept up only where somebody asks, since every record is read for it."""
+        """The keys of what is in it; kept up only where they are asked for, since every record is read for it."""
         self._keys.add(self._batches[self._keys.scanned :])
         return self._keys
 

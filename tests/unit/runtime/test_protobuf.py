@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from barnabas.cluster import administration, delegation_tokens, messages, scram
+from barnabas.cluster import administration, delegation_tokens, features, messages, scram
 from barnabas.cluster.messages import (
     Broker,
     ControlRequest,
@@ -40,7 +40,7 @@ def _is_message(each: Any) -> bool:
 
 DATACLASSES = {
     name: each
-    for module in (administration, delegation_tokens, messages, entities, shares, scram)
+    for module in (administration, delegation_tokens, features, messages, entities, shares, scram)
     for name, each in inspect.getmembers(module, inspect.isclass)
     if _is_message(each) and each is not scram.ScramCredential
 }
