@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from tests.integration.committed_records import committed_values
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
 
@@ -54,22 +55,7 @@ def described(tools: KafkaTools, cluster: RunningCluster, transactional_id: str)
 
 def committed(cluster: RunningCluster, topic: str) -> list[list[str]]:
     """The values that a consumer of committed records reads, by partition."""
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
-    consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    values: list[list[str]] = [[] for _ in range(PARTITIONS)]
-    at_end: set[int | None] = set()
-    while len(at_end) < PARTITIONS:
-        message = consumer.poll(SECONDS_MAX)
-        assert message is not None
-        partition = message.partition()
-        assert partition is not None
-        if message.error() is not None:
-            at_end.add(partition)
-        else:
-            values[partition].append((message.value() or b"").decode())
-    consumer.close()
-    return values
+    return [[value.decode() for value in values] for values in committed_values(cluster.bootstrap, topic, PARTITIONS)]
 
 
 def wait_for_records(cluster: RunningCluster, topic: str, more: int) -> None:

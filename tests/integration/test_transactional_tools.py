@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.integration.committed_records import committed_values
 from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
 from tests.integration.running_cluster import RunningCluster
 
@@ -53,22 +54,7 @@ def create(cluster: RunningCluster, topic: str) -> None:
 
 def committed(cluster: RunningCluster, topic: str) -> list[list[bytes]]:
     """The values that a consumer of committed records reads, by partition."""
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
-    consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    values: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    at_end: set[int | None] = set()
-    while len(at_end) < PARTITIONS:
-        message = consumer.poll(SECONDS_MAX)
-        assert message is not None
-        partition = message.partition()
-        assert partition is not None
-        if message.error() is not None:
-            at_end.add(partition)
-        else:
-            values[partition].append(message.value() or b"")
-    consumer.close()
-    return values
+    return committed_values(cluster.bootstrap, topic, PARTITIONS)
 
 
 def end_offset(cluster: RunningCluster, topic: str, partition: int) -> int:

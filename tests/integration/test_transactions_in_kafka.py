@@ -11,16 +11,16 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas_logstore.core.storage import checkpoints
 from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity
 from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from tests.integration.committed_records import committed_values
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.kafka_broker import KafkaBroker, OldPartition
 from tests.integration.kafka_tools import KafkaTools
@@ -106,22 +106,7 @@ def wait_until_loaded(tools: KafkaTools, bootstrap: str, count: int) -> None:
 
 def committed(bootstrap: str) -> list[list[bytes]]:
     """The values up to the last stable offset, by partition."""
-    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
-    consumer = Consumer(settings | {"isolation.level": "read_committed", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    values: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    at_end: set[int | None] = set()
-    while len(at_end) < PARTITIONS:
-        message = consumer.poll(SECONDS_MAX)
-        assert message is not None
-        partition = message.partition()
-        assert partition is not None
-        if message.error() is not None:
-            at_end.add(partition)
-        else:
-            values[partition].append(message.value() or b"")
-    consumer.close()
-    return values
+    return committed_values(bootstrap, TOPIC, PARTITIONS)
 
 
 def produce(bootstrap: str, value: bytes) -> None:

@@ -10,6 +10,7 @@ batch's id, and a task that is repeated finds that id (`barnabas_pipeline.core.e
 from __future__ import annotations
 
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -47,7 +48,7 @@ class Written(WriterCommitMessage):
     run_id: str | None = None
 
 
-class _RowWriter:
+class _RowWriter(ABC):
     """The columns are the JVM connector's: `value`, and optionally `key`, `topic`, `partition` and `headers`. All
     existing ones are written, including headers, whether or not `includeHeaders` is set."""
 
@@ -67,8 +68,9 @@ class _RowWriter:
             return self._write_at_least_once(batches)
         return self._write_once(batches, self._epoch(transactional_id))
 
+    @abstractmethod
     def _epoch(self, transactional_id: str) -> Epoch:
-        raise NotImplementedError
+        """Return what the task that calls it has to write once."""
 
     def _write_at_least_once(self, batches: Iterator[Iterator[_Row]]) -> Written:
         deliveries = Deliveries()
