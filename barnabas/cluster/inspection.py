@@ -58,7 +58,7 @@ class Register:
     topics: list[KnownTopic] = field(default_factory=list)
     # By broker id; -1 for those of all brokers.
     broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
-    # Logstores that were registered then.
+    # Logstores that were registered then, and those that have replicas.
     node_ids: list[int] = field(default_factory=list)
 
 

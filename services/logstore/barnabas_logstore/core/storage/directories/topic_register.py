@@ -9,11 +9,20 @@ read only by `barnabas inspect`: the cluster's state is in etcd.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import TopicMetadata
 
 TOPIC_REGISTER = "topic-register"
+
+
+@dataclass(slots=True)
+class _Line:
+    topic: TopicMetadata
+    partitions: int
+    text: str
+    replicas: frozenset[int]
 
 
 class TopicRegister:
@@ -23,7 +32,7 @@ class TopicRegister:
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._lines: dict[bytes, tuple[TopicMetadata, int, str]] = {}
+        self._lines: dict[bytes, _Line] = {}
 
     def content(self) -> bytes:
         image = self._image
@@ -33,20 +42,24 @@ class TopicRegister:
             "controller_epoch": image.controller_epoch,
             "revision": image.revision,
             "broker_configs": image.broker_configs,
-            "node_ids": list(image.brokers),
+            # When all stop, the last one sees no other: those that have replicas belong to the cluster, alive or not.
+            "node_ids": sorted({*image.brokers}.union(*[line.replicas for line in lines.values()])),
         }
-        topics = ",\n".join([line for _, _, line in lines.values()])
+        topics = ",\n".join([line.text for line in lines.values()])
         return f'{json.dumps(head)[:-1]}, "topics": [\n{topics}\n]}}\n'.encode()
 
-    def _line(self, topic: TopicMetadata) -> tuple[TopicMetadata, int, str]:
+    def _line(self, topic: TopicMetadata) -> _Line:
         known = self._lines.get(topic.topic_id)
-        partitions = len(topic.partitions)
-        if known is not None and known[1] == partitions and known[0].configs == topic.configs:
+        if known is not None and known.topic is topic:
             return known
+        partitions = len(topic.partitions)
+        replicas = frozenset([node_id for each in topic.partitions for node_id in each.replicas])
+        if known is not None and known.partitions == partitions and known.topic.configs == topic.configs:
+            return _Line(topic, partitions, known.text, replicas)
         values = {
             "topic": topic.topic,
             "topic_id": topic.topic_id.hex(),
             "partitions": partitions,
             "configs": topic.configs,
         }
-        return topic, partitions, json.dumps(values)
+        return _Line(topic, partitions, json.dumps(values), replicas)
