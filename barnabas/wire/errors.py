@@ -1,10 +1,12 @@
 """Kafka's error codes, as of Apache Kafka 4.3 (`org.apache.kafka.common.protocol.Errors`).
 
-A peer's error is a value: cores and handlers return an `ErrorCode` and don't raise it.
+A peer's error is a value: cores and handlers return an `ErrorCode` and don't raise it. Where the other outcome is a
+number, they return `Refused`: an `ErrorCode` is an `int` too, and mypyc does not keep `int | ErrorCode` apart.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -321,3 +323,10 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "The supplied topology epoch is invalid."
     STREAMS_TOPOLOGY_FENCED = 132, False, "The supplied topology epoch is outdated."
     SHARE_SESSION_LIMIT_REACHED = 133, True, "The limit of share sessions has been reached."
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was done, because of `error_code`. It stands where an offset or another number is returned otherwise."""
+
+    error_code: ErrorCode

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect, GroupWait
 from barnabas.runtime.compression import decompress
 from barnabas.wire.codec import decode_response_body, encode_body
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.messages import Request, Response, api_key_of
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -62,9 +62,9 @@ class FakeLog:
     def batch_bytes_max(self) -> int:
         return self.bytes_max
 
-    def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
+    def append(self, expected_epoch: int, records: list[Record]) -> int | Refused:
         if self.refusal or self.fails_appends:
-            return self.refusal or ErrorCode.KAFKA_STORAGE_ERROR
+            return Refused(self.refusal or ErrorCode.KAFKA_STORAGE_ERROR)
         batch = build_batch(records)
         assert len(batch) <= self.bytes_max
         self.add(batch, len(records))

@@ -17,7 +17,7 @@ from barnabas.cluster.administration import (
     DeleteRecordsResponse,
 )
 from barnabas.cluster.messages import NO_EPOCH
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas_logstore.core.administration.work import Pause, Work
 from barnabas_logstore.core.maintenance.retention import Retention
 from barnabas_logstore.core.replica.partition import Partition
@@ -63,8 +63,8 @@ class DeleteRecords:
         if error:
             return DeletedRecords(error)
         log_start_offset = partition.log.delete_records(asked.offset, partition.high_watermark)
-        if isinstance(log_start_offset, ErrorCode):
-            return DeletedRecords(log_start_offset)
+        if isinstance(log_start_offset, Refused):
+            return DeletedRecords(log_start_offset.error_code)
         self._retention.log_start_moved(partition)
         self._retention.check_soon(partition)
         return _Deletion(partition, partition.leader_epoch, log_start_offset)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record
 
@@ -37,13 +37,13 @@ class CoordinatedLog(Protocol):
         """The maximum size of one batch (`max.message.bytes`)."""
         ...
 
-    def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
+    def append(self, expected_epoch: int, records: list[Record]) -> int | Refused:
         """Append one batch, all of it or nothing, and return the high watermark that commits it."""
         ...
 
     def append_in_transaction(
         self, expected_epoch: int, records: list[Record], producer: ProducerInTransaction
-    ) -> int | ErrorCode:
+    ) -> int | Refused:
         """Append one batch within a producer's transaction, and return the high watermark that commits it.
         INVALID_TXN_STATE: the transaction is not confirmed (`begin_verification`); INVALID_PRODUCER_EPOCH.
         """
@@ -53,7 +53,7 @@ class CoordinatedLog(Protocol):
         """Return the guard with which the transaction may begin here once it is confirmed; 0 if it is open."""
         ...
 
-    def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | ErrorCode:
+    def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | Refused:
         """Append the marker that ends a transaction here, and return the high watermark that commits it.
         INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: it is out of date.
         """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.channel.messages import GroupAnswer
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record
 from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
@@ -152,7 +152,7 @@ class CoordinatorLogWriter:
         self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
         for batch in batches:
             outcome = self.log.append(self.leader_epoch, batch)
-            if isinstance(outcome, ErrorCode):
+            if isinstance(outcome, Refused):
                 return False
             self._required_offset = outcome
         if self._waiting_now:
@@ -160,14 +160,14 @@ class CoordinatorLogWriter:
             self._waiting_now = []
         return True
 
-    def append_in_transaction(self, records: list[Record], producer: ProducerInTransaction) -> int | ErrorCode:
+    def append_in_transaction(self, records: list[Record], producer: ProducerInTransaction) -> int | Refused:
         """Append one batch of a producer's transaction now, behind what this turn has written, and return the offset of
         its first record.
         """
         if not self.flush():
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         outcome = self.log.append_in_transaction(self.leader_epoch, records, producer)
-        if isinstance(outcome, ErrorCode):
+        if isinstance(outcome, Refused):
             return outcome
         self._required_offset = outcome
         return outcome - len(records)
@@ -179,12 +179,12 @@ class CoordinatorLogWriter:
             self._written[self] = None
         return not self._is_lost
 
-    def append_marker(self, ended: TransactionEnd) -> int | ErrorCode:
+    def append_marker(self, ended: TransactionEnd) -> int | Refused:
         """Append a marker now. What this turn has written must be appended before; what is answered later waits for
         the marker too.
         """
         outcome = self.log.append_marker(self.leader_epoch, ended)
-        if isinstance(outcome, ErrorCode):
+        if isinstance(outcome, Refused):
             return outcome
         self._required_offset = outcome
         return outcome

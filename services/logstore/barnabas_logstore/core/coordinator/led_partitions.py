@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from barnabas.ports.disk import DiskError
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
@@ -80,21 +80,21 @@ class LedPartition:
         config = self.partition.log.config
         return min(config.max_message_bytes, config.segment_bytes)
 
-    def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
+    def append(self, expected_epoch: int, records: list[Record]) -> int | Refused:
         error = self.check_append(expected_epoch)
         if error:
-            return error
+            return Refused(error)
         outcome = self._led.append(self.partition, build_batch(records))
-        if not isinstance(outcome, ErrorCode):
+        if not isinstance(outcome, Refused):
             self._appended_upto = outcome
         return outcome
 
     def append_in_transaction(
         self, expected_epoch: int, records: list[Record], producer: ProducerInTransaction
-    ) -> int | ErrorCode:
+    ) -> int | Refused:
         error = self.check_append(expected_epoch)
         if error:
-            return error
+            return Refused(error)
         batch = build_batch(
             records,
             producer_id=producer.producer_id,
@@ -103,19 +103,19 @@ class LedPartition:
             is_transactional=True,
         )
         outcome = self._led.append_in_transaction(self.partition, batch, producer.verification_guard)
-        if not isinstance(outcome, ErrorCode):
+        if not isinstance(outcome, Refused):
             self._appended_upto = outcome
         return outcome
 
     def begin_verification(self, producer: ProducerInTransaction) -> int:
         return self._led.begin_verification(self.partition, producer)
 
-    def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | ErrorCode:
+    def append_marker(self, expected_epoch: int, ended: TransactionEnd) -> int | Refused:
         error = self.check_append(expected_epoch)
         if error:
-            return error
+            return Refused(error)
         outcome = self._led.append_marker(self.partition, ended)
-        if not isinstance(outcome, ErrorCode):
+        if not isinstance(outcome, Refused):
             self._appended_upto = outcome
         return outcome
 
@@ -212,12 +212,12 @@ class LedPartitions:
 
     # --- appends ---
 
-    def append(self, partition: Partition, batch: bytes) -> int | ErrorCode:
+    def append(self, partition: Partition, batch: bytes) -> int | Refused:
         """Return the high watermark that commits the batch."""
         log = partition.log
         return self._appended(partition, log.append(memoryview(batch), partition.leader_epoch, self._wall_ms, None))
 
-    def append_in_transaction(self, partition: Partition, batch: bytes, verification_guard: int) -> int | ErrorCode:
+    def append_in_transaction(self, partition: Partition, batch: bytes, verification_guard: int) -> int | Refused:
         """Return the high watermark that commits the batch."""
         log = partition.log
         outcome = log.append_of_coordinator(
@@ -235,16 +235,16 @@ class LedPartitions:
             supports_epoch_bump=producer.supports_epoch_bump,
         )
 
-    def _appended(self, partition: Partition, outcome: AppendOutcome | ErrorCode) -> int | ErrorCode:
+    def _appended(self, partition: Partition, outcome: AppendOutcome | ErrorCode) -> int | Refused:
         log = partition.log
         if isinstance(outcome, ErrorCode):
             if log.error is not None:
                 self._replicas.disk_failed(log, log.error)
-            return outcome
+            return Refused(outcome)
         self._appends.has_writes(log)
         return outcome.required_offset
 
-    def append_marker(self, partition: Partition, ended: TransactionEnd) -> int | ErrorCode:
+    def append_marker(self, partition: Partition, ended: TransactionEnd) -> int | Refused:
         """Return the high watermark that commits the marker."""
         return self._appends.append_marker(partition, ended, self._wall_ms)
 

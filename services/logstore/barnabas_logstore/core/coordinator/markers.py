@@ -23,7 +23,7 @@ from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import Marker, TransactionEnd
 from barnabas.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -45,7 +45,7 @@ _ALL_REPLICAS: Final = -1
 class OffsetTransactions(Protocol):
     """The coordinator of groups, which has the pending offsets of transactions."""
 
-    def end_transaction(self, partition: int, ended: TransactionEnd) -> int | ErrorCode:
+    def end_transaction(self, partition: int, ended: TransactionEnd) -> int | Refused:
         """Append the marker to that partition of `__consumer_offsets`, and commit or drop what is pending; return the
         high watermark that commits it.
         """
@@ -144,8 +144,8 @@ class TransactionMarkers:
             result.error_code = self._error_of_absent(topic, index)
             return result
         outcome = self._append_to(partition, ended)
-        if isinstance(outcome, ErrorCode):
-            result.error_code = outcome
+        if isinstance(outcome, Refused):
+            result.error_code = outcome.error_code
         elif outcome > partition.high_watermark:
             appended = _Appended(call, result, partition.leader_epoch, outcome)
             self._appended.setdefault(partition, deque()).append(appended)
@@ -159,11 +159,13 @@ class TransactionMarkers:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return self._replicas.error_of_absent(metadata.topic_id, index)
 
-    def _append_to(self, partition: Partition, ended: TransactionEnd) -> int | ErrorCode:
+    def _append_to(self, partition: Partition, ended: TransactionEnd) -> int | Refused:
         if partition.topic == OFFSETS_TOPIC:
             return self._offsets.end_transaction(partition.partition, ended)
         error = partition.check_append(partition.leader_epoch, _ALL_REPLICAS)
-        return error or self._appends.append_marker(partition, ended, self._wall_ms)
+        if error:
+            return Refused(error)
+        return self._appends.append_marker(partition, ended, self._wall_ms)
 
     @property
     def is_awaited(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, cast
 from barnabas.channel.messages import Append, AppendResult
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.record_batch import parse_header
 from barnabas_logstore.core.data.batch_validation_queue import BatchValidationQueue, WaitingAppend
@@ -158,7 +158,7 @@ class Appends:
         self._outbox.exchange_response(stream).append_results.append(result)
         return True
 
-    def append_marker(self, partition: Partition, ended: TransactionEnd, wall_ms: int) -> int | ErrorCode:
+    def append_marker(self, partition: Partition, ended: TransactionEnd, wall_ms: int) -> int | Refused:
         """Append a marker to a partition that is led here; return the high watermark that commits it."""
         log = partition.log
         outcome = log.append_marker(
@@ -173,7 +173,7 @@ class Appends:
         if isinstance(outcome, ErrorCode):
             if log.error is not None:
                 self._replicas.disk_failed(log, log.error)
-            return outcome
+            return Refused(outcome)
         self._to_write[log] = None
         return outcome.required_offset
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect, GroupWait
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_body
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -319,12 +319,12 @@ class GroupCalls:
             refused = [[client_error(outcome)] * len(each.partitions) for each in request.topics]
             self._refuse(stream_id, call, _transactional_response(request, refused))
 
-    def end_transaction(self, ended: TransactionEnd) -> int | ErrorCode:
+    def end_transaction(self, ended: TransactionEnd) -> int | Refused:
         """Append a marker, commit or drop what its producer has pending, and return the high watermark that commits
         it. What was written before must be appended.
         """
         outcome = self._log_writer.append_marker(ended)
-        if not isinstance(outcome, ErrorCode):
+        if not isinstance(outcome, Refused):
             self._offsets.pending.end(ended.producer_id, self._clock.wall_ms, is_commit=ended.marker.is_commit)
         return outcome
 

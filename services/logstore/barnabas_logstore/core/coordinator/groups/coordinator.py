@@ -22,7 +22,7 @@ from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
 from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import MalformedFrame
@@ -209,16 +209,16 @@ class GroupCoordinator:
             self._loading.pop(partition, None)
             self._untidy.pop(partition, None)
 
-    def end_transaction(self, partition: int, ended: TransactionEnd) -> int | ErrorCode:
+    def end_transaction(self, partition: int, ended: TransactionEnd) -> int | Refused:
         """Append a transaction's marker, and commit or drop the offsets that its producer has pending in that partition
         of `__consumer_offsets`. Return the high watermark that commits it. NOT_LEADER_OR_FOLLOWER: not coordinated
         here, or not loaded yet.
         """
         led = self._partitions.get(partition)
         if led is None or led.loader is not None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not led.log_writer.flush():
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return led.calls.end_transaction(ended)
 
     # --- calls --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -179,8 +179,8 @@ class Offsets:
         if batch_bytes(records) > self._log_writer.log.batch_bytes_max():
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         first_offset = self._log_writer.append_in_transaction(records, producer)
-        if isinstance(first_offset, ErrorCode):
-            return first_offset
+        if isinstance(first_offset, Refused):
+            return first_offset.error_code
         for record_offset, (place, value) in enumerate(values, first_offset):
             self.pending.add(producer.producer_id, group_id, place, value, record_offset)
         self._meter.offset_commits += len(values)

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import Refused
 from barnabas_logstore.core.storage.compaction.orders import CleanedSegment
 from barnabas_logstore.core.storage.effects import (
     FlushEffect,
@@ -84,7 +84,7 @@ class PartitionLog(LogAppends):
 
     # --- the log's start ---
 
-    def delete_records(self, offset: int, high_watermark: int) -> int | ErrorCode:
+    def delete_records(self, offset: int, high_watermark: int) -> int | Refused:
         """DeleteRecords: return the new log start, which is at least `offset` (-1: the high watermark).
 
         OFFSET_OUT_OF_RANGE past the high watermark; POLICY_VIOLATION if cleanup.policy lacks delete;

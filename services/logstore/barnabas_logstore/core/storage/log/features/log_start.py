@@ -9,20 +9,20 @@ segment are durably gone before those of the next one are touched.
 
 from __future__ import annotations
 
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, Refused
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 
 UPTO_HIGH_WATERMARK = -1
 
 
-def delete_records(state: LogState, offset: int, high_watermark: int) -> int | ErrorCode:
+def delete_records(state: LogState, offset: int, high_watermark: int) -> int | Refused:
     """Move the log start to `offset`. Return where it is now, which may already be further on."""
     if state.error is not None:
-        return ErrorCode.KAFKA_STORAGE_ERROR
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
     if not state.config.is_deleted:
-        return ErrorCode.POLICY_VIOLATION
+        return Refused(ErrorCode.POLICY_VIOLATION)
     wanted = high_watermark if offset == UPTO_HIGH_WATERMARK else offset
     if not 0 <= wanted <= high_watermark:
-        return ErrorCode.OFFSET_OUT_OF_RANGE
+        return Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
     state.move_log_start(wanted)
     return state.log_start_offset
