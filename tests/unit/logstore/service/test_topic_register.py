@@ -55,7 +55,7 @@ def test_all_topics_of_the_cluster_are_noted_with_their_configs() -> None:
         5,
         [KnownTopic(TOPIC, TOPIC_ID.hex(), 1, {}), KnownTopic("elsewhere", OTHER_ID.hex(), 2, {"a": "b"})],
         {-1: {"x": "y"}},
-        [3],
+        [1, 3, 9],
     )
 
 
