@@ -34,6 +34,7 @@ from barnabas_logstore.core.coordinator.transactions.meter import TransactionMet
 from barnabas_logstore.core.coordinator.transactions.producer_ids import ProducerIds
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import (
+    CoordinatorParts,
     MarkerSender,
     TransactionLoader,
     TransactionPartition,
@@ -46,10 +47,11 @@ class TransactionCoordinator:
     ) -> None:
         self._config = config
         self._decompress = decompress
-        self._markers = markers
         self._clock = Clock()
         self.producer_ids = ProducerIds()
         self.meter = TransactionMeter()
+        self._refused: dict[TransactionPartition, None] = {}
+        self._parts = CoordinatorParts(markers, config, self._clock, self.meter, self._refused)
         self._calls = TransactionCalls(config, self._clock, image, self.producer_ids)
         self._partitions: dict[int, TransactionPartition] = {}
         self._loading: dict[int, TransactionPartition] = {}
@@ -58,7 +60,13 @@ class TransactionCoordinator:
         self._written: dict[CoordinatorLogWriter, None] = {}
         """Partitions with something to append at the end of the turn."""
         self._look_for_timeouts_ms: int | None = None
+        """When partitions look for timeouts next; None while no transaction is under way."""
         self._expire_ms: int | None = None
+        """When partitions look for ids to forget; None while there are no ids."""
+        self._has_news = False
+        """Whether transactions were loaded."""
+        self._checking: list[TransactionPartition] = []
+        """Partitions that look through their transactions, some in each step."""
         self.problems: list[str] = []
         """What could not be read of a log; the host takes it for its log file."""
 
@@ -75,28 +83,39 @@ class TransactionCoordinator:
         self._clock.now_ms = now_ms
         for led in list(self._loading.values()):
             self._load(led)
+        if self._has_news or self._written:
+            self._has_news = False
+            self._plan_checks(now_ms)
         self._act_on_time(now_ms)
-        for led in self._partitions.values():
-            led.step_checks()
+        if self._checking:
+            for led in self._checking:
+                led.step_checks()
+            self._checking = [led for led in self._checking if led.is_checking]
         if self._written:
             self._append()
 
-    def _act_on_time(self, now_ms: int) -> None:
-        if self._look_for_timeouts_ms is not None and now_ms >= self._look_for_timeouts_ms:
-            for led in self._partitions.values():
-                led.begin_timeouts()
-            self._look_for_timeouts_ms = None
+    def _plan_checks(self, now_ms: int) -> None:
+        """Transactions have changed: set when to look for those that take too long, and for ids to forget."""
         if self._look_for_timeouts_ms is None and any(led.ongoing for led in self._partitions.values()):
             self._look_for_timeouts_ms = now_ms + self._config.abort_timed_out_interval_ms
-        if self._expire_ms is not None and now_ms >= self._expire_ms:
-            for led in self._partitions.values():
-                led.begin_expiry()
-            self._expire_ms = None
         if self._expire_ms is None and any(led.transactions for led in self._partitions.values()):
             self._expire_ms = now_ms + self._config.remove_expired_interval_ms
-        for led in self._partitions.values():
-            if led.complete_at_ms is not None and now_ms >= led.complete_at_ms:
-                led.complete_again()
+
+    def _act_on_time(self, now_ms: int) -> None:
+        looks_for_timeouts = self._look_for_timeouts_ms is not None and now_ms >= self._look_for_timeouts_ms
+        expires = self._expire_ms is not None and now_ms >= self._expire_ms
+        if looks_for_timeouts or expires:
+            for led in self._partitions.values():
+                if looks_for_timeouts:
+                    led.begin_timeouts()
+                if expires:
+                    led.begin_expiry()
+            self._checking = [led for led in self._partitions.values() if led.is_checking]
+            self._look_for_timeouts_ms = None if looks_for_timeouts else self._look_for_timeouts_ms
+            self._expire_ms = None if expires else self._expire_ms
+            self._plan_checks(now_ms)
+        for led in [each for each in self._refused if now_ms >= each.complete_at_ms]:
+            led.complete_again()
 
     def _append(self) -> None:
         written = dict(self._written)
@@ -108,20 +127,18 @@ class TransactionCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """Return when `step` has something to do, unless an event comes first."""
-        deadlines_ms = [led.complete_at_ms for led in self._partitions.values()]
-        deadlines_ms += [self._look_for_timeouts_ms, self._expire_ms]
-        return min((each for each in deadlines_ms if each is not None), default=None)
+        deadlines_ms = [led.complete_at_ms for led in self._refused]
+        deadlines_ms += [each for each in (self._look_for_timeouts_ms, self._expire_ms) if each is not None]
+        return min(deadlines_ms, default=None)
 
     @property
     def has_work(self) -> bool:
         """Whether a `step` would make progress now."""
         if not self._partitions:
             return False
-        if self._written:
-            # The last marker of a transaction was answered between two turns.
-            return True
-        return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
-            each.is_checking for each in self._partitions.values()
+        # Written: the last marker of a transaction was answered between two turns.
+        return bool(self._written or self._checking) or any(
+            each.loader is not None and each.loader.has_data for each in self._loading.values()
         )
 
     def take_answers(self) -> list[StreamAnswer]:
@@ -146,9 +163,7 @@ class TransactionCoordinator:
         transactions: dict[str, Transaction] = {}
         log_writer = CoordinatorLogWriter(log, leader_epoch, self.answers, self._written)
         loader = TransactionLoader(transactions, self._decompress, log.end_offset())
-        led = TransactionPartition(
-            partition, log_writer, transactions, loader, self._markers, self._config, self._clock, self.meter
-        )
+        led = TransactionPartition(partition, log_writer, transactions, loader, self._parts)
         self._partitions[partition] = self._loading[partition] = led
         self._load(led)
 
@@ -162,6 +177,7 @@ class TransactionCoordinator:
     def _load(self, led: TransactionPartition) -> None:
         if led.load():
             del self._loading[led.partition]
+            self._has_news = True
             if led.unreadable_records:
                 self.problems.append(
                     f"records of __transaction_state-{led.partition} that can't be read: {led.unreadable_records}; "

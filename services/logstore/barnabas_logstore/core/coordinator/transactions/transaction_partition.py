@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
@@ -60,6 +60,17 @@ class MarkerSender(Protocol):
         ...
 
 
+class CoordinatorParts(NamedTuple):
+    """What the partitions of one coordinator share."""
+
+    markers: MarkerSender
+    config: TransactionConfig
+    clock: Clock
+    meter: TransactionMeter
+    refused: dict[TransactionPartition, None]
+    """Those with completions that the log has refused, so that a turn need not look at all partitions."""
+
+
 class TransactionPartition:
     """The state of one leader epoch; under the next one all of it is loaded from the log again."""
 
@@ -69,10 +80,7 @@ class TransactionPartition:
         log_writer: CoordinatorLogWriter,
         transactions: dict[str, Transaction],
         loader: TransactionLoader,
-        markers: MarkerSender,
-        config: TransactionConfig,
-        clock: Clock,
-        meter: TransactionMeter,
+        parts: CoordinatorParts,
     ) -> None:
         self.partition = partition
         self.leader_epoch = log_writer.leader_epoch
@@ -80,18 +88,19 @@ class TransactionPartition:
         self.transactions = transactions
         """By transactional id."""
         self.loader: TransactionLoader | None = loader
-        self._markers = markers
-        self._config = config
-        self._clock = clock
-        self.meter = meter
+        self._markers = parts.markers
+        self._config = parts.config
+        self._clock = parts.clock
+        self.meter = parts.meter
+        self._refused = parts.refused
         self.ongoing: dict[str, None] = {}
         """Ids whose transaction may take too long."""
         self.unreadable_records = 0
         self._checks: deque[Iterator[None]] = deque()
         self._to_complete: dict[str, Transaction] = {}
         """Whose markers are written, and whose record was refused."""
-        self.complete_at_ms: int | None = None
-        """When these are tried again."""
+        self.complete_at_ms = 0
+        """When these are tried again, if there are any."""
 
     # --- loading, and the end -----------------------------------------------------------------------------------------
 
@@ -110,6 +119,8 @@ class TransactionPartition:
     def lose(self) -> None:
         """The epoch is over here, or the state is lost."""
         self._markers.forget_sender(self)
+        self._checks.clear()
+        self._refused.pop(self, None)
         self.log_writer.lose()
 
     # --- changes ------------------------------------------------------------------------------------------------------
@@ -147,6 +158,7 @@ class TransactionPartition:
             return
         if self.check() or self.put(transaction.completed(self._clock.wall_ms)):
             self._to_complete[transaction.transactional_id] = transaction
+            self._refused[self] = None
             self.complete_at_ms = self._clock.now_ms + COMPLETION_RETRY_MS
 
     @property
@@ -156,7 +168,8 @@ class TransactionPartition:
 
     def complete_again(self) -> None:
         """Write the completions that the log has refused."""
-        refused, self._to_complete, self.complete_at_ms = self._to_complete, {}, None
+        del self._refused[self]
+        refused, self._to_complete = self._to_complete, {}
         for transaction in refused.values():
             self.markers_written(transaction)
 
