@@ -13,6 +13,7 @@ from barnabas.cli.commands.groups import groups
 from barnabas.cli.commands.kubernetes import kubernetes
 from barnabas.cli.commands.nodes import balance, drain, drains, nodes, return_node
 from barnabas.cli.commands.partitions import elect, partitions, reassign
+from barnabas.cli.commands.probe import probe
 from barnabas.cli.commands.records import consume, produce
 from barnabas.cli.commands.topics import topics
 from barnabas.cli.commands.transactions import transactions
@@ -45,6 +46,7 @@ _COMMANDS = (
     up,
     down,
     status,
+    probe,
     produce,
     consume,
     logs,

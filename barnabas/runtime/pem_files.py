@@ -30,6 +30,17 @@ class TlsFiles:
         return tuple(path for path in (self.authority, self.certificate, self.key) if path)
 
 
+def check_server_files(prefix: str, files: TlsFiles) -> None:
+    """Check the files of a server whose clients may do without a certificate: `prefix` is that of their keys.
+
+    Raises ValueError, for a service's configuration.
+    """
+    if bool(files.certificate) != bool(files.key):
+        raise ValueError(f"{prefix}.certificate and {prefix}.key are needed together")
+    if files.authority and not files.certificate:
+        raise ValueError(f"{prefix}.authority needs {prefix}.certificate and {prefix}.key")
+
+
 @dataclass(slots=True, frozen=True)
 class Pem:
     """The content of the files; None for what is not given."""

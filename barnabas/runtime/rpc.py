@@ -17,6 +17,8 @@ from grpc_reflection.v1alpha import reflection
 from barnabas.cluster.keys import Role
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.call_guard import CallGuard, RoleCheck
+from barnabas.runtime.inter_service.identity import reloading_server_credentials
+from barnabas.runtime.pem_files import ReloadedPem, TlsFiles
 
 Options = Sequence[tuple[str, int | str]]
 
@@ -49,11 +51,11 @@ _CHANNEL_OPTIONS: Final[Options] = (
 )
 
 
-def create_server(*addresses: str, options: Options = (), health_address: str = "") -> tuple[grpc.aio.Server, int]:
+def create_server(*addresses: str, options: Options = ()) -> tuple[grpc.aio.Server, int]:
     """Return a server bound to the addresses ("host:port", port 0 for any; "unix:path"), not yet started,
 
     with the port of the first address. With an identity (`barnabas.runtime.inter_service`) it serves services that have
-    a certificate and the role for what they call; `health_address` then answers probes without one.
+    a certificate and the role for what they call; probes, which have none, ask a `create_health_server`.
 
     Raises OSError that names the address if one cannot be bound.
     """
@@ -62,15 +64,21 @@ def create_server(*addresses: str, options: Options = (), health_address: str = 
     if own is None:
         return bind_server(grpc.aio.server(options=server_options(options)), addresses)
     server = grpc.aio.server(options=server_options(options), interceptors=[CallGuard(RoleCheck(own))])
-    bound = bind_server(server, addresses, own.server_credentials())
-    if health_address:
-        bind_server(server, [health_address])
-    return bound
+    return bind_server(server, addresses, own.server_credentials())
 
 
-def create_health_server(address: str) -> tuple[grpc.aio.Server, int]:
-    """Return a server like `create_server`'s for health alone, to which probes need no certificate."""
-    return bind_server(grpc.aio.server(options=server_options()), [address])
+def create_health_server(address: str, tls: TlsFiles) -> tuple[grpc.aio.Server, int]:
+    """Return a server for health alone, not yet started, and its port: `add_health` gives it what it serves.
+
+    Without a certificate in `tls` it is in the clear; with an authority callers need a certificate of that, which
+    gives them no role: a server of its own never serves them anything else.
+
+    Raises OSError that names the address or the file.
+    """
+    credentials = None
+    if tls.certificate:
+        credentials = reloading_server_credentials(ReloadedPem(tls), requires_certificate=bool(tls.authority))
+    return bind_server(grpc.aio.server(options=server_options()), [address], credentials)
 
 
 def server_options(options: Options = ()) -> Options:
@@ -126,9 +134,12 @@ LIVENESS: Final = "liveness"
 class Health:
     """The standard health service (grpc.health.v1) of one server: "" is the whole server."""
 
-    def __init__(self, servicer: health_aio.HealthServicer, services: Sequence[str]) -> None:
+    def __init__(
+        self, servicer: health_aio.HealthServicer, services: Sequence[str], probed: grpc.aio.Server | None
+    ) -> None:
         self._servicer = servicer
         self._services = ("", *services)
+        self._probed = probed
 
     async def set_serving(self, serving: bool) -> None:
         """Tell probes whether to send traffic here."""
@@ -140,14 +151,31 @@ class Health:
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         await self._servicer.set(service, status)
 
+    async def stop(self, grace_ms: int) -> None:
+        """Stop the server of the probes, if there is one."""
+        if self._probed is not None:
+            await stop_server(self._probed, grace_ms)
 
-async def add_health(server: grpc.aio.Server, *services: str, serving: bool = True) -> Health:
-    """Answer grpc.health.v1 for the server and the services named."""
+
+async def add_health(
+    server: grpc.aio.Server, *services: str, serving: bool = True, probed: tuple[str, TlsFiles] | None = None
+) -> Health:
+    """Answer grpc.health.v1 for the server and the services named.
+
+    `probed` is where probes ask for the same, as `create_health_server` takes it, if the address is not empty; that
+    server is started at once. Raises OSError.
+    """
     servicer = health_aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    health = Health(servicer, services)
+    probe_server = None
+    if probed is not None and probed[0]:
+        probe_server, _ = create_health_server(*probed)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, probe_server)
+    health = Health(servicer, services, probe_server)
     await health.set_serving(serving)
     await health.set_service(LIVENESS, True)
+    if probe_server is not None:
+        await probe_server.start()
     return health
 
 

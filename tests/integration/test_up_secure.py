@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from barnabas.cli.__main__ import main
+from barnabas.cluster.jaas import SCRAM_MODULE
 from barnabas.runtime.configuration.properties import parse_properties
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
@@ -104,6 +107,44 @@ def test_prometheus_scrapes_by_its_written_configuration_and_none_without(cluste
     assert len(scraped) == 4
 
 
+def test_the_gateways_health_is_told_to_certificates_alone(cluster: RunningCluster) -> None:
+    secrets, address = cluster.directory.secrets_path, f"127.0.0.1:{cluster.local.layout.gateway_ops_port}"
+    scraper = str(secrets / "scraper.pem")
+    trusting = ("--tls-authority", str(secrets / "ca.crt"))
+    own = ("--tls-certificate", scraper, "--tls-key", scraper)
+    assert CliRunner().invoke(main, ["probe", address, *trusting, *own]).output == "SERVING\n"
+    assert CliRunner().invoke(main, ["probe", address, *trusting]).exit_code == 1
+    assert CliRunner().invoke(main, ["probe", address]).exit_code == 1
+
+
+def test_delegation_tokens_by_kafkas_own_tool(cluster: RunningCluster, kafka_tools: KafkaTools) -> None:
+    """The key that `up` made is a secret: neither in the configuration nor in the output of any command."""
+    admin = ("--bootstrap-server", cluster.bootstrap, "--command-config", str(cluster.directory.client_properties_path))
+    tool = "org.apache.kafka.tools.DelegationTokenCommand"
+    created = kafka_tools.output(
+        tool, *admin, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob"
+    )
+    token_id, hmac, *rest = created.strip().splitlines()[-1].split()
+    assert rest[0] == "User:admin"
+    described = kafka_tools.output(tool, *admin, "--describe", "--owner-principal", "User:admin")
+    assert token_id in described
+    path = cluster.directory.path / "token.properties"
+    jaas = f'{SCRAM_MODULE} required username="{token_id}" password="{hmac}" tokenauth="true";'
+    lines = {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": str(cluster.directory.secrets_path / "ca.crt"),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": jaas,
+    }
+    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    produced = cluster.cli("produce", "by-token", "--config", str(path), stdin="hello\n")
+    assert produced.returncode == 0, produced.stderr
+    key = (cluster.directory.secrets_path / "delegation-tokens.key").read_text().strip()
+    assert key not in cluster.directory.config_path("gateway").read_text()
+    assert key not in cluster.cli("up", "--secure").stdout
+
+
 def test_a_start_after_a_stop_has_the_same_secrets(cluster: RunningCluster) -> None:
     before = cluster.directory.client_properties_path.read_text()
     assert cluster.cli("produce", "kept", stdin="hello\n").returncode == 0
@@ -116,7 +157,7 @@ def test_a_start_after_a_stop_has_the_same_secrets(cluster: RunningCluster) -> N
 def test_only_the_owner_reads_the_secrets(cluster: RunningCluster) -> None:
     path = cluster.directory.secrets_path
     assert path.stat().st_mode & 0o077 == 0
-    for name in ("ca.key", "gateway.pem", "client.properties", "librdkafka.properties"):
+    for name in ("ca.key", "gateway.pem", "delegation-tokens.key", "client.properties", "librdkafka.properties"):
         assert (path / name).stat().st_mode & 0o077 == 0
 
 

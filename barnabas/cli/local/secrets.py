@@ -6,6 +6,8 @@ data/secrets/inside/<role>.pem               those of each service for the other
 data/secrets/etcd/ca.key, ca.crt             an authority for etcd alone, whose clients may do everything
 data/secrets/etcd/etcd.pem, client.pem       etcd's certificate, and the one of its clients
 data/secrets/operations.pem                  that of the operators' port
+data/secrets/health.pem                      that of the gateway's port for probes, which need a certificate too
+data/secrets/delegation-tokens.key           its `delegation.token.secret.key`: with another one all tokens end
 data/secrets/metrics.pem, scraper.pem        those of the metrics endpoints, and of a Prometheus that scrapes them
 data/secrets/prometheus.yml                  its configuration
 data/secrets/operators/<role>.pem            certificates of a viewer, an operator and an admin
@@ -51,6 +53,7 @@ _CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "gateway": ("gateway", _LOCALHOST),
     "operations": ("operations", _LOCALHOST),
     "metrics": ("metrics", _LOCALHOST),
+    "health": ("health", _LOCALHOST),
     "scraper": ("scraper", ()),
     **{f"inside/{role}": (role, (f"{role}.{DEFAULT_DOMAIN}",)) for role in _SERVICES},
     **{f"operators/{role}": (role, ()) for role in OPERATORS},
@@ -63,6 +66,8 @@ _ETCD_CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _RENEWED_BEFORE: Final = timedelta(days=30)
 _SALT_BYTES: Final = 24
+_TOKEN_KEY: Final = "delegation-tokens.key"
+_TOKEN_KEY_BYTES: Final = 32
 _TIMEOUT_MS: Final = 5_000
 
 
@@ -74,7 +79,15 @@ def gateway_security(directory: ClusterDirectory, layout: ClusterLayout) -> dict
         "ssl.keystore.location": str(directory.secrets_path / "gateway.pem"),
         "authorizer.class.name": _AUTHORIZER,
         "super.users": f"User:{USER}",
+        "health.tls.authority": str(directory.secrets_path / "ca.crt"),
+        "health.tls.certificate": str(directory.secrets_path / "health.pem"),
+        "health.tls.key": str(directory.secrets_path / "health.pem"),
     }
+
+
+def gateway_secret_files(directory: ClusterDirectory) -> dict[str, Path]:
+    """Return, by environment variable, the files with what the gateway alone may know."""
+    return {"BARNABAS_DELEGATION_TOKEN_SECRET_KEY": directory.secrets_path / _TOKEN_KEY}
 
 
 def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
@@ -103,6 +116,8 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
         operator_lines = "".join(f"{key}={value}\n" for key, value in _operator_properties(path, layout, role).items())
         write_secret(path / "operators" / f"{role}.properties", operator_lines.encode())
     write_secret(path / "prometheus.yml", _prometheus_configuration(path, layout).encode())
+    if not (path / _TOKEN_KEY).exists():
+        write_secret(path / _TOKEN_KEY, f"{secrets.token_urlsafe(_TOKEN_KEY_BYTES)}\n".encode())
     if not directory.client_properties_path.exists():
         password = secrets.token_urlsafe(18)
         for name, lines in _client_properties(path / "ca.crt", layout, password).items():

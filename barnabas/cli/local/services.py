@@ -13,7 +13,12 @@ from typing import Final
 
 from barnabas.cli.etcd_binary import cache_path
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local.secrets import gateway_security, inside_security, operations_security
+from barnabas.cli.local.secrets import (
+    gateway_secret_files,
+    gateway_security,
+    inside_security,
+    operations_security,
+)
 
 ETCD_HEARTBEAT_MS = 40
 ETCD_ELECTION_MS = 200
@@ -49,6 +54,9 @@ class Service:
     """The ports it listens on, by the name that operators know."""
     properties: dict[str, str] = field(default_factory=dict)
     """Empty for etcd, which is configured only by its command line."""
+    secret_files: dict[str, Path] = field(default_factory=dict)
+    """By environment variable: what it is set to at the start, unless this process has it already. Other users can
+    read a file of properties."""
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -58,6 +66,10 @@ class Service:
     def properties_text(self) -> str:
         """Write Java's properties syntax, in which a backslash escapes the next character."""
         return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in self.properties.items())
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment to start it in. Raises OSError: a secret file."""
+        return {name: path.read_text().strip() for name, path in self.secret_files.items()} | service_environment()
 
 
 def services_of(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> list[Service]:
@@ -148,8 +160,9 @@ def _python_service(
         "log.format": "console",
         **(inside_security(directory, role) if layout.secure else {}),
     }
+    secret_files = gateway_secret_files(directory) if layout.secure and role is Role.GATEWAY else {}
     argv = [sys.executable, "-m", f"barnabas_{role}", "--config", str(directory.config_path(name))]
-    return Service(name, role, argv, ports, properties)
+    return Service(name, role, argv, ports, properties, secret_files)
 
 
 def _controller(directory: ClusterDirectory, layout: ClusterLayout) -> Service:

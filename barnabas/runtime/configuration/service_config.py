@@ -9,7 +9,7 @@ from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.metrics.security import MetricsSecurity
-from barnabas.runtime.pem_files import TlsFiles
+from barnabas.runtime.pem_files import TlsFiles, check_server_files
 
 
 class ServiceConfig(EtcdConfig, kw_only=True):
@@ -25,6 +25,10 @@ class ServiceConfig(EtcdConfig, kw_only=True):
     metrics_tls_certificate: str = ""
     metrics_tls_key: str = ""
     metrics_token_file: str = ""
+    # The port for probes: its PEM files, and the authority of the probes' certificates.
+    health_tls_authority: str = ""
+    health_tls_certificate: str = ""
+    health_tls_key: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -34,6 +38,7 @@ class ServiceConfig(EtcdConfig, kw_only=True):
         if not self.inter_service_tls_domain:
             raise ValueError("inter.service.tls.domain is empty")
         self.metrics_security.check()
+        check_server_files("health.tls", self.health_tls)
 
     @property
     def inter_service_tls(self) -> TlsFiles:
@@ -46,6 +51,10 @@ class ServiceConfig(EtcdConfig, kw_only=True):
         return MetricsSecurity(
             self.metrics_tls_authority, self.metrics_tls_certificate, self.metrics_tls_key, self.metrics_token_file
         )
+
+    @property
+    def health_tls(self) -> TlsFiles:
+        return TlsFiles(self.health_tls_authority, self.health_tls_certificate, self.health_tls_key)
 
     def take_identity(self) -> None:
         """Give this process its identity, before its first server or channel. Raises PemError, which is an OSError."""

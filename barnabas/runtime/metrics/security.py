@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.pem_files import ReloadedPem, TlsFiles
+from barnabas.runtime.pem_files import ReloadedPem, TlsFiles, check_server_files
 
 _TOKEN_BYTES_MAX: Final = 4096
 _BEARER: Final = "bearer "
@@ -31,10 +31,7 @@ class MetricsSecurity:
 
     def check(self) -> None:
         """Raises ValueError, for a service's configuration."""
-        if bool(self.certificate) != bool(self.key):
-            raise ValueError("metrics.tls.certificate and metrics.tls.key are needed together")
-        if self.authority and not self.certificate:
-            raise ValueError("metrics.tls.authority needs metrics.tls.certificate and metrics.tls.key")
+        check_server_files("metrics.tls", TlsFiles(self.authority, self.certificate, self.key))
         if self.token_file and not self.certificate:
             raise ValueError("metrics.token.file needs metrics.tls.certificate: tokens are secrets")
 

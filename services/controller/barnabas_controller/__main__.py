@@ -69,9 +69,10 @@ async def run(config: ControllerConfig) -> None:
         settings=config.election_settings(),
         token_settings=config.token_settings(),
     )
-    server, _ = create_server(config.listeners, health_address=config.health_listeners)
+    server, _ = create_server(config.listeners)
+    probed = config.health_listeners, config.health_tls
     healths = [
-        await add_health(server, membership.SERVICE, serving=False),
+        await add_health(server, membership.SERVICE, serving=False, probed=probed),
         await add_health(operators, operations.SERVICE, serving=False),
     ]
     background: set[asyncio.Task[None]] = set()
@@ -121,6 +122,7 @@ async def run(config: ControllerConfig) -> None:
     finally:
         await registration.stop()
         await asyncio.gather(stop_server(operators, _STOP_GRACE_MS), stop_server(server, _STOP_GRACE_MS))
+        await asyncio.gather(*(health.stop(0) for health in healths))
         await driver.close()
         await etcd.close()
 

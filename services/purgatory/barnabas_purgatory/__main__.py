@@ -46,9 +46,9 @@ async def serve(config: PurgatoryConfig) -> None:
     traces = trace_exporter(config.traces_otlp_endpoint, "purgatory", config.pod_id)
     metrics_socket = bind_metrics(config.metrics_listeners)
     driver = PurgatoryDriver(config.pod_id, config.purgatory_entries_max, traces)
-    server, port = create_server(config.listeners, health_address=config.health_listeners)
+    server, port = create_server(config.listeners)
     register_stream(server, SERVICE, "Park", driver.open_stream, pending_bytes_max=PENDING_BYTES_MAX)
-    health = await add_health(server, SERVICE, serving=False)
+    health = await add_health(server, SERVICE, serving=False, probed=(config.health_listeners, config.health_tls))
     add_reflection(server, SERVICE)
     await server.start()
     address = config.advertised_address(port)
@@ -99,6 +99,7 @@ async def serve(config: PurgatoryConfig) -> None:
         (failure, _) = await asyncio.gather(life, stop, return_exceptions=True)
         await registration.stop()
         await stop_server(server, STOP_GRACE_MS)
+        await health.stop(0)
         await etcd.close()
     if isinstance(failure, Exception):
         raise failure

@@ -46,6 +46,7 @@ MATRIX: dict[str, Values] = {
     "certificates issued": {"internalTls": {"mode": "certManager"}},
     "certificates given": {"internalTls": {"mode": "secrets", "secrets": SECRETS}},
     "in the clear": {"internalTls": {"mode": "none"}},
+    "probed by TLS": {"health": {"tls": {"enabled": True, "clientAuth": "required"}}},
     "secure": example("secure"),
     "all listeners": {
         "listeners": [

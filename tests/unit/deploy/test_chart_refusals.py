@@ -202,6 +202,14 @@ REFUSED: dict[str, tuple[Values, str]] = {
         {"operators": {"authentication": "token"}},
         "operators.token.issuer is needed for operators.authentication=token",
     ),
+    "health by a certificate that pods do not have": (
+        {"internalTls": {"mode": "none"}, "health": {"tls": {"enabled": True}}},
+        "health.tls.enabled needs internalTls",
+    ),
+    "probes' certificates in the clear": (
+        {"health": {"tls": {"clientAuth": "required"}}},
+        "health.tls.clientAuth=required: without TLS no caller shows a certificate",
+    ),
     "a token in the clear": (
         {"metrics": {"token": {"secretName": "scrape-token"}}},
         "metrics.token.secretName: a token is a secret, so it needs TLS: set metrics.tls.mode",

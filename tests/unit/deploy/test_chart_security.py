@@ -15,6 +15,8 @@ from barnabas.cli.operator_access import read_access
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.acls import describe_acl
 from barnabas.runtime.configuration.properties import parse_properties
+from barnabas.runtime.rpc import LIVENESS
+from barnabas_logstore.shell.node import IN_SYNC
 from tests.unit.deploy.chart import Object, Values, container, example, find, job_templates, pod_templates, render
 from tests.unit.deploy.shapes import COMPONENT, MATRIX, ROLES, SECRETS
 
@@ -150,6 +152,41 @@ def test_operators_in_a_controllers_pod_show_a_certificate(tmp_path: Path) -> No
     (port,) = [each for each in wanted_secrets(objects).certificates if each.secret == "barnabas-operations-tls"]
     assert access.server_name in port.names
     assert access.tls.certificate == "/etc/barnabas-operator/tls.crt"
+
+
+# --- health ---
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_health_by_tls_is_asked_for_by_a_command_with_the_files_of_its_pod(role: str) -> None:
+    objects = render(MATRIX["probed by TLS"])
+    properties = parse_properties(find(objects, "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"])
+    files = secret_files(objects, role)
+    port = properties["ops.listeners" if role == "gateway" else "health.listeners"].rpartition(":")[2]
+    for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container(objects, role)[kind]
+        program, name, *arguments = asked["exec"]["command"]
+        assert (program, asked["timeoutSeconds"]) == ("barnabas", 10)
+        command = main.commands[name]
+        values = command.make_context(name, arguments).params
+        assert values["address"] == f"127.0.0.1:{port}"
+        assert values["tls_server_name"] == f"{role}.{DEFAULT_DOMAIN}"
+        for part, key in (("authority", "ca.crt"), ("certificate", "tls.crt"), ("key", "tls.key")):
+            path = values[f"tls_{part}"]
+            assert properties[f"health.tls.{part}"] == path
+            assert files(path)[1] == key
+        in_sync = IN_SYNC if role == "logstore" else ""
+        assert values["service"] == (in_sync if kind == "readinessProbe" else LIVENESS)
+
+
+def test_health_by_tls_alone_wants_no_certificate() -> None:
+    objects = render({"health": {"tls": {"enabled": True}}})
+    for role in ROLES:
+        properties = parse_properties(find(objects, "ConfigMap", f"barnabas-{role}")["data"]["barnabas.properties"])
+        assert {key for key in properties if key.startswith("health.tls")} == {
+            "health.tls.certificate",
+            "health.tls.key",
+        }
 
 
 # --- metrics ---

@@ -41,13 +41,25 @@ inter.service.tls.certificate: /etc/barnabas-tls/tls.crt
 inter.service.tls.key: /etc/barnabas-tls/tls.key
 inter.service.tls.domain: {{ .Values.internalTls.domain | quote }}
 {{- end }}
+{{- include "barnabas.healthTlsKeys" . }}
 log.level: {{ .Values.cluster.logLevel | quote }}
 {{- if .Values.metrics.enabled }}
 {{ include "barnabas.metricsKeys" . }}
 {{- end }}
 {{- end -}}
 
-{{/* The health of roles other than the gateway, for probes, which have no certificate. */}}
+{{/* TLS of health, by the certificate that the pod has for the other services. */}}
+{{- define "barnabas.healthTlsKeys" -}}
+{{- if .Values.health.tls.enabled }}
+health.tls.certificate: /etc/barnabas-tls/tls.crt
+health.tls.key: /etc/barnabas-tls/tls.key
+{{- if eq .Values.health.tls.clientAuth "required" }}
+health.tls.authority: /etc/barnabas-tls/ca.crt
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The health of roles other than the gateway, for probes, which have no certificate of a service. */}}
 {{- define "barnabas.healthKey" -}}
 {{- if ne (include "barnabas.internalTlsMode" .) "none" }}
 health.listeners: "0.0.0.0:9401"
@@ -57,6 +69,34 @@ health.listeners: "0.0.0.0:9401"
 {{/* Where a role's probes ask. Call with (list . 9300), the port without mutual TLS. */}}
 {{- define "barnabas.probePort" -}}
 {{- ternary (index . 1) 9401 (eq (include "barnabas.internalTlsMode" (index . 0)) "none") -}}
+{{- end -}}
+
+{{/*
+How to ask a role for its health: Kubernetes' own probes have no TLS, so that a command asks instead. Call with
+(list . "gateway" 9400), or (list . "logstore" 9300 "in-sync") for the health of one service.
+*/}}
+{{- define "barnabas.probe" -}}
+{{- $root := index . 0 -}}
+{{- $role := index . 1 -}}
+{{- $port := index . 2 | int -}}
+{{- $service := "" -}}
+{{- if gt (len .) 3 -}}{{- $service = index . 3 -}}{{- end -}}
+{{- if $root.Values.health.tls.enabled -}}
+{{- $command := list "barnabas" "probe" (printf "127.0.0.1:%d" $port) "--tls-authority" "/etc/barnabas-tls/ca.crt" -}}
+{{- $command = concat $command (list "--tls-certificate" "/etc/barnabas-tls/tls.crt" "--tls-key" "/etc/barnabas-tls/tls.key") -}}
+{{- $command = concat $command (list "--tls-server-name" (printf "%s.%s" $role $root.Values.internalTls.domain)) -}}
+{{- if $service -}}{{- $command = concat $command (list "--service" $service) -}}{{- end -}}
+exec: {command: {{ toJson $command }}}
+{{- else if $service -}}
+grpc: {port: {{ $port }}, service: {{ $service }}}
+{{- else -}}
+grpc: {port: {{ $port }}}
+{{- end -}}
+{{- end -}}
+
+{{/* The time that a probe has: a command has to start first. Call with (list . 2), that of Kubernetes' own in seconds. */}}
+{{- define "barnabas.probeSeconds" -}}
+{{- ternary 10 (index . 1) (index . 0).Values.health.tls.enabled -}}
 {{- end -}}
 
 {{- define "barnabas.healthPort" -}}

@@ -227,17 +227,18 @@ preferredDuringSchedulingIgnoredDuringExecution:
 {{- end -}}
 {{- end -}}
 
-{{/* Restart a container that doesn't answer at all, ready or not: its event loop has stopped. Call with the port. */}}
+{{/* Restart a container that doesn't answer at all, ready or not: its event loop has stopped. Call with (list . "gateway" 9400). */}}
 {{- define "barnabas.livenessProbe" -}}
+{{- $asked := include "barnabas.probe" (append . "liveness") -}}
 startupProbe:
-  grpc: {port: {{ . }}, service: liveness}
+  {{ $asked }}
   periodSeconds: 2
-  timeoutSeconds: 2
+  timeoutSeconds: {{ include "barnabas.probeSeconds" (list (index . 0) 2) }}
   failureThreshold: 60
 livenessProbe:
-  grpc: {port: {{ . }}, service: liveness}
+  {{ $asked }}
   periodSeconds: 10
-  timeoutSeconds: 5
+  timeoutSeconds: {{ include "barnabas.probeSeconds" (list (index . 0) 5) }}
   failureThreshold: 6
 {{- end -}}
 

@@ -17,6 +17,12 @@
 {{- include "barnabas.validateListeners" . -}}
 {{- include "barnabas.validateAccess" . -}}
 {{- include "barnabas.validateMetrics" . -}}
+{{- if and .Values.health.tls.enabled (eq (include "barnabas.internalTlsMode" .) "none") -}}
+{{- fail "health.tls.enabled needs internalTls: its certificate is the one of the pod for the other services" -}}
+{{- end -}}
+{{- if and (eq .Values.health.tls.clientAuth "required") (not .Values.health.tls.enabled) -}}
+{{- fail "health.tls.clientAuth=required: without TLS no caller shows a certificate: set health.tls.enabled" -}}
+{{- end -}}
 {{- if eq $values.cluster.addressPolicy "colocated" -}}
 {{- if not $values.cluster.laneDirectory -}}
 {{- fail "cluster.addressPolicy=colocated needs cluster.laneDirectory: without it a gateway and its logstore exchange messages by the network all the same" -}}

@@ -31,7 +31,7 @@ class ControllerConfig(OperatorsConfig, kw_only=True, forbid_unknown_fields=True
     controller_id: str = "controller-0"
     # Membership, for the other services, and health: "host:port".
     listeners: str = "0.0.0.0:9091"
-    # With mutual TLS: health alone, for probes without a certificate, "host:port".
+    # Health alone, for probes, "host:port"; empty: none.
     health_listeners: str = ""
     # The address advertised to the other services; empty: the listener.
     advertised_listeners: str = ""

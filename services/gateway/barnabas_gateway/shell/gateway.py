@@ -92,7 +92,7 @@ class Gateway:
     async def run(self, stopping: asyncio.Event) -> None:
         """Run until `stopping`; then drain. Raises IdentityTaken, OSError (the ops listener)."""
         properties = self._properties
-        server, ops_port = create_health_server(properties.ops_listeners)
+        server, ops_port = create_health_server(properties.ops_listeners, properties.health_tls)
         health = await add_health(server, serving=False)
         add_reflection(server)
         await server.start()

@@ -52,7 +52,7 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
     listeners: str = "127.0.0.1:9300"
     # The address on which the controller opens its stream; if empty, the port after that of `listeners`.
     control_listeners: str = ""
-    # With mutual TLS: health alone, for probes without a certificate, "host:port".
+    # Health alone, for probes, "host:port"; empty: none.
     health_listeners: str = ""
     # The advertised address; the listener itself if empty. Its host also applies to the control listener.
     advertised_listeners: str = ""

@@ -80,7 +80,7 @@ class LogstoreNode:
         self._keys = Keys(settings.etcd_prefix)
         self._etcd = settings.etcd_client()
         self._metrics_socket = bind_metrics(settings.metrics_listeners)
-        self._server, self._data_port = create_server(settings.listeners, health_address=settings.health_listeners)
+        self._server, self._data_port = create_server(settings.listeners)
         self._listener = DataListener(self._server)
         self._administration = AdministrationListener(self._server)
         self._traces = trace_exporter(settings.traces_otlp_endpoint, "logstore", str(settings.node_id))
@@ -130,7 +130,8 @@ class LogstoreNode:
     # --- start -------------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        self._health = await add_health(self._server, *_SERVICES, serving=False)
+        probed = self._settings.health_listeners, self._settings.health_tls
+        self._health = await add_health(self._server, *_SERVICES, serving=False, probed=probed)
         await self._health.set_service(IN_SYNC, False)
         add_reflection(self._server, *_SERVICES)
         await self._server.start()
@@ -412,6 +413,8 @@ class LogstoreNode:
         else:
             await self._control.stop()
             await stop_server(self._server, 0)
+        if self._health is not None:
+            await self._health.stop(0)
         if self._workers is not None:
             self._workers.stop()
         if self._registration is not None:

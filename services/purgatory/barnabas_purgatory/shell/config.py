@@ -20,7 +20,7 @@ class PurgatoryConfig(ServiceConfig, kw_only=True, forbid_unknown_fields=True):
     pod_id: str = "purgatory-0"
     # The address on which gateways open their streams, "host:port"; port 0 takes any.
     listeners: str = "127.0.0.1:9600"
-    # With mutual TLS: health alone, for probes without a certificate, "host:port".
+    # Health alone, for probes, "host:port"; empty: none.
     health_listeners: str = ""
     # The address advertised to gateways; the listener itself if empty.
     advertised_listeners: str = ""

@@ -24,6 +24,8 @@ from tests.unit.runtime.inter_service.certificates import Certificates, certific
 STREAM = "/barnabas.logstore.v1.Replication/Replicate"
 UNARY = "/barnabas.controller.v1.Membership/AlterPartition"
 REFUSED = grpc.StatusCode.PERMISSION_DENIED
+NOT_THERE = grpc.StatusCode.UNIMPLEMENTED
+IN_THE_CLEAR = TlsFiles("")
 
 
 @pytest.fixture(autouse=True)
@@ -56,11 +58,13 @@ class Mirror(StreamHandler):
 
 
 @asynccontextmanager
-async def serving(own: ServiceIdentity | None, health_address: str = "") -> AsyncIterator[str]:
+async def serving(
+    own: ServiceIdentity | None, health_address: str = "", health_tls: TlsFiles = IN_THE_CLEAR
+) -> AsyncIterator[str]:
     """Serve every method of the table; yield the address."""
     identity.use(own)
-    server, port = create_server("127.0.0.1:0", health_address=health_address)
-    await add_health(server)
+    server, port = create_server("127.0.0.1:0")
+    health = await add_health(server, probed=(health_address, health_tls))
     add_reflection(server)
 
     async def answer(request: bytes, _context: object) -> bytes:
@@ -78,6 +82,7 @@ async def serving(own: ServiceIdentity | None, health_address: str = "") -> Asyn
         yield f"127.0.0.1:{port}"
     finally:
         await stop_server(server, 0)
+        await health.stop(0)
 
 
 async def call(channel: grpc.aio.Channel, method: str) -> bytes:
@@ -173,8 +178,16 @@ async def test_probes_ask_for_health_in_the_clear_and_for_nothing_else(
         async with grpc.aio.insecure_channel(probed) as channel:
             answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
-        assert await outcome(None, probed, UNARY) is REFUSED
-        assert await outcome(None, probed, STREAM) is REFUSED
+        assert await outcome(None, probed, UNARY) is NOT_THERE
+        assert await outcome(None, probed, STREAM) is NOT_THERE
+
+
+async def test_a_probe_with_a_services_certificate_is_a_probe(issued: Certificates, unused_tcp_port: int) -> None:
+    """The authority of probes may be another one: what its certificates say is no role."""
+    probed, files = f"127.0.0.1:{unused_tcp_port}", issued.files("controller")
+    async with serving(issued.identity("controller"), probed, files):
+        assert await outcome(issued.identity("logstore"), probed, UNARY) is NOT_THERE
+        assert await outcome(issued.identity("logstore"), probed, STREAM) is NOT_THERE
 
 
 async def test_a_replaced_certificate_is_shown_from_the_next_connection_on(issued: Certificates) -> None:
