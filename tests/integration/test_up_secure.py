@@ -107,7 +107,7 @@ def test_prometheus_scrapes_by_its_written_configuration_and_none_without(cluste
     assert len(scraped) == 4
 
 
-def test_the_gateways_health_is_told_to_certificates_alone(cluster: RunningCluster) -> None:
+def test_the_gateway_returns_its_health_to_certificates_alone(cluster: RunningCluster) -> None:
     secrets, address = cluster.directory.secrets_path, f"127.0.0.1:{cluster.local.layout.gateway_ops_port}"
     scraper = str(secrets / "scraper.pem")
     trusting = ("--tls-authority", str(secrets / "ca.crt"))

@@ -4,8 +4,7 @@
 - Endpoint type (v1): 1 is brokers. 2, controllers, is MISMATCHED_ENDPOINT_TYPE on a broker's listener; others are
   UNSUPPORTED_ENDPOINT_TYPE.
 
-Deviations: fenced brokers (v2) are not known to gateways and never listed; authorized operations are never returned
-(−2147483648, "not asked for") until ACLs exist.
+Deviation: fenced brokers (v2) are not known to gateways and never listed.
 """
 
 from __future__ import annotations
