@@ -76,6 +76,10 @@ class BarnabasSide:
         ]
         if checkout is not None:
             self.cluster.services = [_of_checkout(service, checkout) for service in self.cluster.services]
+        # By argument, not by this process's environment: sides of either kind may start at the same time.
+        self.cluster.services = [
+            _with_environment(service, BARNABAS_LANE=self.lane) for service in self.cluster.services
+        ]
 
     def set(self, role: Role, key: str, value: str) -> None:
         """Before the start."""
@@ -104,15 +108,7 @@ class BarnabasSide:
 
     def start(self) -> None:
         """Start what does not run, and return when a client can produce."""
-        before = os.environ.get("BARNABAS_LANE")
-        os.environ["BARNABAS_LANE"] = self.lane
-        try:
-            self.cluster.start(print)
-        finally:
-            if before is None:
-                del os.environ["BARNABAS_LANE"]
-            else:
-                os.environ["BARNABAS_LANE"] = before
+        self.cluster.start(print)
 
     def stop(self) -> None:
         self.cluster.stop()
@@ -128,8 +124,14 @@ def _of_checkout(service: Service, checkout: Path) -> Service:
     properties = {key: value for key, value in service.properties.items() if key != "metrics.listeners"}
     interpreter, option, _, *arguments = service.argv
     command = [interpreter, option, module_of(checkout, service.role), *arguments]
-    argv = [shutil.which("env") or "env", f"PYTHONPATH={import_path(checkout.resolve())}", "PYTHONSAFEPATH=1", *command]
-    return replace(service, properties=properties, argv=argv)
+    of_checkout = replace(service, properties=properties, argv=command)
+    return _with_environment(of_checkout, PYTHONPATH=import_path(checkout.resolve()), PYTHONSAFEPATH="1")
+
+
+def _with_environment(service: Service, **variables: str) -> Service:
+    """Set these beside the environment that it inherits."""
+    settings = [f"{name}={value}" for name, value in variables.items()]
+    return replace(service, argv=[shutil.which("env") or "env", *settings, *service.argv])
 
 
 class ApacheKafkaSide:

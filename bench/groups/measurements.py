@@ -219,7 +219,7 @@ def rebalances(swarm: Swarm, ours: Side, theirs: Side, pairs: int, rounds: int, 
 
 
 class CommittingGroups:
-    """Groups of one member each on one side, every one on a connection of its own."""
+    """Groups of one member each on one side, every one on a connection of its own. They form while the swarm runs."""
 
     def __init__(self, swarm: Swarm, side: Side, partitions: int) -> None:
         self._swarm = swarm
@@ -230,8 +230,12 @@ class CommittingGroups:
         members = [Member(swarm, connection, group) for connection, group in zip(connections, groups, strict=True)]
         for member in members:
             member.join()
-        swarm.run(lambda: all(group.is_whole_after(-1) for group in groups), FORM_SECONDS_MAX)
+        self._groups = groups
         self._committers = [Committer(*each, partitions) for each in zip(connections, groups, members, strict=True)]
+
+    @property
+    def are_formed(self) -> bool:
+        return all(group.is_whole_after(-1) for group in self._groups)
 
     def sample(self, seconds: float) -> Sample:
         for committer in self._committers:
@@ -266,4 +270,5 @@ def commits(
         "commit",
     )
     own, other = (CommittingGroups(swarm, side, partitions) for side in (ours, theirs))
+    swarm.run(lambda: own.are_formed and other.are_formed, FORM_SECONDS_MAX)
     return in_turn(comparison, pairs, lambda: own.sample(seconds), lambda: other.sample(seconds), say)

@@ -6,6 +6,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from barnabas.cli.local import processes
@@ -13,7 +14,7 @@ from bench.accounting import memory_bytes
 from bench.loads import Load
 from bench.measure import LoadOnSide
 from bench.sides import Side
-from bench.table.rows import KFAKE, Row, Sample, Say, take_in_turn
+from bench.table.rows import KAFKA, Row, Sample, Say, take_in_turn
 from bench.table.scale import Scale
 
 
@@ -44,13 +45,11 @@ class Stage:
         row.memory_bytes = self.memory_bytes(row.samples) | row.memory_bytes
 
     def warm_up(self, load: Load) -> None:
-        """Have every side but kfake, which is compiled, see a load for so long as a virtual machine compiles."""
-        for name, side in self.sides.items():
-            if name != KFAKE:
-                self.say(f"warming up {name}")
-                loaded = LoadOnSide(side, load, self.scale.stage_warm_up_seconds, 0, warm_ups=1)
-                loaded.warm_up()
-                loaded.clean_up()
+        """Have Apache Kafka see a load for so long as its virtual machine compiles; the other sides compile nothing."""
+        self.say(f"warming up {KAFKA}")
+        loaded = LoadOnSide(self.sides[KAFKA], load, self.scale.stage_warm_up_seconds, 0, warm_ups=1)
+        loaded.warm_up()
+        loaded.clean_up()
 
     def take(self, row: Row, takers: Mapping[str, Callable[[], Sample]], turns: int | None = None) -> None:
         take_in_turn(row, takers, turns or self.scale.turns, self.say)
@@ -66,17 +65,14 @@ class Stage:
 
 @contextlib.contextmanager
 def running(sides: Mapping[str, Side], say: Say) -> Iterator[None]:
-    """Start all sides, and kill them at the end: what they have written is not needed any more."""
-    with contextlib.ExitStack() as stack:
-        for name, side in sides.items():
-            say(f"starting {name}")
-            stack.callback(_kill, side)
-            side.start()
+    """Start all sides at once, and kill them at the end: what they have written is not needed any more."""
+    say(f"starting {', '.join(sides)}")
+    try:
+        with ThreadPoolExecutor() as starting:
+            list(starting.map(lambda side: side.start(), sides.values()))
         yield
-
-
-def _kill(side: Side) -> None:
-    processes.stop(side.sessions, grace_seconds=0.0)
+    finally:
+        processes.stop([session for side in sides.values() for session in side.sessions], grace_seconds=0.0)
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
