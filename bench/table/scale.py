@@ -12,7 +12,7 @@ class Scale:
     seconds: float
     """Of a sample of produce requests, commits or single requests."""
     stage_warm_up_seconds: float
-    """Of single-record requests to each side but kfake, before the first row: a virtual machine compiles meanwhile."""
+    """Of single-record requests to Apache Kafka before the first row: its virtual machine compiles meanwhile."""
     warm_ups: int
     """Samples of produce requests that each side takes before the first that counts."""
     warm_up_seconds: float
@@ -47,7 +47,7 @@ class Scale:
 
 QUICK: Final = Scale(
     turns=3,
-    seconds=0.7,
+    seconds=0.5,
     stage_warm_up_seconds=6.0,
     warm_ups=1,
     warm_up_seconds=0.5,
@@ -61,8 +61,8 @@ QUICK: Final = Scale(
     topics_of_1000=1,
     compares_partitions=False,
     idle_windows=2,
-    idle_seconds=2.0,
-    settle_seconds=2.0,
+    idle_seconds=1.5,
+    settle_seconds=1.0,
     restarts=1,
     clones=0,
     is_quick=True,
