@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from barnabas.cli.local.processes import raise_open_files_limit
-from bench.apache_kafka import LIBS
+from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.many_connections import connections_possible
 from bench.report import PAGE, ROOT, client_version, command_line, commit, describe_machine, utc_now, without_paths
@@ -51,8 +51,7 @@ STAGES: dict[str, tuple[Sides, Callable[[Stage], None]]] = {
 def main(pairs: int | None, quick: bool, wanted: tuple[str, ...]) -> None:
     """Measure every row, save the figures, and update the page."""
     end_in_order()
-    if shutil.which("java") is None or not LIBS.exists():
-        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
+    need_apache_kafka()
     scale = QUICK if quick else WHOLE
     scale = scale.with_turns(pairs or scale.turns)
     connections_possible(scale.connections)

@@ -9,6 +9,8 @@ import subprocess
 import uuid
 from pathlib import Path
 
+import click
+
 from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, spawn, stop
 
 VERSION = "4.3.0"
@@ -22,6 +24,12 @@ _LOG4J = """<Configuration status="WARN">
   </Loggers>
 </Configuration>
 """
+
+
+def need_apache_kafka() -> None:
+    """Raises ClickException: its jars, or a Java to run them, are not here."""
+    if shutil.which("java") is None or not LIBS.exists():
+        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
 
 
 def new_cluster_id() -> str:

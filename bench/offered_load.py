@@ -24,7 +24,7 @@ import click
 import msgspec
 
 from bench.accounting import cpu_time
-from bench.apache_kafka import LIBS
+from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.groups.swarm import Connection, Swarm
 from bench.one_at_a_time import BUSY_LOAD, ask_repeatedly, check_produced, connect_to_leader, produce_frame
@@ -244,8 +244,7 @@ def section(run: Run, path: Path) -> str:
 def main(turns: int, seconds: float, rates: tuple[int, ...]) -> None:
     """Measure, save the figures, and update the plot and the page."""
     end_in_order()
-    if shutil.which("java") is None or not LIBS.exists():
-        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
+    need_apache_kafka()
     directory = ROOT / ".cache/bench-offered-load"
     shutil.rmtree(directory, ignore_errors=True)
     sides: dict[str, Side] = {OURS: BarnabasSide(directory / "barnabas"), KAFKA: ApacheKafkaSide(directory / "kafka")}

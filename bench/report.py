@@ -71,11 +71,6 @@ def utc_now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def write_target_section(target: str, section: str) -> None:
-    """What `make <target>` has on the page."""
-    write_section(PAGE, f"<!-- made by make {target}: begin -->", f"<!-- made by make {target}: end -->", section)
-
-
 def write_section(page: Path, begin: str, end: str, section: str) -> None:
     """Replace what is between the two marks of a page."""
     before, _, rest = page.read_text().partition(begin)

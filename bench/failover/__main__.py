@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from bench.apache_kafka import LIBS
+from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.failover.measurements import Fault, controlled_shutdown, failovers, many_partitions
 from bench.failover.report import FailoverRun, SideResult, save, tables
@@ -36,8 +36,8 @@ _LED_BY_EACH = 1000
 def main(parts: tuple[str, ...], kills: int, pauses: int, topics: int, beside_kafka: bool) -> None:
     """Measure, and save what is whole."""
     end_in_order()
-    if beside_kafka and (shutil.which("java") is None or not LIBS.exists()):
-        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
+    if beside_kafka:
+        need_apache_kafka()
     directory = ROOT / ".cache/bench-failover"
     shutil.rmtree(directory, ignore_errors=True)
     machine, wanted = describe_machine(), parts or PARTS

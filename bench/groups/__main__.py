@@ -11,20 +11,20 @@ import shutil
 import click
 
 from barnabas.cli.local.processes import raise_open_files_limit
-from bench.apache_kafka import LIBS
+from bench.apache_kafka import need_apache_kafka
+from bench.compared_run import PAIRS_MIN_TO_SAVE, fields_of_run, publish, started
 from bench.ending import end_in_order
 from bench.groups.heartbeats import GROUPS, heartbeats
 from bench.groups.measurements import Comparison, commits, rebalances
 from bench.groups.members import TOPIC
-from bench.groups.report import GroupsRun, save, table
+from bench.groups.report import GroupsRun, table
 from bench.groups.swarm import Swarm
 from bench.loads import create_topic
-from bench.report import ROOT, command_line, commit, describe_machine, utc_now, without_paths, write_target_section
+from bench.report import ROOT, describe_machine
 from bench.sides import ApacheKafkaSide, BarnabasSide, Side
 
 PARTS = ("rebalance", "commits", "heartbeats")
 """Members that are gone expire within a session timeout: those who are many come last."""
-PAIRS_MIN_TO_SAVE = 5
 _PARTITIONS = (1, 50)
 """Of one commit."""
 
@@ -50,44 +50,24 @@ def main(
 ) -> None:
     """Measure, and save what is whole."""
     end_in_order()
-    if shutil.which("java") is None or not LIBS.exists():
-        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
+    need_apache_kafka()
     raise_open_files_limit()
     replicas = int(logstores)
     directory = ROOT / ".cache/bench-groups"
     shutil.rmtree(directory, ignore_errors=True)
     ours, theirs = BarnabasSide(directory / "barnabas", replicas), ApacheKafkaSide(directory / "apache-kafka", replicas)
     machine = describe_machine()
-    started: list[Side] = []
     comparisons: list[Comparison] = []
-    try:
+    with started(ours, theirs):
         for side in (ours, theirs):
-            click.echo(f"starting {side.name}")
-            started.append(side)
-            side.start()
             create_topic(side.bootstrap, TOPIC, replicas, max(_PARTITIONS))
         for part in parts or PARTS:
             comparisons += _measure(part, ours, theirs, pairs, rounds, seconds, heartbeat_seconds, groups)
-    finally:
-        for each in started:
-            each.stop()
-    run = GroupsRun(
-        command_line("bench.groups"),
-        commit(),
-        utc_now(),
-        machine,
-        ours.name,
-        theirs.name,
-        replicas,
-        without_paths(ours.flags),
-        without_paths(theirs.flags),
-        comparisons,
-    )
+    run = GroupsRun(**fields_of_run("bench.groups", machine, (ours, theirs), replicas), comparisons=comparisons)
     shutil.rmtree(directory)
     if not parts and pairs >= PAIRS_MIN_TO_SAVE and groups == GROUPS:
-        path = save(run)
-        write_target_section("bench-groups" if replicas == 1 else "bench-groups LOGSTORES=3", table(run, path))
-        click.echo(f"\nsaved {path.relative_to(ROOT)}")
+        path = run.save("groups")
+        publish("bench-groups", run, path, table(run, path))
     click.echo("\n" + table(run, ROOT / "not saved"))
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: JSON with every figure, and the table in docs/verify/performance.md."""
+"""The figures of a run, and the table of them in docs/verify/performance.md."""
 
 from __future__ import annotations
 
@@ -8,44 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from bench.compared_run import ComparedRun
 from bench.groups.measurements import Comparison, Sample
-from bench.report import RESULTS, ROOT, interpreter
 
 _BEARS_ON_GROUPS = re.compile(r"java|threads|offsets|group\.|brokers")
 
 
 @dataclass(slots=True)
-class GroupsRun:
-    command: str
-    commit: str
-    taken: str
-    """UTC."""
-    machine: dict[str, str]
-    ours: str
-    theirs: str
-    replicas: int
-    """Of `__consumer_offsets`, and as many logstores and brokers."""
-    flags_ours: dict[str, str]
-    flags_theirs: dict[str, str]
+class GroupsRun(ComparedRun):
     comparisons: list[Comparison]
 
 
-def save(run: GroupsRun) -> Path:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"groups-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
-    return path
-
-
 def table(run: GroupsRun, path: Path) -> str:
-    replicas = "one replica" if run.replicas == 1 else f"{run.replicas} replicas"
+    client = f"the members are one process on the same machine; `__consumer_offsets` has {run.replicas_in_words}"
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, "
-        f"{run.machine['memory']}, Linux {run.machine['kernel']}, {interpreter(run.machine)}, "
-        f"load average before it {run.machine['load average before']}; the members are one process on the same "
-        f"machine; `__consumer_offsets` has {replicas}. All figures: `{path.relative_to(ROOT)}`.",
+        run.head(client, path),
         "",
         f"| what | goal | {run.ours} | {run.theirs} | ratio: median (min–max) | CPU {run.ours} | CPU {run.theirs} |",
         "|---|---|---|---|---|---|---|",

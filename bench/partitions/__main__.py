@@ -12,7 +12,7 @@ import shutil
 import click
 
 from barnabas.cli.local.processes import raise_open_files_limit
-from bench.apache_kafka import LIBS
+from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.partitions.measurements import Measured, measure
 from bench.partitions.report import PartitionsRun, save, table
@@ -33,8 +33,8 @@ BROKERS = 3
 def main(wanted: str, topics: int, windows: int, window_seconds: float, changes: int) -> None:
     """Measure, and save what is whole."""
     end_in_order()
-    if wanted != "barnabas" and (shutil.which("java") is None or not LIBS.exists()):
-        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
+    if wanted != "barnabas":
+        need_apache_kafka()
     raise_open_files_limit()
     directory = ROOT / ".cache/bench-partitions"
     run = PartitionsRun(command_line("bench.partitions"), commit(), utc_now(), describe_machine())

@@ -10,15 +10,15 @@ import shutil
 
 import click
 
-from bench.apache_kafka import LIBS
+from bench.apache_kafka import need_apache_kafka
+from bench.compared_run import PAIRS_MIN_TO_SAVE, fields_of_run, publish, started
 from bench.ending import end_in_order
-from bench.report import ROOT, command_line, commit, describe_machine, utc_now, without_paths, write_target_section
-from bench.sides import ApacheKafkaSide, BarnabasSide, Side
+from bench.report import ROOT, describe_machine
+from bench.sides import ApacheKafkaSide, BarnabasSide
 from bench.transactions.measurements import LOADS, compare, transaction_version
-from bench.transactions.report import TransactionsRun, save, table
+from bench.transactions.report import TransactionsRun, table
 from tests.integration.kafka_tools import KafkaTools
 
-PAIRS_MIN_TO_SAVE = 5
 _FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 
@@ -30,8 +30,7 @@ _FEATURES = "org.apache.kafka.tools.FeatureCommand"
 def main(names: tuple[str, ...], pairs: int, seconds: float, logstores: str) -> None:
     """Measure, and save what is whole."""
     end_in_order()
-    if shutil.which("java") is None or not LIBS.exists():
-        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
+    need_apache_kafka()
     replicas = int(logstores)
     directory = ROOT / ".cache/bench-transactions"
     shutil.rmtree(directory, ignore_errors=True)
@@ -41,40 +40,19 @@ def main(names: tuple[str, ...], pairs: int, seconds: float, logstores: str) -> 
     }
     ours = BarnabasSide(directory / "barnabas", replicas)
     theirs = ApacheKafkaSide(directory / "apache-kafka", replicas, settings)
+    sides = ours, theirs
     machine = describe_machine()
-    started: list[Side] = []
-    try:
-        for side in (ours, theirs):
-            click.echo(f"starting {side.name}")
-            started.append(side)
-            side.start()
-        with KafkaTools() as tools:
-            describe = [("--bootstrap-server", each.bootstrap, "describe") for each in (ours, theirs)]
-            versions = [transaction_version(tools.output(_FEATURES, *each)) for each in describe]
-            loads = [each for each in LOADS if not names or each.name in names]
-            comparisons = [compare(tools, each, (ours, theirs), pairs, seconds, replicas, click.echo) for each in loads]
-    finally:
-        for each in started:
-            each.stop()
-    run = TransactionsRun(
-        command_line("bench.transactions"),
-        commit(),
-        utc_now(),
-        machine,
-        ours.name,
-        theirs.name,
-        replicas,
-        versions,
-        without_paths(ours.flags),
-        without_paths(theirs.flags),
-        comparisons,
-    )
+    with started(*sides), KafkaTools() as tools:
+        describe = [("--bootstrap-server", each.bootstrap, "describe") for each in sides]
+        versions = [transaction_version(tools.output(_FEATURES, *each)) for each in describe]
+        loads = [each for each in LOADS if not names or each.name in names]
+        comparisons = [compare(tools, each, sides, pairs, seconds, replicas, click.echo) for each in loads]
+    fields = fields_of_run("bench.transactions", machine, sides, replicas)
+    run = TransactionsRun(**fields, versions=versions, comparisons=comparisons)
     shutil.rmtree(directory)
     if not names and pairs >= PAIRS_MIN_TO_SAVE:
-        path = save(run)
-        target = "bench-transactions" if replicas == 1 else "bench-transactions LOGSTORES=3"
-        write_target_section(target, table(run, path))
-        click.echo(f"\nsaved {path.relative_to(ROOT)}")
+        path = run.save("transactions")
+        publish("bench-transactions", run, path, table(run, path))
     click.echo("\n" + table(run, ROOT / "not saved"))
 
 

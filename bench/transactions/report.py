@@ -1,4 +1,4 @@
-"""What a run leaves behind: JSON with every figure, and the table in docs/verify/performance.md."""
+"""The figures of a run, and the table of them in docs/verify/performance.md."""
 
 from __future__ import annotations
 
@@ -7,45 +7,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from bench.report import RESULTS, ROOT, interpreter
+from bench.compared_run import ComparedRun
 from bench.transactions.measurements import Comparison, Sample
 
 
 @dataclass(slots=True)
-class TransactionsRun:
-    command: str
-    commit: str
-    taken: str
-    """UTC."""
-    machine: dict[str, str]
-    ours: str
-    theirs: str
-    replicas: int
-    """Of the topics, and as many logstores and brokers."""
+class TransactionsRun(ComparedRun):
     versions: list[int]
     """The levels of `transaction.version`, ours and theirs."""
-    flags_ours: dict[str, str]
-    flags_theirs: dict[str, str]
     comparisons: list[Comparison]
 
 
-def save(run: TransactionsRun) -> Path:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"transactions-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
-    return path
-
-
 def table(run: TransactionsRun, path: Path) -> str:
-    replicas = "one replica" if run.replicas == 1 else f"{run.replicas} replicas"
+    client = (
+        "the client is Kafka's own, one process on the same machine; `transaction.version` is "
+        f"{run.versions[0]} and {run.versions[1]}; topics have {run.replicas_in_words}"
+    )
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, "
-        f"{run.machine['memory']}, Linux {run.machine['kernel']}, {interpreter(run.machine)}, "
-        f"load average before it {run.machine['load average before']}; the client is Kafka's own, one process on the "
-        f"same machine; `transaction.version` is {run.versions[0]} and {run.versions[1]}; topics have {replicas}. "
-        f"All figures: `{path.relative_to(ROOT)}`.",
+        run.head(client, path),
         "",
         f"| what | goal | {run.ours} | {run.theirs} | ratio: median (min–max) | p99 {run.ours}, {run.theirs} "
         f"| CPU a transaction {run.ours}, {run.theirs} |",

@@ -35,7 +35,15 @@ from tests.faults.checker import Silences, Verdict, check
 from tests.faults.cluster import signals_end_the_run
 from tests.faults.etcd_timeline import EtcdTimeline, Event, read_state
 from tests.faults.history import read
-from tests.faults.measured_runs import MIX, PARTITIONS, RECORDS_BETWEEN, REPAIR_SECONDS_MAX, MeasuredRun, about, say
+from tests.faults.measured_runs import (
+    MIX,
+    PARTITIONS,
+    RECORDS_BETWEEN,
+    REPAIR_SECONDS_MAX,
+    MeasuredRun,
+    fields_of_run,
+    say,
+)
 from tests.faults.workload import Workload, WorkloadError, start
 from tests.integration.running_cluster import RunningCluster
 
@@ -230,7 +238,7 @@ def main() -> int:
     rounds = [round_times(each, verdict.silences) for each in blackouts.blackouts]
     if arguments.save is not None:
         command = f"python -m tests.faults.blackout --rounds {arguments.rounds} --seed {arguments.seed}"
-        result = MeasuredBlackouts(rounds=rounds, **about(command, load, verdict))
+        result = MeasuredBlackouts(rounds=rounds, **fields_of_run(command, load, verdict))
         result.save(page(result, verdict), arguments.save)
     for line in [*timeline_table(rounds), str(verdict), summary(rounds, verdict)]:
         say(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Any, Final
 
 import msgspec
 
@@ -46,32 +46,22 @@ class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True):
         path.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
 
 
-class About(TypedDict):
-    """The fields that every measured run has."""
-
-    command: str
-    commit: str
-    cores: int
-    load: float
-    acknowledged: int
-    lost: int
-    duplicated: int
-    reordered: int
-
-
-def about(command: str, load: float, verdict: Verdict) -> About:
-    """Return them for a run that has ended. `load` is the machine's over the minute before the run."""
+def fields_of_run(command: str, load: float, verdict: Verdict) -> dict[str, Any]:
+    """Return the fields that every measured run has, of one that has ended. `load` is the machine's over the minute
+    before the run.
+    """
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    return {
-        "command": command,
-        "commit": commit.strip() or "no commit",
-        "cores": os.cpu_count() or 0,
-        "load": round(load, 1),
-        "acknowledged": verdict.figures.acknowledged,
-        "lost": verdict.lost,
-        "duplicated": verdict.duplicated,
-        "reordered": verdict.reordered,
-    }
+    run = MeasuredRun(
+        command=command,
+        commit=commit.strip() or "no commit",
+        cores=os.cpu_count() or 0,
+        load=round(load, 1),
+        acknowledged=verdict.figures.acknowledged,
+        lost=verdict.lost,
+        duplicated=verdict.duplicated,
+        reordered=verdict.reordered,
+    )
+    return msgspec.structs.asdict(run)
 
 
 def say(line: str) -> None:

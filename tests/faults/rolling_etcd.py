@@ -27,7 +27,15 @@ from tests.faults.checker import Verdict, check
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
 from tests.faults.history import read
 from tests.faults.machines import ETCD
-from tests.faults.measured_runs import MIX, PARTITIONS, RECORDS_BETWEEN, REPAIR_SECONDS_MAX, MeasuredRun, about, say
+from tests.faults.measured_runs import (
+    MIX,
+    PARTITIONS,
+    RECORDS_BETWEEN,
+    REPAIR_SECONDS_MAX,
+    MeasuredRun,
+    fields_of_run,
+    say,
+)
 from tests.faults.topics import create_topic, in_sync
 from tests.faults.workload import Workload, WorkloadError, start
 
@@ -192,7 +200,7 @@ def main() -> int:
     if arguments.save is not None:
         how = " --kill" if arguments.kill else ""
         command = f"python -m tests.faults.rolling_etcd --times {arguments.times} --seed {arguments.seed}{how}"
-        result = MeasuredRestarts(restarts=found, **about(command, load, verdict))
+        result = MeasuredRestarts(restarts=found, **fields_of_run(command, load, verdict))
         result.save(_page(result, verdict), arguments.save)
     for line in [*table(found), str(verdict), summary(found, verdict)]:
         say(line)

@@ -17,7 +17,7 @@ def sample(per_second: float, p99_ms: float) -> Sample:
 
 
 def table_of(comparison: Comparison, replicas: int) -> str:
-    run = TransactionsRun("command", "commit", "now", MACHINE, "Ours", "Theirs", replicas, [2, 1], {}, {}, [comparison])
+    run = TransactionsRun("command", "commit", "now", MACHINE, "Ours", "Theirs", replicas, {}, {}, [2, 1], [comparison])
     return table(run, ROOT / "x.json")
 
 
