@@ -21,8 +21,8 @@ from barnabas.runtime.lane import Descriptor
 FILES_MAX = 4096
 # Each uses one more descriptor, which Python duplicates for it.
 MAPPINGS_MAX = 512
-# How many files with unflushed writes are skipped in the search for one to close.
-PASSED_OVER_MAX = 16
+# Opening one file closes so many at most, so that what was opened beyond the limit goes back without a pause.
+CLOSED_AT_ONCE = 2
 # For when the process may open no more files, and all open ones have unflushed writes.
 FLUSHED_AT_ONCE = 64
 
@@ -59,7 +59,9 @@ class OpenFiles:
     def __init__(self, files_max: int) -> None:
         self._files_max = files_max
         self._lock = threading.Lock()
-        self._files: OrderedDict[str, PosixFile] = OrderedDict()
+        self._files: dict[str, PosixFile] = {}
+        self._closable: OrderedDict[str, None] = OrderedDict()
+        """Those without unflushed writes, the least recently used first."""
         self._mappings: OrderedDict[str, Buffer] = OrderedDict()
         # The same files by directory: a renamed directory takes its files along.
         self._by_directory: dict[str, dict[str, None]] = {}
@@ -72,8 +74,8 @@ class OpenFiles:
     def get(self, path: str) -> PosixFile | None:
         with self._lock:
             file = self._files.get(path)
-            if file is not None:
-                self._files.move_to_end(path)
+            if path in self._closable:
+                self._closable.move_to_end(path)
             return file
 
     def keep(self, file: PosixFile, names_changed: int) -> PosixFile:
@@ -87,18 +89,17 @@ class OpenFiles:
             kept = self._files.setdefault(file.path, file)
             if kept is file:
                 self._by_directory.setdefault(os.path.dirname(file.path), {})[file.path] = None
-                self._close_one_too_many()
+                # Before this one can be closed: it was opened to be used.
+                self._close_too_many()
+                if not file.is_unflushed:
+                    self._closable[file.path] = None
             return kept
 
-    def _close_one_too_many(self) -> None:
-        if len(self._files) <= self._files_max:
-            return
-        for _ in range(PASSED_OVER_MAX):
-            path, file = next(iter(self._files.items()))
-            if not file.is_unflushed:
-                self._drop(path)
+    def _close_too_many(self) -> None:
+        for _ in range(CLOSED_AT_ONCE):
+            if len(self._files) <= self._files_max or not self._closable:
                 return
-            self._files.move_to_end(path)
+            self._drop(next(iter(self._closable)))
 
     def close_unused(self, flush: Callable[[PosixFile], None]) -> None:
         """Close everything that may be closed; if nothing may, some files are flushed first, which may raise.
@@ -106,15 +107,14 @@ class OpenFiles:
         Ten thousand partitions that are written to and, as is Kafka's default, never flushed would reach any limit.
         """
         with self._lock:
-            closable = [path for path, file in self._files.items() if not file.is_unflushed]
+            closable = list(self._closable)
             oldest = [] if closable else list(islice(self._files.values(), FLUSHED_AT_ONCE))
         for file in oldest:
             flush(file)
         with self._lock:
             for path in [*closable, *(file.path for file in oldest)]:
-                kept = self._files.get(path)
                 # It may have been written to meanwhile.
-                if kept is not None and not kept.is_unflushed:
+                if path in self._closable:
                     self._drop(path)
             self._mappings.clear()
 
@@ -128,6 +128,7 @@ class OpenFiles:
 
     def _drop(self, path: str) -> None:
         self._mappings.pop(path, None)
+        self._closable.pop(path, None)
         if self._files.pop(path, None) is not None:
             directory = os.path.dirname(path)
             names = self._by_directory[directory]
@@ -138,7 +139,11 @@ class OpenFiles:
     def changing(self, file: DiskFile) -> None:
         """The content of `file` is about to change."""
         assert isinstance(file, PosixFile)
-        file.is_unflushed = True
+        if not file.is_unflushed:
+            with self._lock:
+                file.is_unflushed = True
+                if self._files.get(file.path) is file:
+                    self._closable.pop(file.path, None)
         self.emptying(file)
 
     def emptying(self, file: DiskFile) -> None:
@@ -149,7 +154,10 @@ class OpenFiles:
 
     def flushing(self, file: DiskFile) -> None:
         assert isinstance(file, PosixFile)
-        file.is_unflushed = False
+        with self._lock:
+            file.is_unflushed = False
+            if self._files.get(file.path) is file:
+                self._closable[file.path] = None
 
     # --- mappings ---
 

@@ -47,6 +47,27 @@ def test_a_file_stays_open_until_what_was_written_is_flushed(tmp_path: Path) -> 
     assert disk.open(f"{tmp_path}/written") is not written
 
 
+def test_what_was_opened_beyond_the_limit_is_closed_as_soon_as_it_is_flushed(tmp_path: Path) -> None:
+    disk = PosixDisk(files_max=4)
+    descriptors = {}
+    for number in range(40):
+        written = disk.open(f"{tmp_path}/{number}", create=True)
+        disk.write_at(written, 0, [b"x"])
+        descriptors[number] = written.descriptor
+    del written
+    assert all(map(is_open, descriptors.values()))
+    disk.flush(disk.open(f"{tmp_path}/30"))
+    disk.open(f"{tmp_path}/another", create=True)
+    assert [number for number, each in descriptors.items() if not is_open(each)] == [30], "wherever it stands"
+    for number in range(40):
+        disk.flush(disk.open(f"{tmp_path}/{number}"))
+    for number in range(40):
+        disk.open(f"{tmp_path}/more{number}", create=True)
+    descriptors_left = [os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]
+    left = [path for path in descriptors_left if path.startswith(str(tmp_path))]
+    assert len(left) <= 5
+
+
 @pytest.mark.parametrize("change", ["remove", "rename", "rename of its directory", "replaced by a rename"])
 def test_a_name_never_leads_to_the_file_that_had_it_before(tmp_path: Path, change: str) -> None:
     disk = PosixDisk()
