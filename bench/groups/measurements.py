@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from bench.accounting import CpuTime, cpu_time
 from bench.groups.members import Committer, Group, Member, coordinators_of
@@ -219,23 +219,32 @@ def rebalances(swarm: Swarm, ours: Side, theirs: Side, pairs: int, rounds: int, 
 
 
 class CommittingGroups:
-    """Groups of one member each on one side, every one on a connection of its own. They form while the swarm runs."""
+    """Groups of one member each on one side, every one on a connection of its own. They form while the swarm runs, and
+    commit once `are_formed`.
+    """
 
     def __init__(self, swarm: Swarm, side: Side, partitions: int) -> None:
         self._swarm = swarm
         self._side = side
-        groups = [Group(f"bench-commits-{partitions}-{number}") for number in range(COMMITTERS)]
-        addresses = coordinators_of(side.bootstrap, [group.group_id for group in groups])
-        connections = [swarm.connect(addresses[group.group_id]) for group in groups]
-        members = [Member(swarm, connection, group) for connection, group in zip(connections, groups, strict=True)]
-        for member in members:
+        self._partitions = partitions
+        self._groups = [Group(f"bench-commits-{partitions}-{number}") for number in range(COMMITTERS)]
+        addresses = coordinators_of(side.bootstrap, [group.group_id for group in self._groups])
+        self._connections = [swarm.connect(addresses[group.group_id]) for group in self._groups]
+        joining = zip(self._connections, self._groups, strict=True)
+        self._members = [Member(swarm, connection, group) for connection, group in joining]
+        for member in self._members:
             member.join()
-        self._groups = groups
-        self._committers = [Committer(*each, partitions) for each in zip(connections, groups, members, strict=True)]
 
     @property
     def are_formed(self) -> bool:
         return all(group.is_whole_after(-1) for group in self._groups)
+
+    @cached_property
+    def _committers(self) -> list[Committer]:
+        """Each commits as its member of the generation that has formed."""
+        assert self.are_formed
+        of_groups = zip(self._connections, self._groups, self._members, strict=True)
+        return [Committer(*each, self._partitions) for each in of_groups]
 
     def sample(self, seconds: float) -> Sample:
         for committer in self._committers:

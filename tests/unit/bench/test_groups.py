@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_request, encode_response
 from barnabas.wire.errors import ErrorCode
@@ -23,7 +24,8 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from bench.groups.measurements import Comparison, Sample
+from bench.groups import measurements
+from bench.groups.measurements import CommittingGroups, Comparison, Sample
 from bench.groups.members import TOPIC, Committer, Group, Member, RefusedError
 from bench.groups.report import GroupsRun, table
 from bench.groups.swarm import Swarm
@@ -97,6 +99,35 @@ def test_a_member_joins_and_asks_on_until_it_joins_again() -> None:
         swarm.run(lambda: group.is_whole_after(1), SECONDS_MAX)
         assert member.generation_id == 2
         assert member.heartbeats == 2
+
+
+def test_commits_are_those_of_the_generation_that_has_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They had no member id where they were made while the groups of both sides still formed."""
+    committed: list[OffsetCommitRequest] = []
+    coordinator = OneMember()
+
+    def answer(request: Request) -> Response:
+        if not isinstance(request, OffsetCommitRequest):
+            return coordinator(request)
+        committed.append(request)
+        partition = OffsetCommitResponsePartition(0, ErrorCode.NONE)
+        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=TOPIC, partitions=[partition])])
+
+    class NoSide:
+        name = bootstrap = ""
+        flags: dict[str, str] = {}  # noqa: RUF012
+        sessions: list[ProcessIdentity] = []  # noqa: RUF012
+
+        def start(self) -> None: ...
+        def stop(self) -> None: ...
+
+    with broker(answer) as address, Swarm() as swarm:
+        monkeypatch.setattr(measurements, "COMMITTERS", 1)
+        monkeypatch.setattr(measurements, "coordinators_of", lambda _, names: dict.fromkeys(names, address))
+        groups = CommittingGroups(swarm, NoSide(), 1)
+        swarm.run(lambda: groups.are_formed, SECONDS_MAX)
+        assert groups.sample(0.01).operations == len(committed) > 0
+    assert {(each.member_id, each.generation_id_or_member_epoch) for each in committed} == {("m", 1)}
 
 
 def test_a_group_is_whole_when_all_have_the_newest_assignment() -> None:
