@@ -17,7 +17,7 @@ from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
 from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.cli.local.readiness import not_ready
 from barnabas.cli.local.secrets import create_user, ensure_secrets, local_access, local_security
-from barnabas.cli.local.services import Role, Service, services_of
+from barnabas.cli.local.services import Role, Service, service_environment, services_of
 
 STOP_SECONDS_MAX = 30.0
 """How long each kind of service may take to stop after SIGTERM."""
@@ -107,7 +107,7 @@ class LocalCluster:
             config_path.parent.mkdir(parents=True, exist_ok=True)
             config_path.write_text(service.properties_text)
         try:
-            identity = processes.spawn(service.argv, self.directory.log_path(service.name), service.environment())
+            identity = processes.spawn(service.argv, self.directory.log_path(service.name), service_environment())
         except OSError as error:
             raise ClusterError(f"{service.name} can't be started: {service.argv[0]}: {error.strerror}") from None
         processes.write_pid_file(self.directory.pid_path(service.name), identity)

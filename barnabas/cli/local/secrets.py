@@ -7,13 +7,15 @@ data/secrets/etcd/ca.key, ca.crt             an authority for etcd alone, whose 
 data/secrets/etcd/etcd.pem, client.pem       etcd's certificate, and the one of its clients
 data/secrets/operations.pem                  that of the operators' port
 data/secrets/health.pem                      that of the gateway's port for probes, which need a certificate too
-data/secrets/delegation-tokens.key           its `delegation.token.secret.key`: with another one all tokens end
+data/secrets/gateway.properties              its password of PLAIN, and `delegation.token.secret.key`: with another all
+                                             tokens end
 data/secrets/metrics.pem, scraper.pem        those of the metrics endpoints, and of a Prometheus that scrapes them
 data/secrets/prometheus.yml                  its configuration
 data/secrets/operators/<role>.pem            certificates of a viewer, an operator and an admin
 data/secrets/operators/<role>.properties     for `barnabas --operator-config`
 data/secrets/client.properties               for Kafka's own tools, and for `barnabas --config`
-data/secrets/librdkafka.properties           the same for kcat and other clients on librdkafka
+data/secrets/librdkafka.properties           for kcat and others on librdkafka: by PLAIN, since librdkafka before 2.6.1
+                                             fails with SCRAM, at Kafka 4.3 as well
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from barnabas.cli.operator_access import OperatorAccess, read_access
 from barnabas.client.client_security import ClientSecurity, client_security
 from barnabas.client.kafka_connection import CLEAR
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
-from barnabas.cluster.jaas import SCRAM_MODULE
+from barnabas.cluster.jaas import PLAIN_MODULE, SCRAM_MODULE
 from barnabas.cluster.keys import Role
 from barnabas.cluster.scram import (
     ITERATIONS_MIN,
@@ -46,6 +48,7 @@ from barnabas.runtime.pem_files import TlsFiles
 
 USER: Final = "admin"
 MECHANISM: Final = ScramMechanism.SHA_512
+_PLAIN: Final = "PLAIN"
 OPERATORS: Final = ("viewer", "operator", "admin")
 _LOCALHOST: Final = (HOST, "localhost")
 _SERVICES: Final = ("controller", "gateway", "logstore", "purgatory")
@@ -66,7 +69,6 @@ _ETCD_CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _RENEWED_BEFORE: Final = timedelta(days=30)
 _SALT_BYTES: Final = 24
-_TOKEN_KEY: Final = "delegation-tokens.key"
 _TOKEN_KEY_BYTES: Final = 32
 _TIMEOUT_MS: Final = 5_000
 
@@ -75,7 +77,7 @@ def gateway_security(directory: ClusterDirectory, layout: ClusterLayout) -> dict
     """Return the properties by which the gateway wants TLS and a password from clients, and lets `USER` do all."""
     return {
         "listeners": f"SASL_SSL://{HOST}:{layout.kafka_port}",
-        "sasl.enabled.mechanisms": MECHANISM.mechanism_name,
+        "sasl.enabled.mechanisms": f"{MECHANISM.mechanism_name},{_PLAIN}",
         "ssl.keystore.location": str(directory.secrets_path / "gateway.pem"),
         "authorizer.class.name": _AUTHORIZER,
         "super.users": f"User:{USER}",
@@ -85,9 +87,17 @@ def gateway_security(directory: ClusterDirectory, layout: ClusterLayout) -> dict
     }
 
 
-def gateway_secret_files(directory: ClusterDirectory) -> dict[str, Path]:
-    """Return, by environment variable, the files with what the gateway alone may know."""
-    return {"BARNABAS_DELEGATION_TOKEN_SECRET_KEY": directory.secrets_path / _TOKEN_KEY}
+def gateway_secrets_path(directory: ClusterDirectory) -> Path:
+    """Return the file with the properties of the gateway that no other user may read."""
+    return directory.secrets_path / "gateway.properties"
+
+
+def _gateway_secrets(directory: ClusterDirectory) -> dict[str, str]:
+    password = parse_properties((directory.secrets_path / "librdkafka.properties").read_text())["sasl.password"]
+    return {
+        "delegation.token.secret.key": secrets.token_urlsafe(_TOKEN_KEY_BYTES),
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{USER}="{password}";',
+    }
 
 
 def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
@@ -116,12 +126,13 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
         operator_lines = "".join(f"{key}={value}\n" for key, value in _operator_properties(path, layout, role).items())
         write_secret(path / "operators" / f"{role}.properties", operator_lines.encode())
     write_secret(path / "prometheus.yml", _prometheus_configuration(path, layout).encode())
-    if not (path / _TOKEN_KEY).exists():
-        write_secret(path / _TOKEN_KEY, f"{secrets.token_urlsafe(_TOKEN_KEY_BYTES)}\n".encode())
     if not directory.client_properties_path.exists():
         password = secrets.token_urlsafe(18)
         for name, lines in _client_properties(path / "ca.crt", layout, password).items():
             write_secret(path / name, "".join(f"{line}\n" for line in lines).encode())
+    if not gateway_secrets_path(directory).exists():
+        given = "".join(f"{key}={value}\n" for key, value in _gateway_secrets(directory).items())
+        write_secret(gateway_secrets_path(directory), given.encode())
 
 
 def inside_security(directory: ClusterDirectory, role: str) -> dict[str, str]:
@@ -188,18 +199,19 @@ def _client_properties(authority: Path, layout: ClusterLayout, password: str) ->
     common = [
         f"bootstrap.servers={HOST}:{layout.kafka_port}",
         "security.protocol=SASL_SSL",
-        f"sasl.mechanism={MECHANISM.mechanism_name}",
     ]
     jaas = f'{SCRAM_MODULE} required username="{USER}" password="{password}";'
     return {
         "librdkafka.properties": [
             *common,
+            f"sasl.mechanism={_PLAIN}",
             f"sasl.username={USER}",
             f"sasl.password={password}",
             f"ssl.ca.location={authority}",
         ],
         "client.properties": [
             *common,
+            f"sasl.mechanism={MECHANISM.mechanism_name}",
             f"sasl.jaas.config={jaas}",
             "ssl.truststore.type=PEM",
             f"ssl.truststore.location={authority}",

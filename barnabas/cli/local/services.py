@@ -14,7 +14,7 @@ from typing import Final
 from barnabas.cli.etcd_binary import cache_path
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local.secrets import (
-    gateway_secret_files,
+    gateway_secrets_path,
     gateway_security,
     inside_security,
     operations_security,
@@ -54,9 +54,6 @@ class Service:
     """The ports it listens on, by the name that operators know."""
     properties: dict[str, str] = field(default_factory=dict)
     """Empty for etcd, which is configured only by its command line."""
-    secret_files: dict[str, Path] = field(default_factory=dict)
-    """By environment variable: what it is set to at the start, unless this process has it already. Other users can
-    read a file of properties."""
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -66,10 +63,6 @@ class Service:
     def properties_text(self) -> str:
         """Write Java's properties syntax, in which a backslash escapes the next character."""
         return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in self.properties.items())
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment to start it in. Raises OSError: a secret file."""
-        return {name: path.read_text().strip() for name, path in self.secret_files.items()} | service_environment()
 
 
 def services_of(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> list[Service]:
@@ -160,9 +153,8 @@ def _python_service(
         "log.format": "console",
         **(inside_security(directory, role) if layout.secure else {}),
     }
-    secret_files = gateway_secret_files(directory) if layout.secure and role is Role.GATEWAY else {}
     argv = [sys.executable, "-m", f"barnabas_{role}", "--config", str(directory.config_path(name))]
-    return Service(name, role, argv, ports, properties, secret_files)
+    return Service(name, role, argv, ports, properties)
 
 
 def _controller(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
@@ -221,4 +213,7 @@ def _gateway(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
         "health": layout.gateway_ops_port,
         "metrics": layout.gateway_metrics_port,
     }
-    return _python_service(directory, layout, Role.GATEWAY, name, ports, own)
+    service = _python_service(directory, layout, Role.GATEWAY, name, ports, own)
+    if layout.secure:
+        service.argv.extend(("--config", str(gateway_secrets_path(directory))))
+    return service
