@@ -158,7 +158,7 @@ async def test_what_the_page_cache_has_is_read_in_place(workers: IoWorkers, log:
     outcome = workers.run_in_place(read)
     if outcome is None:
         pytest.skip("this file system has no RWF_NOWAIT")
-    assert isinstance(outcome, bytes)
+    assert isinstance(outcome, memoryview)
     assert outcome[61:] == batch()[61:]
     # Past the end of the file, only a worker can tell that there is no more.
     assert workers.run_in_place(ReadEffect(log.segments.active.file, position, length + 1)) is None
