@@ -35,6 +35,13 @@ class Append:
 
 
 @dataclass(slots=True)
+class SharedRecords:
+    index: Annotated[int, "uint32", 1]
+    block: Annotated[int, "uint32", 2]
+    length: Annotated[int, "uint32", 3]
+
+
+@dataclass(slots=True)
 class RecordError:
     batch_index: Annotated[int, "uint32", 1]
     message: Annotated[str, "string", 2]
@@ -142,6 +149,7 @@ class ExchangeRequest:
     offset_queries: Annotated[list[OffsetQuery], "message", 4] = field(default_factory=list)
     state_queries: Annotated[list[StateQuery], "message", 5] = field(default_factory=list)
     timed: Annotated[list[Timed], "message", 6] = field(default_factory=list)
+    shared: Annotated[list[SharedRecords], "message", 7] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -405,6 +413,7 @@ class ReplicateResponse:
     welcome: Annotated[Welcome | None, "message", 1] = None
     heartbeat: Annotated[int, "uint64", 2] = 0
     piece: Annotated[ReplicaPiece | None, "message", 3] = None
+    shared: Annotated[list[SharedRecords], "message", 4] = field(default_factory=list)
 
 
 # --- gateway → purgatory, stream Park --------------------------------------------------------------------------------

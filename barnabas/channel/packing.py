@@ -50,6 +50,7 @@ from barnabas.channel.messages import (
     ReplicaPosition,
     ReplicateRequest,
     ReplicateResponse,
+    SharedRecords,
     StateAnswer,
     StateQuery,
     WatchRequest,
@@ -493,6 +494,62 @@ def _scan_Timed(data: bytes, position: int, end: int, known: Timed | None = None
     if position != end:
         raise truncated('Timed')
     return Timed(f_request_id, f_trace_id, f_span_id)
+
+
+def _scan_SharedRecords(data: bytes, position: int, end: int, known: SharedRecords | None = None) -> SharedRecords:
+    f_index: int = 0
+    f_block: int = 0
+    f_length: int = 0
+    if known is not None:
+        f_index = known.index
+        f_block = known.block
+        f_length = known.length
+    if position < end:
+        tag = data[position]
+        value = data[position + 1]
+        position += 2
+        if value > 0x7F:
+            value, position = long_varint(data, position, value, tag)
+        while True:
+            if tag == 0x08:
+                f_index = value & 0xFFFF_FFFF
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag == 0x10:
+                f_block = value & 0xFFFF_FFFF
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag == 0x18:
+                f_length = value & 0xFFFF_FFFF
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+            if tag not in {8, 16, 24}:
+                position = skip_unknown(data, position, tag, value)
+                if position >= end:
+                    break
+                tag = data[position]
+                value = data[position + 1]
+                position += 2
+                if value > 0x7F:
+                    value, position = long_varint(data, position, value, tag)
+    if position != end:
+        raise truncated('SharedRecords')
+    return SharedRecords(f_index, f_block, f_length)
 
 
 def _scan_Welcome(data: bytes, position: int, end: int, known: Welcome | None = None) -> Welcome:
@@ -3201,6 +3258,9 @@ def pack_exchange_request(message: ExchangeRequest) -> bytes:
     for m4 in message.timed:
         b5 = (b'\x08' + SHORT_VARINTS[n] if 0 < (n := m4.request_id) < 16384 else b'' if not n else b'\x08' + varint(n)) + (b'\x12' + varint(len(d)) + d if (d := m4.trace_id) else b'') + (b'\x1a' + varint(len(d)) + d if (d := m4.span_id) else b'')
         parts.append(b'2' + (SHORT_VARINTS[n] if (n := len(b5)) < 16384 else varint(n)) + b5)
+    for m5 in message.shared:
+        b6 = (b'\x08' + SHORT_VARINTS[n] if 0 < (n := m5.index) < 16384 else b'' if not n else b'\x08' + varint(n)) + (b'\x10' + SHORT_VARINTS[n] if 0 < (n := m5.block) < 16384 else b'' if not n else b'\x10' + varint(n)) + (b'\x18' + SHORT_VARINTS[n] if 0 < (n := m5.length) < 16384 else b'' if not n else b'\x18' + varint(n))
+        parts.append(b':' + (SHORT_VARINTS[n] if (n := len(b6)) < 16384 else varint(n)) + b6)
     return b"".join(parts)
 
 
@@ -3215,6 +3275,7 @@ def scan_exchange_request(data: bytes) -> ExchangeRequest:
         f_offset_queries: list[OffsetQuery] = []
         f_state_queries: list[StateQuery] = []
         f_timed: list[Timed] = []
+        f_shared: list[SharedRecords] = []
         if position < end:
             tag = data[position]
             value = data[position + 1]
@@ -3301,7 +3362,22 @@ def scan_exchange_request(data: bytes) -> ExchangeRequest:
                             break
                     if tag == 0x32:
                         break
-                if tag not in {16, 34, 50, 42, 26, 10}:
+                if tag == 0x3a:
+                    while True:
+                        f_shared.append(_scan_SharedRecords(data, position, position + value))
+                        position += value
+                        if position >= end:
+                            break
+                        tag = data[position]
+                        value = data[position + 1]
+                        position += 2
+                        if value > 0x7F:
+                            value, position = long_varint(data, position, value, tag)
+                        if tag != 0x3a:
+                            break
+                    if tag == 0x3a:
+                        break
+                if tag not in {16, 34, 10, 42, 50, 26, 58}:
                     position = skip_unknown(data, position, tag, value)
                     if position >= end:
                         break
@@ -3312,7 +3388,7 @@ def scan_exchange_request(data: bytes) -> ExchangeRequest:
                         value, position = long_varint(data, position, value, tag)
         if position != end:
             raise truncated('ExchangeRequest')
-        return ExchangeRequest(f_hello, f_heartbeat, f_appends, f_offset_queries, f_state_queries, f_timed)
+        return ExchangeRequest(f_hello, f_heartbeat, f_appends, f_offset_queries, f_state_queries, f_timed, f_shared)
     except IndexError:
         raise MalformedMessage('a message is truncated') from None
 
@@ -3942,6 +4018,9 @@ def pack_replicate_response(message: ReplicateResponse) -> bytes:
                 t0 += len(b2)
                 parts.append(b2)
         parts[i0] = b'\x1a' + varint(t0) + b1
+    for m3 in message.shared:
+        b4 = (b'\x08' + SHORT_VARINTS[n] if 0 < (n := m3.index) < 16384 else b'' if not n else b'\x08' + varint(n)) + (b'\x10' + SHORT_VARINTS[n] if 0 < (n := m3.block) < 16384 else b'' if not n else b'\x10' + varint(n)) + (b'\x18' + SHORT_VARINTS[n] if 0 < (n := m3.length) < 16384 else b'' if not n else b'\x18' + varint(n))
+        parts.append(b'"' + (SHORT_VARINTS[n] if (n := len(b4)) < 16384 else varint(n)) + b4)
     return b"".join(parts)
 
 
@@ -3953,6 +4032,7 @@ def scan_replicate_response(data: bytes) -> ReplicateResponse:
         f_welcome: Welcome | None = None
         f_heartbeat: int = 0
         f_piece: ReplicaPiece | None = None
+        f_shared: list[SharedRecords] = []
         if position < end:
             tag = data[position]
             value = data[position + 1]
@@ -3989,7 +4069,22 @@ def scan_replicate_response(data: bytes) -> ReplicateResponse:
                     position += 2
                     if value > 0x7F:
                         value, position = long_varint(data, position, value, tag)
-                if tag not in {16, 10, 26}:
+                if tag == 0x22:
+                    while True:
+                        f_shared.append(_scan_SharedRecords(data, position, position + value))
+                        position += value
+                        if position >= end:
+                            break
+                        tag = data[position]
+                        value = data[position + 1]
+                        position += 2
+                        if value > 0x7F:
+                            value, position = long_varint(data, position, value, tag)
+                        if tag != 0x22:
+                            break
+                    if tag == 0x22:
+                        break
+                if tag not in {16, 10, 26, 34}:
                     position = skip_unknown(data, position, tag, value)
                     if position >= end:
                         break
@@ -4000,7 +4095,7 @@ def scan_replicate_response(data: bytes) -> ReplicateResponse:
                         value, position = long_varint(data, position, value, tag)
         if position != end:
             raise truncated('ReplicateResponse')
-        return ReplicateResponse(f_welcome, f_heartbeat, f_piece)
+        return ReplicateResponse(f_welcome, f_heartbeat, f_piece, f_shared)
     except IndexError:
         raise MalformedMessage('a message is truncated') from None
 

@@ -20,6 +20,8 @@ import grpc
 import grpc.aio
 
 from barnabas.channel.packing_primitives import MalformedMessage
+from barnabas.channel.shared_records import SharedOutbox
+from barnabas.runtime import shared_memory
 from barnabas.runtime.beat import BEAT_MS, next_beat
 from barnabas.runtime.lane import Descriptor, Lane, OnDescriptors, Packing
 from barnabas.runtime.logs import get_logger
@@ -59,6 +61,7 @@ class Conversation:
         "_loop",
         "_on_descriptors",
         "_on_message",
+        "_outbox",
         "_pack_heartbeat",
         "_pending_bytes",
         "_pending_bytes_max",
@@ -99,6 +102,7 @@ class Conversation:
         """Messages that came by gRPC and are handled."""
         self._lane: Lane | None = None
         self._sends_by_lane = False
+        self._outbox: SharedOutbox | None = None
         self._expected: int | None = None
         """How many messages the peer has sent by gRPC, once it sends by the lane."""
         self.has_lost_lane = False
@@ -125,6 +129,11 @@ class Conversation:
     def sends_by_lane(self) -> bool:
         """Whether what is sent from now on may have descriptors along with it."""
         return self._sends_by_lane
+
+    @property
+    def outbox(self) -> SharedOutbox | None:
+        """What is shared with the peer instead of being sent, if the peer has created memory for that."""
+        return self._outbox if self._sends_by_lane else None
 
     def send(self, data: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
         if self.ended.done():
@@ -173,16 +182,23 @@ class Conversation:
             if self._lane is not None:
                 self._lane.release()
 
-    def take_lane(self, connected: socket.socket) -> None:
+    def take_lane(self, connected: socket.socket, memory: Descriptor | None = None) -> None:
         """Send by this lane from now on: the client's end, after the peer has accepted."""
-        self.accept_lane(connected)
+        self.accept_lane(connected, memory)
         self._switch()
 
-    def accept_lane(self, connected: socket.socket) -> None:
-        """Read from this lane, and send by it once the client does: the server's end."""
+    def accept_lane(self, connected: socket.socket, memory: Descriptor | None = None) -> None:
+        """Read from this lane, and send by it once the client does: the server's end. `memory` is what the peer has
+        created.
+        """
         if self.ended.done():
             connected.close()
             return
+        if memory is not None:
+            try:
+                self._outbox = SharedOutbox(shared_memory.attach(memory))
+            except OSError as error:
+                _log.warning("memory of a peer is not used", reason=str(error))
         assert self._lane is None, "an offer is taken once"
         self._lane = Lane(connected, self._lane_received, self._lane_lost, self._on_descriptors)
         if self._resumed is not None:

@@ -27,6 +27,7 @@ from typing import Final, TypeAlias
 
 from google.protobuf.message import DecodeError
 
+from barnabas.runtime.lane import Descriptor
 from barnabas.runtime.logs import get_logger
 from barnabas_protos.lane.v1.lane_pb2 import LaneOffer
 
@@ -45,13 +46,15 @@ _BACKLOG: Final = 128
 _HANDSHAKES_MAX: Final = 64
 """At the same time; further connections are closed at once."""
 _ACCEPT_AGAIN_S: Final = 1.0
+_DESCRIPTORS_MAX: Final = 4
+"""Of a handshake, which has one: what else comes along is closed."""
 _CREDENTIALS: Final = struct.Struct("3i")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 _log = get_logger("lanes")
 
-Take: TypeAlias = Callable[[socket.socket], None]
-"""Takes over the connection of the client that the offer was for."""
+Take: TypeAlias = Callable[[socket.socket, Descriptor | None], None]
+"""Takes over the connection of the client that the offer was for, and the memory that the client has created."""
 
 
 class LaneRefusedError(Exception):
@@ -79,8 +82,10 @@ class Offer:
         self._listener.withdraw(self._token)
 
 
-def offer(take: Take) -> Offer | None:
-    """Offer a lane to one client; None if there can be none. `take` gets the connection, at most once."""
+def offer(take: Take, memory: Descriptor | None = None) -> Offer | None:
+    """Offer a lane to one client, who gets `memory`; None if there can be none. `take` gets the connection, at most
+    once.
+    """
     if not is_on():
         return None
     try:
@@ -90,11 +95,14 @@ def offer(take: Take) -> Offer | None:
         report = _log.warning if os.environ.get("BARNABAS_LANE_DIRECTORY") else _log.debug
         report("no lane is offered", reason=str(error))
         return None
-    return Offer(listener, listener.add(take))
+    return Offer(listener, listener.add(take, memory))
 
 
-async def connect(metadata: Iterable[tuple[str, str | bytes]]) -> socket.socket | None:
-    """Return the connection that a stream's initial metadata offers; None if none is offered to this host.
+async def connect(
+    metadata: Iterable[tuple[str, str | bytes]], memory: Descriptor | None = None
+) -> tuple[socket.socket, Descriptor | None] | None:
+    """Return the connection that a stream's initial metadata offers, and the server's memory; the server gets
+    `memory`. None if no lane is offered to this host.
 
     Raises LaneRefusedError if the offer comes to nothing.
     """
@@ -112,9 +120,9 @@ async def connect(metadata: Iterable[tuple[str, str | bytes]]) -> socket.socket 
     try:
         connected.connect(offered.path)
         _check_user(connected)
-        connected.sendall(GREETING + offered.token)
+        _send(connected, GREETING + offered.token, memory)
         async with asyncio.timeout(ANSWER_MS_MAX / 1000):
-            answer = await asyncio.get_running_loop().sock_recv(connected, len(ACCEPTED))
+            answer, handed = await _receive(connected, len(ACCEPTED))
         if answer != ACCEPTED:
             raise LaneRefusedError("the server refused it")
     except (OSError, TimeoutError, ValueError) as error:
@@ -123,7 +131,7 @@ async def connect(metadata: Iterable[tuple[str, str | bytes]]) -> socket.socket 
     except BaseException:
         connected.close()
         raise
-    return connected
+    return connected, handed
 
 
 def user_of(connected: socket.socket) -> int:
@@ -145,6 +153,42 @@ def _boot_id() -> str:
     with contextlib.suppress(OSError):
         return _BOOT_ID.read_text().strip()
     return ""
+
+
+def _send(connected: socket.socket, data: bytes, memory: Descriptor | None) -> None:
+    """Send a part of the handshake, which a new socket takes at once. Raises OSError."""
+    sent = socket.send_fds(connected, [data], [memory.fileno()]) if memory is not None else connected.send(data)
+    if sent < len(data):
+        raise OSError("the socket takes no bytes")
+
+
+async def _receive(connected: socket.socket, length: int) -> tuple[bytes, Descriptor | None]:
+    """Return up to `length` bytes of a handshake, and the first descriptor that came along. Raises OSError."""
+    while True:
+        try:
+            data, numbers, _, _ = socket.recv_fds(connected, length, _DESCRIPTORS_MAX)
+        except (BlockingIOError, InterruptedError):
+            await _readable(connected)
+            continue
+        handed = [Descriptor(number) for number in numbers]
+        for each in handed:
+            os.set_inheritable(each.fileno(), False)
+        return data, handed[0] if handed else None
+
+
+async def _readable(connected: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def arrived() -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    loop.add_reader(connected.fileno(), arrived)
+    try:
+        await waiting
+    finally:
+        loop.remove_reader(connected.fileno())
 
 
 def _check_user(connected: socket.socket) -> None:
@@ -177,7 +221,7 @@ class _Listener:
         _remove_abandoned(home)
         self.path = home / f"{os.getpid():x}-{secrets.token_hex(4)}{SUFFIX}"
         self._socket = _bind(self.path)
-        self._offers: dict[bytes, Take] = {}
+        self._offers: dict[bytes, tuple[Take, Descriptor | None]] = {}
         self._streams = 0
         self._handshakes: set[asyncio.Task[None]] = set()
         loop.add_reader(self._socket.fileno(), self._accept)
@@ -191,9 +235,9 @@ class _Listener:
         """Whether new clients can connect: something may have cleaned up the temporary files."""
         return self.is_listening and self.path.exists()
 
-    def add(self, take: Take) -> bytes:
+    def add(self, take: Take, memory: Descriptor | None) -> bytes:
         token = secrets.token_bytes(TOKEN_BYTES)
-        self._offers[token] = take
+        self._offers[token] = take, memory
         self._streams += 1
         return token
 
@@ -238,15 +282,18 @@ class _Listener:
             _check_user(connected)
             async with asyncio.timeout(ANSWER_MS_MAX / 1000):
                 greeting = b""
+                memory: Descriptor | None = None
                 while (missing := len(GREETING) + TOKEN_BYTES - len(greeting)) > 0:
-                    received = await self.loop.sock_recv(connected, missing)
+                    received, handed = await _receive(connected, missing)
                     if not received:
                         raise LaneRefusedError("the client went away")
                     greeting += received
-            take = self._offers.pop(greeting.removeprefix(GREETING), None)
-            if take is None:
+                    memory = memory or handed
+            offered = self._offers.pop(greeting.removeprefix(GREETING), None)
+            if offered is None:
                 raise LaneRefusedError("the client shows no token of an open stream")
-            connected.send(ACCEPTED)
+            take, own_memory = offered
+            _send(connected, ACCEPTED, own_memory)
         except (OSError, TimeoutError, LaneRefusedError) as error:
             connected.close()
             _log.debug("a lane is refused", reason=f"{type(error).__name__}: {error}")
@@ -254,7 +301,7 @@ class _Listener:
             connected.close()
             raise
         else:
-            take(connected)
+            take(connected, memory)
 
 
 def _make_private(home: Path) -> None:

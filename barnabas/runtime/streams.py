@@ -21,8 +21,9 @@ from typing import Final, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
+from barnabas.channel.shared_records import SharedInbox, SharedOutbox
 from barnabas.cluster.access.service_permissions import role_that_serves
-from barnabas.runtime import lane, lane_offers
+from barnabas.runtime import lane, lane_offers, shared_memory
 from barnabas.runtime.conversation import Conversation, OnMessage
 from barnabas.runtime.lane import Descriptor, OnDescriptors
 from barnabas.runtime.lane_offers import LaneRefusedError
@@ -77,8 +78,11 @@ class StreamLink:
         on_message: OnMessage,
         on_down: Callable[[str], None],
         options: Options = (),
+        shared_bytes: int = 0,
     ) -> None:
-        """`method` is the whole path, "/barnabas.logstore.v1.DataChannel/Exchange"; `on_up` gets the first message."""
+        """`method` is the whole path, "/barnabas.logstore.v1.DataChannel/Exchange"; `on_up` gets the first message.
+        `shared_bytes`: size of the memory by which the server may share records (`inbox`).
+        """
         self.address = address
         self.method = method
         self._hello = hello
@@ -88,6 +92,9 @@ class StreamLink:
         self._on_down = on_down
         self._random = Random()
         self._options = options
+        self._shared_bytes = shared_bytes
+        self.inbox: SharedInbox | None = None
+        """Where the server of the present stream puts the records that it shares."""
         self.on_descriptors: OnDescriptors | None = None
         """To be set before `start`, if at all: gets descriptors that come along with a message by a lane, before it."""
         self._conversation: Conversation | None = None
@@ -110,6 +117,11 @@ class StreamLink:
     def is_on_lane(self) -> bool:
         """Whether descriptors can come along with messages."""
         return self._conversation is not None and self._conversation.sends_by_lane
+
+    @property
+    def outbox(self) -> SharedOutbox | None:
+        """Where records may be put instead of being sent, if the server has created memory for that."""
+        return self._conversation.outbox if self._conversation is not None else None
 
     def start(self) -> None:
         """Connect, and stay connected until `close`."""
@@ -167,7 +179,7 @@ class StreamLink:
         try:
             reason = await conversation.run()
         finally:
-            self._conversation = self._call = None
+            self._conversation = self._call = self.inbox = None
             call.cancel()
             if conversation.has_lost_lane:
                 STREAMS.lanes_lost[self.method] += 1
@@ -189,14 +201,15 @@ class StreamLink:
         """Take the lane if the server offers one, before anything else is sent."""
         assert self._call is not None
         assert self._conversation is not None
+        memory, self.inbox = _create_inbox(self._shared_bytes)
         try:
-            connected = await lane_offers.connect(await self._call.initial_metadata())
+            connected = await lane_offers.connect(await self._call.initial_metadata(), memory)
         except LaneRefusedError as refusal:
             STREAMS.lanes_refused[self.method] += 1
             _log.debug("no lane", address=self.address, method=self.method, reason=str(refusal))
         else:
             if connected is not None:
-                self._conversation.take_lane(connected)
+                self._conversation.take_lane(*connected)
                 STREAMS.lanes_opened[self.method] += 1
         working = self._come_up(data)
         if working is not None:
@@ -223,11 +236,13 @@ class ServerStream:
     bound passes if nothing else waits.
     """
 
-    __slots__ = ("_conversation", "peer")
+    __slots__ = ("_conversation", "inbox", "peer")
 
-    def __init__(self, peer: str, conversation: Conversation) -> None:
+    def __init__(self, peer: str, conversation: Conversation, inbox: SharedInbox | None) -> None:
         self.peer = peer
         self._conversation = conversation
+        self.inbox = inbox
+        """Where the client puts the records that it shares."""
 
     @property
     def pending_bytes(self) -> int:
@@ -238,6 +253,11 @@ class ServerStream:
     def is_on_lane(self) -> bool:
         """Whether `send` takes descriptors."""
         return self._conversation.sends_by_lane
+
+    @property
+    def outbox(self) -> SharedOutbox | None:
+        """Where records may be put instead of being sent, if the client has created memory for that."""
+        return self._conversation.outbox
 
     def send(self, data: bytes, descriptors: Sequence[Descriptor] = ()) -> None:
         """Queue one message; it is sent in the next turn if nothing else is being written. The client gets the
@@ -286,8 +306,10 @@ def register_stream(
     open_stream: Callable[[ServerStream], StreamHandler],
     *,
     pending_bytes_max: int = PENDING_BYTES_MAX,
+    shared_bytes: int = 0,
 ) -> None:
     """Serve `/service/method` ("barnabas.logstore.v1.DataChannel", "Exchange"): `open_stream` for each that opens.
+    `shared_bytes`: size of the memory by which each client may share records.
 
     Call it before the server starts; several methods of one service are registered one by one.
     """
@@ -297,9 +319,10 @@ def register_stream(
         conversation = Conversation(
             context.read, context.write, incoming.on_message, incoming.pack_heartbeat, pending_bytes_max
         )
-        stream = ServerStream(context.peer(), conversation)
+        memory, inbox = _create_inbox(shared_bytes) if lane_offers.is_on() else (None, None)
+        stream = ServerStream(context.peer(), conversation, inbox)
         incoming.handler = open_stream(stream)
-        offer = lane_offers.offer(conversation.accept_lane)
+        offer = lane_offers.offer(conversation.accept_lane, memory)
         reason = "cancelled by the peer or the server's stop"
         try:
             if offer is not None:
@@ -314,3 +337,15 @@ def register_stream(
 
     handlers = {method: grpc.stream_stream_rpc_method_handler(serve)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+
+def _create_inbox(shared_bytes: int) -> tuple[Descriptor | None, SharedInbox | None]:
+    """Create the memory of a stream's inbox; None if it has none, or if the system gives none: all is sent then."""
+    if not shared_bytes:
+        return None, None
+    try:
+        descriptor, memory = shared_memory.create(shared_bytes)
+    except OSError as error:
+        _log.warning("no memory to share", reason=str(error))
+        return None, None
+    return descriptor, SharedInbox(memory)

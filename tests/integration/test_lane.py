@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from barnabas.cli.local.processes import session_members
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_metrics import produce, total, wait_until
 
@@ -64,6 +66,55 @@ def test_every_stream_goes_by_a_lane(cluster: RunningCluster) -> None:
         assert opened > 0, stream
         assert lanes(cluster, "opened", stream=stream) == opened, stream
     assert lanes(cluster, "refused") == 0
+
+
+def shared_memory_used(pid: int) -> list[int]:
+    """Return for each memory that the process shares with another how many bytes of it were written."""
+    used: list[int] = []
+    is_shared = False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if "-" in name.partition(" ")[0]:
+            is_shared = "memfd:barnabas-lane" in line
+        elif is_shared and name == "Rss":
+            used.append(int(value.split()[0]) * 1024)
+    return used
+
+
+def replicas_of(cluster: RunningCluster, topic: str) -> list[Path]:
+    return sorted(cluster.directory.path.rglob(f"{topic}-0/00000000000000000000.log"))
+
+
+def test_large_records_go_through_shared_memory_and_are_the_same_everywhere(cluster: RunningCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("large", 1, 3, config={"min.insync.replicas": "3"})])["large"].result()
+    random = Random(11)
+    values = [random.randbytes(random.choice((10, 20_000, 60_000, 900_000))) for _ in range(200)]
+    settings: dict[str, str | int] = {
+        "bootstrap.servers": cluster.bootstrap,
+        "linger.ms": 5,
+        "acks": "all",
+        "log_level": 2,
+    }
+    producer = Producer(settings)
+    for value in values:
+        producer.produce("large", value, partition=0)
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "check.crcs": True, "log_level": 2})
+    consumer.assign([TopicPartition("large", 0, OFFSET_BEGINNING)])
+    messages = [consumer.poll(60) for _ in values]
+    consumer.close()
+    assert [message.value() for message in messages if message is not None] == values
+    leader, *followers = (path.read_bytes() for path in replicas_of(cluster, "large"))
+    assert followers == [leader, leader]
+    by_service: dict[str, list[int]] = {}
+    for service in cluster.local.services:
+        identity = cluster.local.identity(service)
+        assert identity is not None
+        by_service[service.name] = [used for pid in session_members(identity) for used in shared_memory_used(pid)]
+    assert any(used > 100_000 for used in by_service["gateway"])
+    logstores = [by_service[f"logstore-{number}"] for number in range(LOGSTORES)]
+    assert sum(any(used > 100_000 for used in each) for each in logstores) == LOGSTORES, by_service
 
 
 def test_after_a_kill_streams_go_by_lanes_again(cluster: RunningCluster, home: Path) -> None:

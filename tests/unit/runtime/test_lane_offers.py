@@ -176,7 +176,7 @@ async def test_a_server_that_does_not_answer_means_grpc(served: Served, monkeypa
 async def test_an_end_that_is_switched_off_keeps_grpc(off: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams.lane_offers, "is_on", lambda: off == "server")
     if off == "server":
-        monkeypatch.setattr(lane_offers, "offer", lambda _: None)
+        monkeypatch.setattr(lane_offers, "offer", lambda *_: None)
     served = Served()
     await served.start()
     await talk(served)

@@ -23,6 +23,9 @@ class LaneOffer(_message.Message):
     "BNLANE01" and the token, and waits for one byte, 1. From then on each message follows its length (four bytes, little
     endian). The first one of each side has eight bytes: how many messages that side has sent by gRPC (little endian).
     It sends all others on the lane, and they are delivered after those that it has sent by gRPC.
+
+    A descriptor of memory may go along with the token, and one with the byte 1 (SCM_RIGHTS): what the other end may put
+    records into, if the stream's messages can name shared ones. An end that does not know that does not ask for them.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

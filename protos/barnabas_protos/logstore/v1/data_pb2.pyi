@@ -106,6 +106,7 @@ class ExchangeRequest(_message.Message):
     OFFSET_QUERIES_FIELD_NUMBER: _builtins.int
     STATE_QUERIES_FIELD_NUMBER: _builtins.int
     TIMED_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello: ...
@@ -117,6 +118,10 @@ class ExchangeRequest(_message.Message):
     def state_queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateQuery]: ...
     @_builtins.property
     def timed(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timed]: ...
+    @_builtins.property
+    def shared(self) -> _containers.RepeatedCompositeFieldContainer[Global___SharedRecords]:
+        """The records of appends that have none in the message."""
+
     def __init__(
         self,
         *,
@@ -126,10 +131,11 @@ class ExchangeRequest(_message.Message):
         offset_queries: _abc.Iterable[Global___OffsetQuery] | None = ...,
         state_queries: _abc.Iterable[Global___StateQuery] | None = ...,
         timed: _abc.Iterable[Global___Timed] | None = ...,
+        shared: _abc.Iterable[Global___SharedRecords] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appends", b"appends", "heartbeat", b"heartbeat", "hello", b"hello", "offset_queries", b"offset_queries", "state_queries", b"state_queries", "timed", b"timed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appends", b"appends", "heartbeat", b"heartbeat", "hello", b"hello", "offset_queries", b"offset_queries", "shared", b"shared", "state_queries", b"state_queries", "timed", b"timed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -244,6 +250,37 @@ class Times(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Times: _TypeAlias = Times  # noqa: Y015
+
+@_typing.final
+class SharedRecords(_message.Message):
+    """Records in memory that the receiver of the message has created and handed over with the lane. It has one byte for each
+    of its blocks, then, from the next multiple of 4 KiB on, the blocks of 4 KiB. The sender writes 1 to the byte of the
+    first block before the message, and uses the blocks again when the receiver has written 0.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    BLOCK_FIELD_NUMBER: _builtins.int
+    LENGTH_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Of the append or the partition that the records belong to, in this message, from 0."""
+    block: _builtins.int
+    length: _builtins.int
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        block: _builtins.int = ...,
+        length: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "index", b"index", "length", b"length"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SharedRecords: _TypeAlias = SharedRecords  # noqa: Y015
 
 @_typing.final
 class Append(_message.Message):

@@ -176,21 +176,27 @@ class ReplicateResponse(_message.Message):
     WELCOME_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     PIECE_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def welcome(self) -> _data_pb2.Welcome: ...
     @_builtins.property
     def piece(self) -> Global___ReplicaPiece: ...
+    @_builtins.property
+    def shared(self) -> _containers.RepeatedCompositeFieldContainer[_data_pb2.SharedRecords]:
+        """The records of partitions of the piece that have none in the message."""
+
     def __init__(
         self,
         *,
         welcome: _data_pb2.Welcome | None = ...,
         heartbeat: _builtins.int = ...,
         piece: Global___ReplicaPiece | None = ...,
+        shared: _abc.Iterable[_data_pb2.SharedRecords] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["piece", b"piece", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "piece", b"piece", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "piece", b"piece", "shared", b"shared", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

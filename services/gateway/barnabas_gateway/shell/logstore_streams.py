@@ -25,6 +25,7 @@ from barnabas.channel.packing import (
     scan_read_response,
 )
 from barnabas.channel.range_files import ReceivedFiles
+from barnabas.channel.shared_records import SharedOutbox
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker
 from barnabas.runtime.logs import get_logger
@@ -127,6 +128,10 @@ class _LogstoreStream(Generic[Request, Response]):
     def is_on_lane(self) -> bool:
         return self._link.is_on_lane
 
+    @property
+    def outbox(self) -> SharedOutbox | None:
+        return self._link.outbox
+
     def send(self, request: Request) -> None:
         self._link.send(self._pack(request))
 
@@ -163,8 +168,9 @@ class LogstoreStreams:
 
     def __init__(self, broker: Broker, hello: Hello, owner: LogstoreOwner) -> None:
         self.broker = broker
+        exchange = replace(_EXCHANGE, pack=self._pack_exchange_request)
         self.exchange = _LogstoreStream(
-            broker, _EXCHANGE, hello, owner.exchange_up, owner.exchange_response, owner.exchange_down
+            broker, exchange, hello, owner.exchange_up, owner.exchange_response, owner.exchange_down
         )
         self._owner = owner
         self._files = ReceivedFiles()
@@ -176,6 +182,13 @@ class LogstoreStreams:
             broker, _COORDINATE, hello, owner.coordinate_up, owner.coordinate_response, owner.coordinate_down
         )
         self.calls = LogstoreCalls(broker.node_id, broker.data_address, owner.logstore_answered)
+
+    def _pack_exchange_request(self, request: ExchangeRequest) -> bytes:
+        if request.appends:
+            outbox = self.exchange.outbox
+            if outbox is not None:
+                outbox.share_appends(request)
+        return pack_exchange_request(request)
 
     def _scan_read_response(self, data: bytes) -> ReadResponse:
         response = scan_read_response(data)

@@ -11,6 +11,7 @@ import grpc.aio
 
 from barnabas.channel.messages import (
     CoordinateResponse,
+    ExchangeRequest,
     ExchangeResponse,
     ReadRequest,
     ReadResponse,
@@ -30,6 +31,7 @@ from barnabas.channel.packing import (
     scan_watch_request,
 )
 from barnabas.channel.range_files import HandedFiles
+from barnabas.channel.shared_records import SHARED_BYTES, resolve
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.shell.driver import LogstoreDriver
@@ -60,7 +62,7 @@ class DataListener:
         self._streams_opened = 0
         self._handed: dict[int, HandedFiles] = {}
         """Of each Read stream."""
-        register_stream(server, DATA_SERVICE, "Exchange", self._open_exchange)
+        register_stream(server, DATA_SERVICE, "Exchange", self._open_exchange, shared_bytes=SHARED_BYTES)
         register_stream(server, DATA_SERVICE, "Read", self._open_read)
         register_stream(server, COORDINATION_SERVICE, "Coordinate", self._open_coordinate)
         register_stream(server, WATCH_SERVICE, "Watch", self._open_watch)
@@ -83,6 +85,9 @@ class DataListener:
             streams[stream_id].send(pack_watch_response(watched))
         replication = outputs.replication
         for stream_id, answered in replication.responses:
+            outbox = streams[stream_id].outbox
+            if outbox is not None:
+                outbox.share_replicated(answered)
             streams[stream_id].send(pack_replicate_response(answered))
         if outputs.closes or replication.closes:
             for stream_id, reason in (*outputs.closes, *replication.closes):
@@ -102,7 +107,16 @@ class DataListener:
         if self._loop is None:
             return _refuse(stream)
         core = self._loop.core
-        return _Stream(self, self._loop, stream, scan_exchange_request, core.on_exchange, _exchange_heartbeat)
+        inbox = stream.inbox
+
+        def scan(data: bytes) -> ExchangeRequest:
+            request = scan_exchange_request(data)
+            if request.shared:
+                resolve(request.shared, request.appends, inbox)
+                request.shared = []
+            return request
+
+        return _Stream(self, self._loop, stream, scan, core.on_exchange, _exchange_heartbeat)
 
     def _open_read(self, stream: ServerStream) -> StreamHandler:
         if self._loop is None:

@@ -19,6 +19,7 @@ from barnabas.channel.packing import (
     scan_coordinate_response,
     scan_replicate_response,
 )
+from barnabas.channel.shared_records import SHARED_BYTES, SharedInbox, resolve
 from barnabas.cluster.messages import Broker
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
@@ -56,6 +57,8 @@ class StreamKind(NamedTuple, Generic[Wanted, Requested, Responded]):
     scan: Callable[[bytes], Responded]
     on_response: Callable[[int, Responded], None]
     on_lost: Callable[[int], None]
+    resolve: Callable[[Responded, SharedInbox | None], None] | None = None
+    """Gives a response the records that the other logstore shares, instead of sending them."""
 
 
 class LogstoreLinks(Generic[Wanted, Requested, Responded]):
@@ -118,6 +121,7 @@ class _Link(Generic[Wanted, Requested, Responded]):
             on_up=self._up,
             on_message=self._message,
             on_down=self._down,
+            shared_bytes=SHARED_BYTES if kind.resolve is not None else 0,
         )
         self.stream.start()
 
@@ -131,7 +135,11 @@ class _Link(Generic[Wanted, Requested, Responded]):
 
     def _message(self, data: bytes) -> None:
         if self._is_up:
-            self._kind.on_response(self._node_id, self._kind.scan(data))
+            kind = self._kind
+            response = kind.scan(data)
+            if kind.resolve is not None:
+                kind.resolve(response, self.stream.inbox)
+            kind.on_response(self._node_id, response)
             self._loop.wake()
 
     def _down(self, reason: str) -> None:
@@ -156,8 +164,15 @@ def replica_links(loop: LogstoreDriver) -> ReplicaLinks:
         scan_replicate_response,
         loop.core.on_leader_response,
         loop.core.on_leader_lost,
+        _resolve_replicated,
     )
     return LogstoreLinks(loop, kind)
+
+
+def _resolve_replicated(response: ReplicateResponse, inbox: SharedInbox | None) -> None:
+    if response.shared:
+        resolve(response.shared, response.piece.partitions if response.piece is not None else [], inbox)
+        response.shared = []
 
 
 def coordinate_links(loop: LogstoreDriver) -> CoordinateLinks:
