@@ -78,11 +78,8 @@ class StreamLink:
         on_message: OnMessage,
         on_down: Callable[[str], None],
         options: Options = (),
-        shared_bytes: int = 0,
     ) -> None:
-        """`method` is the whole path, "/barnabas.logstore.v1.DataChannel/Exchange"; `on_up` gets the first message.
-        `shared_bytes`: size of the memory by which the server may share records (`inbox`).
-        """
+        """`method` is the whole path, "/barnabas.logstore.v1.DataChannel/Exchange"; `on_up` gets the first message."""
         self.address = address
         self.method = method
         self._hello = hello
@@ -92,7 +89,8 @@ class StreamLink:
         self._on_down = on_down
         self._random = Random()
         self._options = options
-        self._shared_bytes = shared_bytes
+        self.shared_bytes = 0
+        """To be set before `start`, if at all: size of the memory by which the server may share records."""
         self.inbox: SharedInbox | None = None
         """Where the server of the present stream puts the records that it shares."""
         self.on_descriptors: OnDescriptors | None = None
@@ -201,7 +199,7 @@ class StreamLink:
         """Take the lane if the server offers one, before anything else is sent."""
         assert self._call is not None
         assert self._conversation is not None
-        memory, self.inbox = _create_inbox(self._shared_bytes)
+        memory, self.inbox = _create_inbox(self.shared_bytes)
         try:
             connected = await lane_offers.connect(await self._call.initial_metadata(), memory)
         except LaneRefusedError as refusal:

@@ -82,8 +82,8 @@ async def connected(server_bytes: int, client_bytes: int) -> AsyncIterator[tuple
         on_up=lambda _: None,
         on_message=lambda _: None,
         on_down=lambda _: None,
-        shared_bytes=client_bytes,
     )
+    link.shared_bytes = client_bytes
     link.start()
     try:
         await until(lambda: link.up)

@@ -121,8 +121,9 @@ class _Link(Generic[Wanted, Requested, Responded]):
             on_up=self._up,
             on_message=self._message,
             on_down=self._down,
-            shared_bytes=SHARED_BYTES if kind.resolve is not None else 0,
         )
+        if kind.resolve is not None:
+            self.stream.shared_bytes = SHARED_BYTES
         self.stream.start()
 
     def _up(self, first: bytes) -> None:
