@@ -68,6 +68,19 @@ class _Share:
     # Handled and not granted back.
     handled: int = 0
 
+    def receive(self, count: int) -> bool:
+        """Record what arrived. Return whether the opener had any credit left before it."""
+        unreturned = self.outstanding + self.handled
+        self.outstanding += count
+        if unreturned + count > self.outstanding_max:
+            self.outstanding_max = unreturned + count
+        return self.held > unreturned
+
+    def handle(self, count: int) -> None:
+        assert count <= self.outstanding, "more was handled than received"
+        self.outstanding -= count
+        self.handled += count
+
 
 class _Resource:
     """One resource, requests or bytes, shared by all streams."""
@@ -126,23 +139,18 @@ class CreditPool:
         stream.
         """
         request_share, byte_share = self._streams[stream_id]
-        had_credit = request_share.held > request_share.outstanding + request_share.handled and (
-            not byte_count or byte_share.held > byte_share.outstanding + byte_share.handled
-        )
-        for share, count in ((request_share, requests), (byte_share, byte_count)):
-            share.outstanding += count
-            share.outstanding_max = max(share.outstanding_max, share.outstanding + share.handled)
-        return had_credit or not requests
+        has_room = request_share.receive(requests)
+        has_byte_room = byte_share.receive(byte_count) if byte_count else True
+        return (has_room and has_byte_room) or not requests
 
     def handled(self, stream_id: int, requests: int, byte_count: int) -> None:
         """Record what does not occupy the queue or memory any more; unknown streams are closed ones."""
         shares = self._streams.get(stream_id)
         if shares is None:
             return
-        for share, count in zip(shares, (requests, byte_count), strict=True):
-            assert count <= share.outstanding, "more was handled than received"
-            share.outstanding -= count
-            share.handled += count
+        shares[0].handle(requests)
+        if byte_count:
+            shares[1].handle(byte_count)
 
     def grants_due(self, stream_id: int) -> Credit | None:
         """Return what to send with the stream's next response, counted as sent; None if there is nothing."""

@@ -267,8 +267,8 @@ class LogstoreCore:
             self._flusher,
             self._replicas,
         )
-        self._now_ms = 0
-        self._wall_ms = 0
+        self._effect_outputs = Outputs()
+        self._now_ms = self._wall_ms = 0
         self._may_replicate_on = False
         """Whether what is carried out in this turn may still lead to messages between replicas."""
         self._found_at_start(loaded)
@@ -339,7 +339,8 @@ class LogstoreCore:
             effects = self._outbox.drain_effects()
         if effects:
             self.stopping.effects_in_flight += len(effects)
-            return Outputs(effects)
+            self._effect_outputs.effects = effects
+            return self._effect_outputs
         self._uncommitted.settle(self._now_ms)
         self._watches.publish()
         self._coordination.publish()

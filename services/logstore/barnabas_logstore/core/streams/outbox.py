@@ -81,7 +81,10 @@ class TransactionOutputs:
 
 
 class Outputs:
-    """Either `effects` alone or all the others: see `LogstoreCore.take_outputs`. Messages are by stream or call id."""
+    """Either `effects` alone or all the others: see `LogstoreCore.take_outputs`. Messages are by stream or call id.
+
+    What has only effects is valid until the next outputs are taken: it is the same object each time.
+    """
 
     __slots__ = (
         "administration",
@@ -102,8 +105,8 @@ class Outputs:
         "watches",
     )
 
-    def __init__(self, effects: Sequence[StorageEffect] = ()) -> None:
-        self.effects = effects
+    def __init__(self) -> None:
+        self.effects: Sequence[StorageEffect] = ()
         """What the disks have to do, in the order of its making."""
         self.exchanges: list[tuple[int, ExchangeResponse]] = []
         self.reads: list[tuple[int, ReadResponse]] = []
