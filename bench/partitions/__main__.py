@@ -8,6 +8,8 @@ and in docs/verify/performance.md, also that of one side alone.
 from __future__ import annotations
 
 import shutil
+import sys
+import traceback
 
 import click
 
@@ -42,8 +44,15 @@ def main(wanted: str, topics: int, windows: int, window_seconds: float, changes:
         shutil.rmtree(directory, ignore_errors=True)
         side: Side = (BarnabasSide if name == "barnabas" else ApacheKafkaSide)(directory / name, BROKERS)
         run.flags[side.name] = without_paths(side.flags)
-        run.measured.append(_measure(side, topics, windows, window_seconds, changes))
-    shutil.rmtree(directory)
+        try:
+            run.measured.append(_measure(side, topics, windows, window_seconds, changes))
+        except Exception as error:
+            # What the other side has taken is not lost with it.
+            traceback.print_exc()
+            run.failures[side.name] = f"{type(error).__name__}: {error}"
+    shutil.rmtree(directory, ignore_errors=True)
+    if not run.measured:
+        sys.exit(1)
     if topics == TOPICS:
         path = save(run)
         mark = "made by bench.partitions"
@@ -52,6 +61,7 @@ def main(wanted: str, topics: int, windows: int, window_seconds: float, changes:
         )
         click.echo(f"\nsaved {path.relative_to(ROOT)}")
     click.echo("\n" + table(run, ROOT / "not saved"))
+    sys.exit(1 if run.failures else 0)
 
 
 def _measure(side: Side, topics: int, windows: int, window_seconds: float, changes: int) -> Measured:

@@ -26,6 +26,8 @@ class PartitionsRun:
     flags: dict[str, dict[str, str]] = field(default_factory=dict)
     """By side."""
     measured: list[Measured] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    """By side: why it was not measured."""
 
 
 def save(run: PartitionsRun) -> Path:
@@ -68,6 +70,7 @@ def table(run: PartitionsRun, path: Path) -> str:
             f"| what | goal | {' | '.join(each.side for each in run.measured)} |",
             f"|---|---|{'---|' * len(run.measured)}",
             *[f"| {what} | {goal} | {' | '.join(cell(each) for each in run.measured)} |" for what, goal, cell in rows],
+            *[f"\n**Not measured**: {side}: {reason}" for side, reason in run.failures.items()],
         ]
     )
 
