@@ -48,7 +48,7 @@ class Scale:
 QUICK: Final = Scale(
     turns=3,
     seconds=0.5,
-    stage_warm_up_seconds=6.0,
+    stage_warm_up_seconds=4.0,
     warm_ups=1,
     warm_up_seconds=0.5,
     touched_bytes=1 << 28,
