@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -11,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from barnabas.cli.local.processes import session_members
+from barnabas.wire.record_batch import crc_is_valid, iterate_headers
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_metrics import produce, total, wait_until
 
@@ -115,6 +118,46 @@ def test_large_records_go_through_shared_memory_and_are_the_same_everywhere(clus
     assert any(used > 100_000 for used in by_service["gateway"])
     logstores = [by_service[f"logstore-{number}"] for number in range(LOGSTORES)]
     assert sum(any(used > 100_000 for used in each) for each in logstores) == LOGSTORES, by_service
+
+
+def processors_of(cluster: RunningCluster) -> list[int]:
+    gateway = next(service for service in cluster.local.services if service.name == "gateway")
+    identity = cluster.local.identity(gateway)
+    assert identity is not None
+    return [pid for pid in session_members(identity) if pid != identity.pid]
+
+
+def test_processors_that_die_while_they_share_records_leave_no_damage(cluster: RunningCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("shared", 1, 3, config={"min.insync.replicas": "3"})])["shared"].result()
+    random = Random(12)
+    bodies = [random.randbytes(1_000) for _ in range(50)]
+    settings: dict[str, str | int | bool] = {
+        "bootstrap.servers": cluster.bootstrap,
+        "linger.ms": 20,
+        "enable.idempotence": True,
+        "log_level": 2,
+    }
+    producer = Producer(settings)
+    sent = 0
+    for _ in range(5):
+        for _ in range(8_000):
+            producer.produce("shared", sent.to_bytes(8, "big") + bodies[sent % 50], partition=0)
+            sent += 1
+        producer.poll(random.uniform(0, 0.3))
+        os.kill(random.choice(processors_of(cluster)), signal.SIGKILL)
+        assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "check.crcs": True, "log_level": 2})
+    consumer.assign([TopicPartition("shared", 0, OFFSET_BEGINNING)])
+    for number in range(sent):
+        message = consumer.poll(60)
+        assert message is not None
+        assert message.error() is None
+        assert message.value() == number.to_bytes(8, "big") + bodies[number % 50]
+    consumer.close()
+    leader, *followers = (path.read_bytes() for path in replicas_of(cluster, "shared"))
+    assert followers == [leader, leader]
+    assert all(crc_is_valid(leader, position) for position, _ in iterate_headers(leader))
 
 
 def test_after_a_kill_streams_go_by_lanes_again(cluster: RunningCluster, home: Path) -> None:
