@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import pytest
 
@@ -110,7 +109,7 @@ def test_an_end_of_version_2_that_comes_again(state: STATES, commits: ErrorCode,
 def test_the_last_epoch_of_version_2_is_followed_by_another_producer_id() -> None:
     known = transaction(STATES.ONGOING, epoch=EPOCH_MAX - 1)
     producer = Producer(7, EPOCH_MAX - 1)
-    prepared = end(replace(known, version=2), commit=True, version=2, producer=producer)
+    prepared = end(known._replace(version=2), commit=True, version=2, producer=producer)
     assert isinstance(prepared, Transaction)
     assert (prepared.producer_id, prepared.producer_epoch, prepared.next_producer_id) == (7, EPOCH_MAX, FRESH)
     completed = prepared.completed(NOW_MS)
@@ -167,7 +166,7 @@ def test_another_producer_of_the_same_id_fences_the_one_before() -> None:
 
 @pytest.mark.parametrize(("version", "epoch"), [(0, 6), (2, 7)])
 def test_a_transaction_under_way_is_aborted_for_the_next_producer(version: int, epoch: int) -> None:
-    under_way = replace(transaction(STATES.ONGOING), version=version)
+    under_way = transaction(STATES.ONGOING)._replace(version=version)
     fenced = init_producer_id(under_way, None, 60_000, FRESH, NOW_MS)
     assert isinstance(fenced, Fenced)
     assert (fenced.transaction.state, fenced.transaction.producer_epoch) == (STATES.PREPARE_ABORT, epoch)

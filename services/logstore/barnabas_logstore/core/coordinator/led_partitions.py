@@ -215,7 +215,8 @@ class LedPartitions:
     def append(self, partition: Partition, batch: bytes) -> int | Refused:
         """Return the high watermark that commits the batch."""
         log = partition.log
-        return self._appended(partition, log.append(memoryview(batch), partition.leader_epoch, self._wall_ms, None))
+        outcome = log.append_of_coordinator(memoryview(batch), partition.leader_epoch, self._wall_ms)
+        return self._appended(partition, outcome)
 
     def append_in_transaction(self, partition: Partition, batch: bytes, verification_guard: int) -> int | Refused:
         """Return the high watermark that commits the batch."""

@@ -98,9 +98,10 @@ class LogAppends(LogView):
         return self._add(header, records, leader_epoch, wall_ms, token)
 
     def append_of_coordinator(
-        self, records: memoryview, leader_epoch: int, wall_ms: int, verification_guard: int
+        self, records: memoryview, leader_epoch: int, wall_ms: int, verification_guard: int = NO_GUARD
     ) -> AppendOutcome | ErrorCode:
-        """Append a batch that a coordinator writes within a producer's transaction: the producer does not number it.
+        """Append a batch that a coordinator has built: of its own records, or within a producer's transaction, which
+        it does not number. Of its bytes only the size is checked.
 
         INVALID_PRODUCER_EPOCH: the producer has gone on; INVALID_TXN_STATE: its transaction is not confirmed. Else as
         `append`.
@@ -108,7 +109,13 @@ class LogAppends(LogView):
         state = self.state
         if state.error is not None or state.no_room is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if len(records) > state.config.max_message_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        if len(records) > state.config.segment_bytes:
+            return ErrorCode.RECORD_LIST_TOO_LARGE
         header = parse_header(records)
+        if not header.has_producer:
+            return self._add(header, records, leader_epoch, wall_ms, None)
         entry = state.producers.entry_of(header.producer_id)
         if entry is not None and header.producer_epoch < entry.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
