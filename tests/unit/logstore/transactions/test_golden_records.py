@@ -90,8 +90,8 @@ def test_what_kafka_writes_is_read(version: int) -> None:
         assert transaction is not None
         assert transactional_id == "my-id"
         lacks = {} if version else {"previous_producer_id": -1, "next_producer_id": -1, "version": 0}
-        expected = {key: getattr(each, key) for key in each.__slots__} | {"last_producer_epoch": -1} | lacks
-        assert {key: getattr(transaction, key) for key in each.__slots__} == expected, name
+        expected = {key: getattr(each, key) for key in each._fields} | {"last_producer_epoch": -1} | lacks
+        assert {key: getattr(transaction, key) for key in each._fields} == expected, name
 
 
 def test_an_id_that_is_forgotten() -> None:

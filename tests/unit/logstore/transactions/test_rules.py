@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from barnabas.wire.errors import ErrorCode

@@ -38,12 +38,12 @@ class CoordinateInbox:
         self._streams: dict[int, CoordinateStream] = {}
         self._waiting: deque[tuple[CoordinateStream, GroupCall | GroupCollect]] = deque()
         self._answered: dict[CoordinateStream, None] = {}
-        self._own = CoordinateStream(OWN_STREAM_ID, greeted=True)
+        self._own_calls: deque[GroupCall] = deque()
         self.own_answers: list[GroupAnswer] = []
 
     def __len__(self) -> int:
         """The number of waiting calls."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._own_calls)
 
     def on_coordinate(self, stream_id: int, request: CoordinateRequest) -> None:
         """Process a message of a processor."""
@@ -72,7 +72,10 @@ class CoordinateInbox:
 
     def add_own(self, call: GroupCall) -> None:
         """Add a call of this logstore's own coordinators; its answer is in `take_own_answers`."""
-        self._waiting.append((self._own, call))
+        self._own_calls.append(call)
+
+    def take_own_call(self) -> GroupCall | None:
+        return self._own_calls.popleft() if self._own_calls else None
 
     def take_own_answers(self) -> list[GroupAnswer]:
         if not self.own_answers:
@@ -97,12 +100,12 @@ class CoordinateInbox:
 
     def take_request(self) -> tuple[int, GroupCall | GroupCollect] | None:
         """Return the next call that is still wanted, with its stream's id; its credit is free from now on."""
+        if self._own_calls:
+            return OWN_STREAM_ID, self._own_calls.popleft()
         while self._waiting:
             stream, request = self._waiting.popleft()
             if stream.closed:
                 continue
-            if stream is self._own:
-                return OWN_STREAM_ID, request
             stream.requests_handled += 1
             if isinstance(request, GroupCall):
                 stream.bytes_handled += len(request.body)

@@ -30,7 +30,7 @@ from barnabas.metrics.group_families import (
 )
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
+from barnabas_logstore.core.coordinator.coordinate_inbox import OWN_STREAM_ID, CoordinateInbox
 from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
 from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
@@ -84,6 +84,8 @@ class Coordination:
         self.group_watches = GroupWatches(outbox, self._state_of)
         self._now_ms = 0
         self._wall_ms = 0
+        self._may_write_markers = False
+        """Whether markers of transactions that are decided in this turn may be appended in it, which they are once."""
         self._deadline_ms: int | None = None
         self._deleted_topics: dict[str, None] = {}
 
@@ -106,6 +108,7 @@ class Coordination:
     def step(self, now_ms: int, wall_ms: int) -> None:
         """Process changes of the partitions, a piece of a log, some calls, and deadlines."""
         self._now_ms, self._wall_ms = now_ms, wall_ms
+        self._may_write_markers = True
         is_due = self._deadline_ms is not None and now_ms >= self._deadline_ms
         if not (is_due or self.has_work or self._led.has_changes or self._led.wants_to_read or self._deleted_topics):
             return
@@ -142,10 +145,27 @@ class Coordination:
             self._groups.on_call(stream_id, request)
 
     def settle(self) -> None:
-        """Disks have finished something in this turn: answer in the same turn what has been committed by that."""
-        if self._led.has_changes:
-            self._led.follow(self._now_ms, self._wall_ms)
-            self._end_step()
+        """Disks have finished something in this turn: answer in the same turn what has been committed by that. Go on
+        with transactions that it has decided: with their markers here, once in a turn, and with the records of their
+        ends.
+        """
+        if self._markers.is_awaited:
+            self._settle_markers()
+        if not (self._led.has_changes or self._inbox.own_answers):
+            return
+        self._led.follow(self._now_ms, self._wall_ms)
+        self._transactions.take_own_answers(self._now_ms)
+        self._end_step()
+        if self._may_write_markers:
+            call = self._inbox.take_own_call()
+            if call is not None:
+                self._may_write_markers = False
+                self._begin(OWN_STREAM_ID, call)
+                self._markers.step(self._wall_ms)
+
+    def _settle_markers(self) -> None:
+        self._markers.settle()
+        self._inbox.answer(self._markers.take_answers())
 
     def _end_step(self) -> None:
         self._groups.step(self._now_ms)
@@ -182,8 +202,7 @@ class Coordination:
     def take_responses(self) -> Sequence[tuple[int, CoordinateResponse]]:
         """Return the messages by stream id, one each."""
         if self._markers.is_awaited:
-            self._markers.settle()
-            self._inbox.answer(self._markers.take_answers())
+            self._settle_markers()
         answers = self._groups.take_answers()
         if answers:
             self._inbox.answer(answers)

@@ -50,6 +50,10 @@ class TransactionCoordination:
         self.coordinator.begin_turn(now_ms, wall_ms)
         self._peers.step(now_ms)
 
+    def take_own_answers(self, now_ms: int) -> None:
+        """Process what this logstore has answered to its own markers, before the next turn."""
+        self._peers.step(now_ms)
+
     def step(self, now_ms: int) -> None:
         """Send markers, then process what is due, and write."""
         self._sender.step(now_ms)
