@@ -76,7 +76,7 @@ class Cluster:
         self.transactions = Transactions(self, shape.transactions, TransactionHistory(self.history))
         read_committed = ReadCommitted(self.history, self.promises.elections, self.transactions.observer)
         self.client_environment = environment = ClientEnvironment(
-            scheduler, network, addresses, self.history, read_committed
+            scheduler, network, addresses, self.history, read_committed, self.transactions.history.polled
         )
         topics = shape.partition_counts
         # These are never deleted, nor is an unclean leader elected for them.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from barnabas_logstore.core.storage.log.log_view import LogView
 from tests.sim.faults import Fault
 from tests.sim.history import History
 from tests.sim.mutants.planting import TRANSACTIONAL
@@ -13,6 +14,7 @@ from tests.sim.run import Options, simulate
 from tests.sim.scheduler import InvariantViolation
 from tests.sim.shapes import Profile
 from tests.sim.transactions.history import ClientTransaction, TransactionHistory
+from tests.sim.transactions.observer import TransactionObserver
 from tests.tiers import seeds
 
 FAULTS = [
@@ -41,6 +43,16 @@ def test_a_seed_with_transactions_holds_every_invariant(seed: int) -> None:
 def test_a_seed_with_transactions_is_a_run() -> None:
     first, again, other = (simulate(seed, replace(OPTIONS, steps=15_000)) for seed in (5, 5, 6))
     assert first.trace == again.trace != other.trace
+
+
+def test_what_clients_see_is_judged_without_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch that names no aborted transactions is found by the search for anomalies where the checks of each record
+    that is read see nothing.
+    """
+    monkeypatch.setattr(LogView, "aborted_transactions", lambda self, plan, records: [])
+    monkeypatch.setattr(TransactionObserver, "read", lambda self, partition, key, offset: None)
+    outcome = simulate(1, replace(OPTIONS, faults=[]))
+    assert "anomaly: G1a: a record of an aborted transaction is read" in str(outcome.failure)
 
 
 class Scene:

@@ -18,6 +18,7 @@ from tests.sim.network import End, Network
 from tests.sim.process import Process
 from tests.sim.protocols import KAFKA
 from tests.sim.scheduler import MS, SECOND, Event, InvariantViolation, Scheduler
+from tests.sim.transactions.history import Poll
 
 FRAME_BYTES_MAX = 1 << 26
 REQUEST_TIMEOUT_US = 12 * SECOND
@@ -31,6 +32,7 @@ UNKNOWN_TOPIC = (
 
 R = TypeVar("R", bound=Response)
 ReadCommitted = Callable[[tuple[str, int], int, bytes, bool], None]
+Polled = Callable[[Poll], None]
 
 
 class _Outstanding(NamedTuple):
@@ -52,6 +54,8 @@ class ClientEnvironment:
     history: History
     read_committed: ReadCommitted = lambda partition, offset, value, is_aborted: None
     """Hears of each record of a transaction that a read_committed consumer came upon."""
+    polled: Polled = lambda poll: None
+    """Hears of what a read_committed consumer was given."""
 
 
 class Client(Process):

@@ -21,6 +21,7 @@ from barnabas.wire.primitives import Buffer
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, crc_is_valid, decode_payload, iterate_headers
 from tests.sim.clients.client import UNKNOWN_TOPIC, Client, ClientEnvironment
 from tests.sim.scheduler import MS, InvariantViolation
+from tests.sim.transactions.history import Poll
 
 TOPIC_ID_VERSION = 13
 LIST_OFFSETS_VERSION = 6
@@ -65,6 +66,7 @@ class Consumer(Client):
         self._in_session: dict[tuple[str, int], int] = {}
         # Who follows transactions: hears of each record that was read_committed, and whether it was given or left out.
         self.transactions = environment.read_committed
+        self.polled = environment.polled
 
     def boot(self) -> None:
         self.positions.clear()
@@ -236,6 +238,7 @@ class Consumer(Client):
         position = self.positions[key]
         records = partition.records or b""
         aborted = AbortedTransactions(partition) if self.taste.isolation_level else None
+        given: list[tuple[int, bytes]] = []
         for start, header in iterate_headers(records):
             if not crc_is_valid(records, start):
                 raise InvariantViolation(f"{topic}-{key[1]} at {header.base_offset}: a wrong CRC reached a consumer")
@@ -254,7 +257,10 @@ class Consumer(Client):
                 if aborted is not None and header.is_transactional:
                     self.transactions(key, record.offset, record.value, is_aborted)
                 if not is_aborted:
+                    given.append((record.offset, record.value))
                     self.given(key, record.offset, record.value)
+        if given and aborted is not None:
+            self.polled(Poll(self.name, key, self.positions[key], given))
         if position > self.positions[key]:
             self.has_read(key, self.positions[key], position)
         if self.positions[key] < position > partition.high_watermark:

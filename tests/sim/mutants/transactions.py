@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from barnabas.channel.messages import GroupAnswer, Read
@@ -15,11 +15,13 @@ from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
 from barnabas_logstore.core.coordinator.groups.registry import put_offset
-from barnabas_logstore.core.coordinator.transactions import rules
+from barnabas_logstore.core.coordinator.transactions import rules, transaction_partition
 from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender
+from barnabas_logstore.core.coordinator.transactions.records import tombstone
 from barnabas_logstore.core.coordinator.transactions.rules import Producer
 from barnabas_logstore.core.coordinator.transactions.transaction import (
     ENDING,
+    OVER,
     Transaction,
     TransactionState,
 )
@@ -288,6 +290,26 @@ def a_marker_begins_no_epoch() -> None:
 
 
 # --- the coordinator ---------------------------------------------------------------------------------------------
+
+
+@TRANSACTIONS.breaks_in_transactions("19", [])
+def transactions_never_time_out() -> None:
+    replace_in(transaction_partition, "abort_timed_out", lambda transaction, now_ms: None)
+
+
+@TRANSACTIONS.breaks_in_transactions("18", [])
+def an_id_expires_while_it_is_in_use() -> None:
+    """Ids that have no open transaction are forgotten, whenever they were used."""
+
+    def remove_expired(self: TransactionPartition, transactional_ids: list[str]) -> Iterator[None]:
+        for transactional_id in transactional_ids:
+            transaction = self.transactions.get(transactional_id)
+            if transaction is not None and transaction.state in OVER and not self.check():
+                self.log_writer.write(tombstone(transactional_id, transaction.last_update_ms))
+                del self.transactions[transactional_id]
+            yield
+
+    replace_in(TransactionPartition, "_remove_expired", remove_expired)
 
 
 @TRANSACTIONS.breaks_in_transactions("17", [*ZOMBIES])

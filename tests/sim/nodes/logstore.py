@@ -45,8 +45,10 @@ from tests.sim.scheduler import MS, Event, Scheduler
 DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
 ALLOCATE_TIMEOUT_MS = 5_000
-TRANSACTIONS = TransactionConfig(abort_timed_out_interval_ms=1_000)
-"""An interval shorter than Kafka's, so that transactions of clients that are gone end within a run."""
+TRANSACTIONS = TransactionConfig(abort_timed_out_interval_ms=1_000, remove_expired_interval_ms=3_000)
+"""Intervals shorter than Kafka's, so that transactions of clients that are gone end within a run, and ids are looked
+through in it: none is unused for long enough to expire.
+"""
 HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
 SESSION_MS_MIN = 500

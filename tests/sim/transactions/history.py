@@ -11,6 +11,7 @@ of an EndTxn that was sent twice may end the next one. Such a transaction is `ma
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tests.sim.history import History
 from tests.sim.scheduler import InvariantViolation
@@ -18,6 +19,15 @@ from tests.sim.scheduler import InvariantViolation
 TopicPartition = tuple[str, int]
 Input = tuple[str, int, int]
 """Topic, partition, offset."""
+
+
+class Poll(NamedTuple):
+    """What a read_committed reader was given of a partition at once: everything from `begin` on, by offset."""
+
+    reader: str
+    partition: TopicPartition
+    begin: int
+    records: list[tuple[int, bytes]]
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +42,8 @@ class ClientTransaction:
     group_id: str = ""
     values: dict[bytes, TopicPartition] = field(default_factory=dict)
     inputs: list[Input] = field(default_factory=list)
+    polls: list[Poll] = field(default_factory=list)
+    """What its client has read before, and made it of."""
     ends_asked: dict[bool, bool] = field(default_factory=dict)
     """By commit: whether it was asked before a successor of the producer was initialized."""
     outcome: bool | None = None
@@ -71,6 +83,8 @@ class TransactionHistory:
         self.history = history
         self.counts = TransactionCounts()
         self.all: list[ClientTransaction] = []
+        self.polls: list[Poll] = []
+        """Those of read_committed consumers that had records of transactions."""
         self._of_value: dict[bytes, ClientTransaction] = {}
         """By value, or by the id of a commit of offsets."""
         self._initialized: dict[str, tuple[int, int]] = {}
@@ -99,6 +113,11 @@ class TransactionHistory:
         self.history.sending(*partition, value)
         transaction.values[value] = partition
         self._of_value[value] = transaction
+
+    def polled(self, poll: Poll) -> None:
+        """A read_committed consumer was given these records."""
+        if any(self.transaction_of(value) is not None for _, value in poll.records):
+            self.polls.append(poll)
 
     def sending_offsets(self, transaction: ClientTransaction, commit_id: str) -> None:
         self._of_value[commit_id.encode()] = transaction

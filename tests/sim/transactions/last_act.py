@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas_logstore.core.coordinator.transactions.transaction import TransactionState
 from tests.sim.clients.consumer import Consumer, Taste
+from tests.sim.clients.transactions.transactional_producer import TransactionalProducer
 from tests.sim.scheduler import MS, SECOND, InvariantViolation
+from tests.sim.transactions.anomalies import anomalies_in
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -18,6 +21,8 @@ MARGIN_US = 20 * SECOND
 # A transaction's slow application, its deliveries, and the requests under way.
 CLIENT_US_MAX = 90 * SECOND
 LOOK_US = 100 * MS
+ABANDONED_SHARE = 0.4
+"""Of the runs, those that end with a producer that leaves its transaction open."""
 
 
 class LastActOfTransactions:
@@ -36,12 +41,28 @@ class LastActOfTransactions:
         if not transactions.shape.is_used:
             return
         producers = [*transactions.producers, *transactions.twins]
+        if transactions.producers and cluster.scheduler.random.random() < ABANDONED_SHARE:
+            self._abandon(transactions.producers[0])
         for producer in producers:
             producer.is_stopping = True
         cluster.wait_until(lambda: all(each.is_idle for each in producers), "transactions end", CLIENT_US_MAX)
         ids = [each.transactional_id for each in transactions.producers]
         what = "transactions that no client ends are aborted"
         cluster.wait_until(lambda: not transactions.unfinished(ids), what, self._timeout_us)
+
+    def _abandon(self, producer: TransactionalProducer) -> None:
+        """Kill it while its transaction is open: only the timeout ends that."""
+        pair = [each for each in (producer, producer.twin) if each is not None]
+
+        def is_open() -> bool:
+            state = self._transactions.state_of(producer.transactional_id)
+            return state is not None and state.state is TransactionState.ONGOING and any(each.alive for each in pair)
+
+        self._cluster.wait_until(is_open, f"{producer.transactional_id} begins a transaction", CLIENT_US_MAX)
+        for each in pair:
+            each.is_stopping = True
+            if each.alive:
+                each.kill()
 
     def play(self) -> None:
         """The members of the loop are gone too."""
@@ -81,6 +102,9 @@ class LastActOfTransactions:
         cluster.wait_until(reader.has_caught_up, "a read_committed consumer reads everything")
         reader.is_stopping = True
         reader.kill()
+        anomalies = anomalies_in(self._transactions.history, reader.logs)
+        if anomalies:
+            raise InvariantViolation(f"anomaly: {anomalies[0]}, and {len(anomalies) - 1} more")
         self._check_fates(reader)
         self._check_effects()
 
@@ -125,7 +149,9 @@ class _Reader(Consumer):
 
     def boot(self) -> None:
         self.values: dict[bytes, int] = {}
+        self.logs: dict[tuple[str, int], dict[int, bytes]] = {each: {} for each in self.wanted}
         super().boot()
 
     def given(self, key: tuple[str, int], offset: int, value: bytes) -> None:
         self.values[value] = offset
+        self.logs[key][offset] = value

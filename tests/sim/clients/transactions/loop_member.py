@@ -18,7 +18,7 @@ from tests.sim.groups.history import GroupHistory
 from tests.sim.groups.log import Commit
 from tests.sim.groups.shape import GroupShape, MemberBehaviour
 from tests.sim.scheduler import MS
-from tests.sim.transactions.history import TransactionHistory
+from tests.sim.transactions.history import Poll, TransactionHistory
 from tests.sim.transactions.shape import TransactionHabits
 
 READ_MAX = 200
@@ -91,6 +91,7 @@ class LoopMember(GroupMember):
         transaction = self.manager.begin(self.group.group_id)
         made: list[bytes] = []
         for key, records in read.items():
+            transaction.polls.append(Poll(self.name, key, records[0][0], records))
             for offset, value in records:
                 transaction.inputs.append((*key, offset))
                 made.append(self._made_of(key, offset, value))
