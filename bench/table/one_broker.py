@@ -18,7 +18,7 @@ from bench.sides import ApacheKafkaSide, BarnabasSide, Side
 from bench.table.produce_rows import one_at_a_time, produce_loads
 from bench.table.rows import GRPC, KAFKA, KFAKE, OURS, Row, Sample, Say
 from bench.table.scale import Scale
-from bench.table.stage import Stage
+from bench.table.stage import Stage, at_once
 
 
 def sides(homes: dict[str, Path], scale: Scale, say: Say) -> dict[str, Side]:
@@ -56,16 +56,20 @@ def _consume(stage: Stage) -> None:
     }
     for name, title in titles.items():
         with stage.row(Row(f"consume-{name}", title, "≥ 1.2, CPU ≤ 1.0", "MB/s", "ms a MB")) as row:
-            for side in sides_of_row.values():
-                if name == "tail":
+            if name == "tail":
+                for side in sides_of_row.values():
                     consuming.fill(side, stage.scale.megabytes)
-                if name == "backlog":
-                    side.stop()
-                    side.start()
+            if name == "backlog":
+                at_once(_restart, sides_of_row.values())
             takers = {side_name: _consumer(stage, name, side_name) for side_name in sides_of_row}
             for warm_up in takers.values():
                 warm_up()
             stage.take(row, takers)
+
+
+def _restart(side: Side) -> None:
+    side.stop()
+    side.start()
 
 
 def _consumer(stage: Stage, row: str, name: str) -> Callable[[], Sample]:

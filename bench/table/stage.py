@@ -68,11 +68,18 @@ def running(sides: Mapping[str, Side], say: Say) -> Iterator[None]:
     """Start all sides at once, and kill them at the end: what they have written is not needed any more."""
     say(f"starting {', '.join(sides)}")
     try:
-        with ThreadPoolExecutor() as starting:
-            list(starting.map(lambda side: side.start(), sides.values()))
+        at_once(lambda side: side.start(), sides.values())
         yield
     finally:
         processes.stop([session for side in sides.values() for session in side.sessions], grace_seconds=0.0)
+
+
+def at_once(act: Callable[[Side], None], sides: Iterable[Side]) -> None:
+    """Do to all sides at the same time what is not measured; return when it is done to each. Raises what the first
+    raises.
+    """
+    with ThreadPoolExecutor() as acting:
+        list(acting.map(act, sides))
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
