@@ -38,6 +38,9 @@ STEPS ?=
 PROFILE ?=
 OF ?=
 BASE_BRANCH ?=
+COMPILED ?=
+SIMULATED ?=
+CRASHED ?=
 BASE ?= python:3.12-slim
 OFFLINE ?=
 ETCD_IMAGE ?=
@@ -53,7 +56,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -223,9 +226,18 @@ kerberos: setup etcd jars ## Test GSSAPI with a real KDC; installs MIT Kerberos 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
 
-package: setup ## Build the sdists and wheels of both distributions, barnabas and barnabas-pipeline, into dist/
+compiled: setup ## Compile the cores with mypyc and a C compiler, into build/compiled: services then run them; some minutes
+	@$(BIN)/python -m scripts.compiled
+
+compiled-test: compiled ## Unit, property, simulation and crash tests with compiled cores; traces equal those of interpreted ones: SIMULATED=1..8 CRASHED=1..40
+	@echo "== tests with compiled cores"
+	@BARNABAS_CORES=compiled $(PYTEST) -n 2 -m "not deep" $(UNIT)
+	@$(BIN)/python -m tests.compiled_traces --simulated $(or $(SIMULATED),1..8) --crashed $(or $(CRASHED),1..40)
+
+package: $(if $(COMPILED),compiled,setup) ## Build the sdists and wheels of both distributions, barnabas and barnabas-pipeline, into dist/; COMPILED=1: also a wheel with compiled cores
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build --directory "$(CURDIR)/dist"
+	@$(if $(COMPILED),BARNABAS_CORES=compiled $(BIN)/python -m hatchling build --target wheel --directory "$(CURDIR)/dist")
 	@cd pipeline && ../$(BIN)/python -m hatchling build --directory "$(CURDIR)/dist"
 
 package-test: setup etcd ## Build both distributions, install them into empty environments, run every role and a cluster from there
@@ -250,6 +262,9 @@ bench-metrics: setup etcd ## Measure the cost of request metrics in CPU per requ
 
 bench-quotas: setup etcd ## Measure what clients get of a quota through two gateways with three processors each, into bench/results
 	@$(BIN)/python -m bench.quotas
+
+bench-compiled: compiled etcd ## Compare compiled with interpreted cores, in CPU and time per request, into docs/verify/performance.md
+	@$(BIN)/python -m bench.compiled_cores --pairs $(PAIRS)
 
 bench-groups: setup etcd peer ## Compare rebalances, heartbeats and commits with Apache Kafka; LOGSTORES=3 for three of both
 	@$(BIN)/python -m bench.groups --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))

@@ -78,17 +78,27 @@ class Connection:
         self.address = (host, port)
         self._socket = socket.create_connection((host, port), timeout=30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = b""
 
     def ask_frame(self, frame: bytes) -> bytes:
         """Return the response without its size."""
+        self.send(frame)
+        return self.receive()
+
+    def send(self, frame: bytes) -> None:
         self._socket.sendall(frame)
-        received = self._socket.recv(1 << 16)
+
+    def receive(self) -> bytes:
+        """Return the next response without its size; what has come of those behind it is kept."""
+        received = self._received
         while len(received) < 4 or len(received) < 4 + struct.unpack_from(">i", received)[0]:
             more = self._socket.recv(1 << 16)
             if not more:
                 raise ConnectionError("the broker has closed the connection")
             received += more
-        return received[4:]
+        end = 4 + struct.unpack_from(">i", received)[0]
+        self._received = received[end:]
+        return received[4:end]
 
     def ask(self, api_key: ApiKey, version: int, request: Request) -> Response:
         frame = b"".join(encode_request(request, version, 1, "bench"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import confluent_kafka
 
+from barnabas.cores import running
 from barnabas.runtime.interpreter import build_flags
 
 ROOT = Path(__file__).parents[1]
@@ -28,14 +29,15 @@ def describe_machine() -> dict[str, str]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "python build": build_flags(),
+        "cores": running(),
         "load average before": f"{os.getloadavg()[0]:.2f}",
     }
 
 
 def interpreter(machine: dict[str, str]) -> str:
-    """Say which Python runs our side, and how it was built; results saved before that was noted lack it."""
-    build = machine.get("python build")
-    return f"Python {machine['python']}" + (f" ({build})" if build else "")
+    """Say which Python runs our side, how it was built, and which cores it runs; older saved results lack these two."""
+    build, cores = machine.get("python build"), machine.get("cores")
+    return f"Python {machine['python']}" + (f" ({build})" if build else "") + (f", {cores} cores" if cores else "")
 
 
 def without_paths(flags: dict[str, str]) -> dict[str, str]:

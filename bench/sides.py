@@ -17,6 +17,7 @@ from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.cli.local.services import Role, Service
 from barnabas.cli.record_client import KafkaError, RecordClient
+from barnabas.cores import running
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 from tests.checkouts import import_path, module_of
 
@@ -62,12 +63,14 @@ class BarnabasSide:
         port: int = _BARNABAS_PORT,
         checkout: Path | None = None,
         lane: str | None = None,
+        cores: str | None = None,
     ) -> None:
         """`checkout`: another one than this, of a version that may know nothing of metrics. `lane`: "on" or "off"
-        instead of what the environment says.
+        instead of what the environment says; `cores`: "compiled" or "interpreted" instead of those of this process.
         """
         self.bootstrap = f"{HOST}:{port}"
         self._lane = lane
+        self.cores = cores or running()
         layout = ClusterLayout(port, port + 40, logstores)
         self.cluster: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, print)
         self.cluster.services = [
@@ -78,7 +81,8 @@ class BarnabasSide:
             self.cluster.services = [_of_checkout(service, checkout) for service in self.cluster.services]
         # By argument, not by this process's environment: sides of either kind may start at the same time.
         self.cluster.services = [
-            _with_environment(service, BARNABAS_LANE=self.lane) for service in self.cluster.services
+            _with_environment(service, BARNABAS_LANE=self.lane, BARNABAS_CORES=self.cores)
+            for service in self.cluster.services
         ]
 
     def set(self, role: Role, key: str, value: str) -> None:
@@ -95,7 +99,7 @@ class BarnabasSide:
 
     @property
     def flags(self) -> dict[str, str]:
-        return {"BARNABAS_LANE": self.lane} | {
+        return {"BARNABAS_LANE": self.lane, "BARNABAS_CORES": self.cores} | {
             f"{service.name} {key}": value
             for service in self.cluster.services
             for key, value in service.properties.items()

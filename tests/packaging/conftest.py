@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from barnabas.cores import COMPILED, VARIABLE, find_build, problem_of
 from tests.releases import ROOT
 
 PROJECTS = {"barnabas": ROOT, "barnabas_pipeline": ROOT / "pipeline"}
@@ -38,9 +39,21 @@ def _build(project: Path, directory: Path) -> Distribution:
     return Distribution(sdist, wheel)
 
 
-def _hatchling(project: Path, target: str, directory: Path) -> None:
+@pytest.fixture(scope="session")
+def compiled_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel with the binary of the cores, of the checkout itself."""
+    problem = problem_of(find_build())
+    if problem:
+        pytest.skip(f"compiled cores: {problem}; make compiled")
+    directory = tmp_path_factory.mktemp("compiled")
+    _hatchling(ROOT, "wheel", directory, {**os.environ, VARIABLE: COMPILED})
+    (wheel,) = directory.glob("*.whl")
+    return wheel
+
+
+def _hatchling(project: Path, target: str, directory: Path, environment: Mapping[str, str] = os.environ) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(directory)]
-    subprocess.run(command, cwd=project, check=True, capture_output=True, text=True)
+    subprocess.run(command, cwd=project, check=True, capture_output=True, text=True, env=dict(environment))
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,7 +84,8 @@ class Environment:
     @property
     def variables(self) -> dict[str, str]:
         """Nothing leads to the checkout, but for an etcd that it may have obtained."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        dropped = ("PYTHON", "VIRTUAL_ENV", VARIABLE)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         return {**kept, "PATH": f"{self.path / 'bin'}:{os.environ['PATH']}"}
 
 

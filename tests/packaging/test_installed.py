@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 
 from barnabas.cli.etcd_binary import pick_etcd
 from barnabas.cli.local.layout import HOST
+from barnabas.cores import COMPILED, INTERPRETED
 from tests.integration.reserved_ports import reserve_ports
 from tests.integration.running_cluster import reaper_of
 from tests.packaging.conftest import Distribution, Environment
@@ -23,10 +24,23 @@ RECORDS = [f"record {number}".encode() for number in range(100)]
 CLIENT_SECONDS_MAX = 60.0
 
 
+@pytest.fixture(scope="module", params=[INTERPRETED, COMPILED])
+def cores(request: pytest.FixtureRequest) -> str:
+    """What the installed wheel has."""
+    assert isinstance(request.param, str)
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def broker(distributions: dict[str, Distribution], new_environment: Callable[[], Environment]) -> Environment:
+def broker(
+    request: pytest.FixtureRequest,
+    cores: str,
+    distributions: dict[str, Distribution],
+    new_environment: Callable[[], Environment],
+) -> Environment:
+    wheel = distributions["barnabas"].wheel if cores == INTERPRETED else request.getfixturevalue("compiled_wheel")
     environment = new_environment()
-    environment.install(f"{distributions['barnabas'].wheel}[all]")
+    environment.install(f"{wheel}[all]")
     return environment
 
 
@@ -49,6 +63,13 @@ def test_all_packages_are_the_installed_ones(broker: Environment) -> None:
     assert [path for path in found if not path.is_relative_to(broker.path)] == []
 
 
+def test_a_process_runs_the_cores_of_its_wheel(broker: Environment, cores: str) -> None:
+    ask = "from barnabas.channel import credits; from barnabas.cores import running; print(running())"
+    assert broker.run("python", "-c", ask) == f"{cores}\n"
+    plain = f"import os; os.environ['BARNABAS_CORES'] = 'interpreted'; {ask}"
+    assert broker.run("python", "-c", plain) == "interpreted\n"
+
+
 def test_requirements_are_satisfied(broker: Environment) -> None:
     broker.run("python", "-m", "pip", "check")
 
@@ -63,10 +84,11 @@ def test_a_role_explains_itself(broker: Environment, role: str) -> None:
     assert f"barnabas-{role}" in broker.run("python", "-m", f"barnabas_{role}", "--help")
 
 
-def test_a_cluster_runs(broker: Environment, cluster: int) -> None:
+def test_a_cluster_runs(broker: Environment, cores: str, cluster: int) -> None:
     """`up`, a client that is no part of Barnabas, `status` and `down`."""
     bootstrap = f"{HOST}:{cluster}"
     status = json.loads(broker.run("barnabas", "status", "--json"))
+    assert status["cores"] == cores
     pids = {service["role"]: service["pid"] for service in status["services"]}
     assert pids.keys() == {"etcd", *ROLES}
     for role in ROLES:

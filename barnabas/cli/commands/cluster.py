@@ -126,7 +126,9 @@ def status(directory: ClusterDirectory, access: OperatorAccess | None, as_json: 
     for problem in found.problems:
         click.secho(problem, fg="red")
     if found.healthy:
-        click.secho(f"healthy at {found.bootstrap}: topics {found.topics}, partitions {found.partitions}", fg="green")
+        cores = f", {found.cores} cores" if found.cores else ""
+        counts = f"topics {found.topics}, partitions {found.partitions}{cores}"
+        click.secho(f"healthy at {found.bootstrap}: {counts}", fg="green")
     raise SystemExit(0 if found.healthy else 1)
 
 

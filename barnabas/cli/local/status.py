@@ -18,6 +18,7 @@ from barnabas.cli.record_client import CLIENT_ID, KafkaError, RecordClient
 from barnabas.cli.transactions import MAX_TRANSACTION_TIMEOUT_MINUTES, TransactionsClient
 from barnabas.client.client_security import ClientSecurity
 from barnabas.client.kafka_connection import KafkaConnection
+from barnabas.cores import cores_of_process
 
 if TYPE_CHECKING:
     from barnabas_protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
@@ -61,6 +62,8 @@ class ClusterStatus:
     services: list[ServiceStatus]
     problems: list[str]
     """Problems of the cluster as a whole."""
+    cores: str
+    """`compiled` or `interpreted`: what the services run that are up; empty if they don't agree, or none is up."""
 
 
 def inspect(cluster: LocalCluster) -> ClusterStatus:
@@ -86,7 +89,17 @@ def inspect(cluster: LocalCluster) -> ClusterStatus:
         partitions=described.partitions if described else None,
         services=services,
         problems=problems,
+        cores=_cores_of(services),
     )
+
+
+def _cores_of(services: list[ServiceStatus]) -> str:
+    found = {
+        cores_of_process(service.pid)
+        for service in services
+        if service.pid is not None and service.state is not State.DOWN and service.role is not Role.ETCD
+    }
+    return found.pop() if len(found) == 1 else ""
 
 
 def _process_status(cluster: LocalCluster, service: Service) -> ServiceStatus:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import platform
 import re
 import sys
 import typing
@@ -28,9 +29,11 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
+from barnabas import __version__
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.config_values import Range
+from barnabas.cores import running
 from barnabas.runtime.configuration.kafka_properties import Notice, prefix_of, sort_out, why_not_here
 from barnabas.runtime.configuration.properties import parse_properties
 from barnabas.runtime.logs import get_logger
@@ -54,8 +57,9 @@ class Loaded(Generic[S]):
     settings: dict[str, Setting]
     notices: list[Notice]
 
-    def log_notices(self) -> None:
-        """Log a warning for each key without effect: call it when logging is configured."""
+    def log_start(self) -> None:
+        """Log what runs, and a warning for each key without effect: call it when logging is configured."""
+        _log.info("starting", version=__version__, cores=running(), python=platform.python_version())
         for notice in self.notices:
             _log.warning("a key has no effect", key=notice.key, reason=notice.reason, limit_key=notice.key)
 

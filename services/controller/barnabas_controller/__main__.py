@@ -136,7 +136,7 @@ def main() -> None:
     loaded = load_config(ControllerConfig, sys.argv[1:], program="barnabas-controller")
     config = loaded.config
     configure_logging("controller", config.log_level, config.log_format)
-    loaded.log_notices()
+    loaded.log_start()
     refusal: Exception | None = None
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -27,7 +27,7 @@ _log = get_logger("gateway")
 def main() -> None:
     loaded = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
     configure_logging("gateway", loaded.config.log_level, loaded.config.log_format)
-    loaded.log_notices()
+    loaded.log_start()
     fork_ahead(PROCESSOR_MODULE, processor.main, loaded.config.num_network_threads)
 
     async def serve(stopping: asyncio.Event) -> None:

@@ -26,7 +26,7 @@ PROGRAM = "barnabas-logstore"
 def main() -> None:
     loaded = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
     configure_logging("logstore", loaded.config.log_level, loaded.config.log_format)
-    loaded.log_notices()
+    loaded.log_start()
     fork_ahead(CONTROL_MODULE, control.main, 1)
     keep_large_buffers()
 

@@ -15,8 +15,11 @@ from barnabas.channel.packing import pack_exchange_request
 from barnabas.channel.packing_source import packing_source
 from barnabas.channel.proto_fields import fields_of, holds_slices
 from barnabas.channel.scanners import scanner_text
+from tests.compiled import interpreted_only
 from tests.property.channel_messages import CODECS
 from tests.releases import ROOT
+
+pytestmark = interpreted_only("reads annotations of messages, which compiled classes do not have")
 
 _TYPES = {
     number: name.removeprefix("TYPE_").lower() for name, number in vars(FieldDescriptor).items() if name[:5] == "TYPE_"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from barnabas_gateway.core.model.config import AuthorizerConfig
 from tests.authorization.cost import ACLS, many_acls, produce_instructions
+from tests.compiled import COUNTS, interpreted_only
 from tests.unit.house.request_path import Cluster
+
+pytestmark = interpreted_only(COUNTS)
 
 WARM_UP = 30
 

@@ -14,7 +14,10 @@ from barnabas.channel.messages import AppendResult, Credit, ExchangeResponse
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas_gateway.core import processor
+from tests.compiled import COUNTS, interpreted_only
 from tests.unit.gateway.world import BATCH, World
+
+pytestmark = interpreted_only(COUNTS)
 
 MEASURING_PERCENT_MAX = 3.0
 _ROOT = str(Path(processor.__file__).parents[4])

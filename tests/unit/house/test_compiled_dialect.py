@@ -118,7 +118,32 @@ def int_enums() -> frozenset[str]:
     return frozenset(node.name for _, node in classes(*PURE) if base_names(node) & {"IntEnum", "IntFlag"})
 
 
-RULES = (imports_for_types_only, borrowed_methods, fields_of_memoryview, class_keywords, numbers_joined_with_enums)
+def kept_generators(tree: ast.Module) -> Iterator[ast.AST]:
+    """A generator expression is made a list at once, except in `any`, `all`, `sum` and `next`: kept by a name, it is no
+    iterator any more, and what takes only the first few of it pays for all.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name() | ast.Attribute()], value=ast.GeneratorExp()):
+                yield node
+            case ast.AnnAssign(value=ast.GeneratorExp()):
+                yield node
+            case ast.Return(value=ast.GeneratorExp()) | ast.NamedExpr(value=ast.GeneratorExp()):
+                yield node
+            case ast.Call(func=ast.Name(id="islice" | "takewhile" | "iter"), args=[*_, ast.GeneratorExp()]):
+                yield node
+            case ast.Call(func=ast.Name(id="islice" | "takewhile" | "iter"), args=[ast.GeneratorExp(), *_]):
+                yield node
+
+
+RULES = (
+    imports_for_types_only,
+    borrowed_methods,
+    fields_of_memoryview,
+    class_keywords,
+    numbers_joined_with_enums,
+    kept_generators,
+)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -140,6 +165,9 @@ def test_pure_layers_keep(rule: object) -> None:
         ("a: dict[str, None | ErrorCode | int]", "numbers_joined_with_enums"),
         ("def a(b: errors.ErrorCode | int) -> None: ...", "numbers_joined_with_enums"),
         ("a: int | bool", "numbers_joined_with_enums"),
+        ("a = (each for each in b)", "kept_generators"),
+        ("def a(b: list[int]) -> Iterator[int]:\n    return (each for each in b)", "kept_generators"),
+        ("a = islice((each for each in count()), 3)", "kept_generators"),
     ],
 )
 def test_a_rule_sees_what_breaks_it(source: str, rule: str) -> None:
@@ -153,6 +181,8 @@ def test_a_rule_sees_what_breaks_it(source: str, rule: str) -> None:
         "def a() -> int | Refused: ...",
         "def a() -> ErrorCode | None: ...",
         "a = ErrorCode.NONE | 1",
+        "a = next((each for each in b), None)",
+        "a, b = (each.c for each in d)",
     ],
 )
 def test_what_the_rules_allow(source: str) -> None:

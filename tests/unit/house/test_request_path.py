@@ -11,7 +11,10 @@ from functools import cache
 import pytest
 
 from barnabas.wire.errors import ErrorCode
+from tests.compiled import COUNTS, interpreted_only
 from tests.unit.house.request_path import ROOT, Cluster, RequestPath
+
+pytestmark = interpreted_only(COUNTS)
 
 FILES_HANDING_ON_MAX = 13
 """So many files are to be read to follow a request from its bytes to its answer."""

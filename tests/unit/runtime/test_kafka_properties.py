@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from barnabas.cores import running
 from barnabas.runtime.configuration.config import Loaded, load_config
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
@@ -69,9 +70,10 @@ def test_every_key_is_taken_or_named(struct_type: type[msgspec.Struct], tmp_path
     # These came from elsewhere, or follow from node.id and listeners.
     assert (taken | named) - {"etcd.endpoints", "broker.id", "control.listeners"} == KEYS
     with capture_logs() as lines:
-        loaded.log_notices()
-    assert [line["key"] for line in lines] == [notice.key for notice in loaded.notices]
-    assert {line["log_level"] for line in lines} == {"warning"}
+        loaded.log_start()
+    assert (lines[0]["event"], lines[0]["cores"]) == ("starting", running())
+    assert [line["key"] for line in lines[1:]] == [notice.key for notice in loaded.notices]
+    assert {line["log_level"] for line in lines[1:]} == {"warning"}
 
 
 def test_a_logstore_takes_what_is_about_logs(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol
 
 from barnabas.cluster.topic_config import TopicConfig
@@ -328,7 +327,7 @@ class LogDirectory:
 
     def take_deletions(self, now_ms: int) -> list[DeleteDirectoryEffect]:
         """Return the directories whose delay is over, or as many of them as one tick may remove."""
-        due = list(islice((each for each in self._deletions if each[0] <= now_ms), DELETIONS_PER_TICK))
+        due = [each for each in self._deletions if each[0] <= now_ms][:DELETIONS_PER_TICK]
         taken = set(due)
         self._deletions = [each for each in self._deletions if each not in taken] if taken else self._deletions
         return [DeleteDirectoryEffect(path) for _, path in due]

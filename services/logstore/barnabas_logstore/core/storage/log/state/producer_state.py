@@ -240,10 +240,9 @@ class ProducerState:
                 break
             entry.offset_when_passed_over = last_offset
             producers[producer_id] = producers.pop(producer_id)
-        closed = (each.producer_id for each in producers.values() if each.transaction_first_offset == NO_OFFSET)
-        oldest = next(closed, None)
+        oldest = next((each for each in producers.values() if each.transaction_first_offset == NO_OFFSET), None)
         if oldest is not None:
-            del producers[oldest]
+            del producers[oldest.producer_id]
 
     def remove_expired(self, wall_ms: int, expiration_ms: int) -> None:
         """Remove producers without an open transaction whose last timestamp is `expiration_ms` ago or more."""

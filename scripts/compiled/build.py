@@ -1,0 +1,142 @@
+"""Make the binary: mypyc turns the copied sources into C, a C compiler that into objects, and these are one library.
+
+mypyc's own build makes one file of C of everything, which takes gigabytes of memory and one processor, or one for each
+module, each of which begins with the same two megabytes of declarations. Here some dozen units include the files of the
+modules, and are compiled beside each other. All of it is in `build/compiled`; a build with the same sources takes what
+is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sysconfig
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import mypy.version
+import mypyc.build
+import mypyc.common
+from mypyc.ir.deps import SourceDep
+from mypyc.options import CompilerOptions
+
+from barnabas.cores import LIBRARY, MANIFEST, ROOT, digest, find_build, problem_of
+from scripts.compiled.sources import SEEN, compiled_files, copy_sources
+
+FOLDER = ROOT / "build/compiled"
+UNITS = 24
+GROUP = LIBRARY.removesuffix("__mypyc")
+_LIB_RT = Path(mypyc.build.include_dir())
+_CONFIG = """[mypy]
+follow_imports = silent
+ignore_missing_imports = True
+"""
+
+
+@dataclass(slots=True, frozen=True)
+class _Unit:
+    source: Path
+    result: Path
+
+
+def build(optimization: int, jobs: int) -> None:
+    """Make `build/compiled` current. Raises SystemExit if the sources or the C can't be compiled."""
+    made_by = _made_by(optimization)
+    found = find_build([FOLDER])
+    if found is not None and not problem_of(found) and found.made_by == made_by:
+        print("compiled: build/compiled is current")
+        return
+    began = time.monotonic()
+    copy = FOLDER / "source"
+    copy_sources(copy)
+    content = digest(SEEN)
+    files = compiled_files(copy)
+    with contextlib.chdir(copy):
+        needed = _make_c(files)
+    print(f"compiled: {len(files)} modules are C after {time.monotonic() - began:.0f} s", flush=True)
+    library = FOLDER / (LIBRARY + EXTENSION_SUFFIXES[0])
+    _compile(needed, optimization, jobs, library)
+    manifest = {
+        "suffix": EXTENSION_SUFFIXES[0],
+        "modules": [file.removesuffix(".py").replace("/", ".") for file in files],
+        "folders": SEEN,
+        "digest": content,
+        "made_by": made_by,
+    }
+    written = FOLDER / f"{MANIFEST}.new"
+    written.write_text(json.dumps(manifest, indent=1) + "\n")
+    written.replace(FOLDER / MANIFEST)
+    print(f"compiled: {library.name}, {library.stat().st_size >> 20} MiB, after {time.monotonic() - began:.0f} s")
+
+
+def _made_by(optimization: int) -> str:
+    """Return what changes with the tools that make the binary."""
+    found = hashlib.blake2b(f"{optimization} {mypy.version.__version__}".encode(), digest_size=16)
+    for file in sorted(Path(__file__).parent.glob("*.[cp]*")):
+        if file.is_file():
+            found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def _make_c(files: Sequence[str]) -> list[SourceDep]:
+    """Write the C of all modules, and return what of mypyc's library it needs besides the usual."""
+    (FOLDER / "mypy.ini").write_text(_CONFIG)
+    options = CompilerOptions(multi_file=True, target_dir=str(FOLDER / "c"), group_name=GROUP)
+    for old in (FOLDER / "c").glob("*.c"):
+        old.unlink()
+    # mypyc says nothing of what its library lacks for a module that it has from a cache.
+    arguments = [f"--config-file={FOLDER / 'mypy.ini'}", "--cache-dir=/dev/null", *files]
+    _, _, needed = mypyc.build.mypyc_build(arguments, options, only_compile_paths=files)
+    return needed
+
+
+def _compile(needed: Sequence[SourceDep], optimization: int, jobs: int, library: Path) -> None:
+    objects = FOLDER / "objects"
+    objects.mkdir(exist_ok=True)
+    mypyc.build.setup_mypycify_vars()
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    flags = mypyc.build.get_cflags(compiler_type="unix", opt_level=str(optimization), debug_level="0", multi_file=True)
+    folders = [_LIB_RT, *(_LIB_RT / each for dependency in needed for each in dependency.include_dirs)]
+    folders += [FOLDER / "c", Path(sysconfig.get_path("include"))]
+    command = [*compiler, "-c", "-fPIC", "-fwrapv", "-DNDEBUG", *flags, *(f"-I{folder}" for folder in folders)]
+    runtime = [*mypyc.common.RUNTIME_C_FILES, *(dependency.path for dependency in needed)]
+    units = [
+        *_units(objects),
+        *(_Unit(_LIB_RT / file, objects / f"{Path(file).stem}.o") for file in runtime),
+        _Unit(Path(__file__).with_name("loader.c"), objects / "loader.o"),
+    ]
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(lambda unit: _run([*command, "-o", str(unit.result), str(unit.source)]), units))
+    linked = library.with_suffix(".new")
+    _run([*compiler, "-shared", "-s", "-o", str(linked), *(str(unit.result) for unit in units)])
+    linked.replace(library)
+
+
+def _units(objects: Path) -> list[_Unit]:
+    """Return units of about the same size, that together include all modules."""
+    parts: list[list[Path]] = [[] for _ in range(UNITS)]
+    sizes = [0] * UNITS
+    for file in sorted((FOLDER / "c").glob("*.c"), key=lambda file: (-file.stat().st_size, file.name)):
+        least = sizes.index(min(sizes))
+        parts[least].append(file)
+        sizes[least] += file.stat().st_size
+    made = []
+    for number, part in enumerate(parts):
+        unit = _Unit(objects / f"unit{number}.c", objects / f"unit{number}.o")
+        unit.source.write_text("".join(f'#include "{file}"\n' for file in sorted(part)))
+        made.append(unit)
+    return made
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"compiled: {command[0]} failed with {command[-1]}:\n{done.stderr[:4000]}")

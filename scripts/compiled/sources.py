@@ -1,0 +1,85 @@
+"""Which modules are compiled, and a copy of all packages in which their dataclasses are written out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from barnabas.cores import ROOT
+from scripts.compiled.constructors import write_out
+
+PACKAGES = {
+    "barnabas": "barnabas",
+    "barnabas_protos": "protos/barnabas_protos",
+    **{
+        f"barnabas_{role}": f"services/{role}/barnabas_{role}"
+        for role in ("controller", "gateway", "logstore", "purgatory")
+    },
+}
+COMPILED = (
+    "barnabas/channel",
+    "barnabas/ports",
+    "barnabas/wire",
+    "barnabas_gateway/core",
+    "barnabas_logstore/core",
+    "barnabas_purgatory/core",
+)
+"""Folders, in the layout of a wheel. The controller's core is not in the way of a request, and a fifth of a build."""
+
+INTERPRETED = {
+    "barnabas/wire/api_keys.py": "an enum with a __new__: it makes its members before mypyc has the class",
+    "barnabas/wire/errors.py": "an enum with a __new__",
+    "barnabas/wire/file_range.py": "a dataclass's field of exactly `object` is a KeyError at import",
+    "barnabas/wire/messages": "the schema of a codec is in the fields of its dataclasses",
+    "barnabas/wire/schema.py": "the base of the messages, which are interpreted",
+    "barnabas/wire/decoding.py": "it executes what it makes",
+    "barnabas/wire/encoding.py": "it executes what it makes",
+    "barnabas/wire/source.py": "it executes what it makes",
+    "barnabas/channel/packers.py": "it makes the source of packers",
+    "barnabas/channel/scanners.py": "it makes the source of scanners",
+    "barnabas/channel/packing_source.py": "it makes the source of packers and scanners",
+    "barnabas/channel/proto_fields.py": "it reads annotations",
+    "barnabas_logstore/core/coordinator/groups/records.py": "the schema of a codec",
+    "barnabas_logstore/core/coordinator/transactions/records.py": "the schema of a codec",
+}
+"""What of these stays interpreted, and why."""
+
+
+SEEN = (*COMPILED, "barnabas/cluster", "barnabas/metrics")
+"""What compiled modules import: the binary has numbers and texts of it."""
+
+
+def compiled_files(copy: Path) -> list[str]:
+    """Return the files to compile, relative to the copy."""
+    found = [path.relative_to(copy) for folder in COMPILED for path in (copy / folder).rglob("*.py")]
+    return sorted(str(path) for path in found if not _is_interpreted(path))
+
+
+def _is_interpreted(path: Path) -> bool:
+    """A package's own file has nothing that takes time."""
+    return path.name == "__init__.py" or any(str(each) in INTERPRETED for each in (path, *path.parents))
+
+
+def copy_sources(copy: Path) -> None:
+    """Make the copy as it has to be now. What has not changed keeps its time, so that caches hold."""
+    wanted: set[Path] = set()
+    for package, folder in PACKAGES.items():
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".pyi", ".typed"):
+                wanted.add(copy / package / path.relative_to(ROOT / folder))
+                _copy(path, copy / package / path.relative_to(ROOT / folder), copy)
+    for path in copy.rglob("*"):
+        if path.is_file() and path not in wanted:
+            path.unlink()
+
+
+def _copy(path: Path, target: Path, copy: Path) -> None:
+    text = path.read_text()
+    relative = target.relative_to(copy)
+    is_compiled = any(relative.is_relative_to(each) for each in COMPILED) and not _is_interpreted(relative)
+    if is_compiled and path.suffix == ".py":
+        text = write_out(text, str(path.relative_to(ROOT)))
+    if not target.exists() or target.read_text() != text:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        shutil.copymode(path, target)
