@@ -6,7 +6,7 @@ calls functions directly, and has numbers where they are used.
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import GetSetDescriptorType, ModuleType
 
 import pytest
 
@@ -19,6 +19,13 @@ def interpreted_only(reason: str) -> pytest.MarkDecorator:
 
 
 COUNTS = "counts what the interpreter executes"
+
+
+def attributes_of(each: type) -> list[str]:
+    """Return the names of what its objects keep: its slots, or those of a compiled class."""
+    compiled = [name for name, value in vars(each).items() if isinstance(value, GetSetDescriptorType)]
+    return list(getattr(each, "__slots__", compiled))
+
 
 _modules = frozenset[str]()
 

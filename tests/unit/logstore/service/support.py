@@ -44,6 +44,7 @@ from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
+from tests.compiled import attributes_of
 from tests.sim.disk_model import DiskModel
 
 NODE_ID = 1
@@ -295,7 +296,7 @@ def joined(said: Sequence[Outputs]) -> Outputs:
     """What was said one after the other, as said at once."""
     first, *others = said
     for other in others:
-        for name in Outputs.__slots__:
+        for name in attributes_of(Outputs):
             if name not in ("replication", "transactions"):
                 setattr(first, name, [*getattr(first, name), *getattr(other, name)])
         replication = ReplicationOutputs()
