@@ -61,7 +61,7 @@ def stored(host: Host, partition: int = 0) -> list[int]:
 
 def test_a_record_without_a_key_is_refused_by_a_compacted_topic(host: Host) -> None:
     result = host.append(gzip(key=None))
-    assert result.error_code is ErrorCode.INVALID_RECORD
+    assert result.error_code == ErrorCode.INVALID_RECORD
     assert result.error_message.startswith("One or more records have been rejected")
     (error,) = result.record_errors
     assert error.batch_index == 0
