@@ -136,6 +136,20 @@ def kept_generators(tree: ast.Module) -> Iterator[ast.AST]:
                 yield node
 
 
+def errors_with_another_name(tree: ast.Module) -> Iterator[ast.AST]:
+    """`except MalformedFrame as fault` where `fault` is also assigned in this function: a name has one type, so that to
+    catch it is a TypeError.
+    """
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        inside = list(ast.walk(function))
+        assigned = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        for node in inside:
+            if isinstance(node, ast.ExceptHandler) and node.name in assigned:
+                yield node
+
+
 RULES = (
     imports_for_types_only,
     borrowed_methods,
@@ -143,6 +157,7 @@ RULES = (
     class_keywords,
     numbers_joined_with_enums,
     kept_generators,
+    errors_with_another_name,
 )
 
 
@@ -166,6 +181,10 @@ def test_pure_layers_keep(rule: object) -> None:
         ("def a(b: errors.ErrorCode | int) -> None: ...", "numbers_joined_with_enums"),
         ("a: int | bool", "numbers_joined_with_enums"),
         ("a = (each for each in b)", "kept_generators"),
+        (
+            "def a():\n    b = c()\n    try:\n        d()\n    except E as b:\n        f()",
+            "errors_with_another_name",
+        ),
         ("def a(b: list[int]) -> Iterator[int]:\n    return (each for each in b)", "kept_generators"),
         ("a = islice((each for each in count()), 3)", "kept_generators"),
     ],

@@ -18,6 +18,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata, TopicMetadata, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas_purgatory.core.purgatory import Outputs, PurgatoryCore
+from barnabas_purgatory.core.watches import Measure
 from tests.unit.purgatory.support import EPOCH, LEADER, OTHER_TOPIC, STREAM, TOPIC, completions
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -458,7 +459,7 @@ def test_a_repeated_entry_id_is_the_entry_that_has_it(core: PurgatoryCore) -> No
 
 def test_left_over_items_are_swept(core: PurgatoryCore) -> None:
     core.park_produce(STREAM, produce(0, condition(1_000_000)), 0)
-    heap = core._watches.watch(LEADER, (TOPIC, 0)).heap(EPOCH, 0)  # type: ignore[arg-type]
+    heap = core._watches.watch(LEADER, (TOPIC, 0)).heap(EPOCH, Measure.HIGH_WATERMARK)
     for entry_id in range(1, 10_000):
         core.park_produce(STREAM, produce(entry_id, condition(entry_id)), 0)
         core.cancel(STREAM, entry_id)

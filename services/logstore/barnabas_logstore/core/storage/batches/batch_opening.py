@@ -68,8 +68,8 @@ def open_batch(
     if header.compression != Compression.NONE:
         payload = codecs.decompress(header.compression, records[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
         if payload is None:
-            fault = f"The batch can't be decompressed, or holds more than {DECOMPRESSED_BYTES_MAX} bytes"
-            return Refusal(ErrorCode.INVALID_RECORD, fault)
+            message = f"The batch can't be decompressed, or holds more than {DECOMPRESSED_BYTES_MAX} bytes"
+            return Refusal(ErrorCode.INVALID_RECORD, message)
     assert payload is not None
     validation = _Validation(header, topic_partition, config, wall_ms)
     try:
