@@ -48,7 +48,8 @@ A service reads its keys from `--config FILE` (any number of files), then from t
 KEY=VALUE`; a later source overrides an earlier one. In the environment the key `num.network.threads` is
 `BARNABAS_NUM_NETWORK_THREADS`.
 
-Two variables of the environment are no keys. `BARNABAS_LANE=off` keeps messages between services of one machine on the
+Three variables of the environment are no keys. `BARNABAS_CORES` chooses between compiled and interpreted cores
+([operations.md](../operate/operations.md#run-compiled-cores)). `BARNABAS_LANE=off` keeps messages between services of one machine on the
 network; by default they go by Unix sockets ([ADR 0024](../adr/0024-the-lane.md)). `BARNABAS_LANE_DIRECTORY` is the
 directory of these sockets, which all services of the machine have to see at the same path: it belongs to their user,
 with mode 0700.
