@@ -156,8 +156,10 @@ class SharedInbox:
         return memoryview(exporter).cast("B")[:length]
 
     def _freed(self, reference: KeyedRef[int, Any]) -> None:
-        del self._live[reference.key]
-        self._memory[reference.key] = _FREE
+        block = reference.key
+        # The reference ends here: compiled code does not keep what it is called with.
+        del self._live[block]
+        self._memory[block] = _FREE
 
 
 def resolve(
