@@ -20,8 +20,11 @@ from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replication.fetcher import Fetcher, FollowedPartition
 from barnabas_logstore.core.replication.following import Following
 from barnabas_logstore.core.replication.leading import FollowedSlot, Leading
+from tests.compiled import interpreted_only
 from tests.property.replicated_trio import run
 from tests.tiers import Cost, examples
+
+pytestmark = interpreted_only("gives a core a topic's configs by a function of its own")
 
 RUNS_MAX = 150
 
