@@ -145,6 +145,7 @@ def test_processors_that_die_while_they_share_records_leave_no_damage(cluster: R
             producer.produce("shared", sent.to_bytes(8, "big") + bodies[sent % 50], partition=0)
             sent += 1
         producer.poll(random.uniform(0, 0.3))
+        wait_until(lambda: bool(processors_of(cluster)))
         os.kill(random.choice(processors_of(cluster)), signal.SIGKILL)
         assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g", "check.crcs": True, "log_level": 2})

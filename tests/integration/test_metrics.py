@@ -241,4 +241,6 @@ def test_a_metrics_port_that_is_taken_is_one_line(role: str, tmp_path: Path) -> 
             timeout=60,
         )
     expected = f"barnabas-{role}: metrics.listeners={address}: cannot listen there: Address already in use\n"
-    assert (ended.returncode, ended.stderr) == (1, expected)
+    starting, *reported = ended.stderr.splitlines(keepends=True)
+    assert '"event":"starting"' in starting
+    assert (ended.returncode, reported) == (1, [expected])
