@@ -44,7 +44,7 @@ from barnabas.wire.messages.offset_commit import (
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from bench.accounting import cpu_time, memory_bytes, touch_pages
 from bench.ending import end_in_order
-from bench.one_at_a_time import TOPIC, Connection, check_produced, connect_to_leader, produce_frame
+from bench.one_at_a_time import BUSY_LOAD, TOPIC, Connection, check_produced, connect_to_leader, produce_frame
 from bench.report import (
     PAGE,
     RESULTS,
@@ -60,7 +60,6 @@ from bench.sides import BarnabasSide
 
 IN_FLIGHT: Final = 20
 WARM_UP_SECONDS: Final = 1.5
-BUSY_LOAD: Final = 1.5
 GROUP: Final = "bench-compiled"
 _MARK: Final = "made by make bench-compiled"
 _PORTS: Final = {INTERPRETED: 28_000, COMPILED: 28_200}

@@ -199,7 +199,7 @@ class StreamLink:
         """Take the lane if the server offers one, before anything else is sent."""
         assert self._call is not None
         assert self._conversation is not None
-        memory, self.inbox = _create_inbox(self.shared_bytes)
+        memory, inbox = _create_inbox(self.shared_bytes)
         try:
             connected = await lane_offers.connect(await self._call.initial_metadata(), memory)
         except LaneRefusedError as refusal:
@@ -207,6 +207,7 @@ class StreamLink:
             _log.debug("no lane", address=self.address, method=self.method, reason=str(refusal))
         else:
             if connected is not None:
+                self.inbox = inbox
                 self._conversation.take_lane(*connected)
                 STREAMS.lanes_opened[self.method] += 1
         working = self._come_up(data)
