@@ -19,7 +19,17 @@ from barnabas.cli.local.processes import raise_open_files_limit
 from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.many_connections import connections_possible
-from bench.report import PAGE, ROOT, client_version, command_line, commit, describe_machine, utc_now, without_paths
+from bench.report import (
+    PAGE,
+    ROOT,
+    client_version,
+    command_line,
+    commit,
+    describe_machine,
+    is_busy,
+    utc_now,
+    without_paths,
+)
 from bench.sides import Side, lane_of_environment
 from bench.table import one_broker, start_up, three_brokers
 from bench.table.report import StageRun, TableRun, save_json, stage_text, write_page
@@ -28,7 +38,6 @@ from bench.table.scale import QUICK, WHOLE, Scale
 from bench.table.stage import Stage, failures, running
 
 TURNS_MIN_TO_SAVE = 5
-_QUIET_LOAD_MAX = 0.5
 
 Sides = Callable[[dict[str, Path], Scale, Say], dict[str, Side]]
 
@@ -57,7 +66,7 @@ def main(pairs: int | None, quick: bool, wanted: tuple[str, ...]) -> None:
     connections_possible(scale.connections)
     raise_open_files_limit()
     machine = describe_machine()
-    if float(machine["load average before"]) > _QUIET_LOAD_MAX:
+    if is_busy(machine):
         click.secho("this machine is busy: ratios will scatter", fg="yellow")
     names = stages_of(scale, wanted)
     lane = lane_of_environment()

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 
-from bench.report import PAGE, RESULTS, ROOT, command_line, commit, interpreter, utc_now, without_paths, write_section
+from bench.report import PAGE, ROOT, command_line, commit, provenance, utc_now, without_paths, write_section
 from bench.sides import Side
 
 PAIRS_MIN_TO_SAVE: Final = 5
@@ -35,23 +34,11 @@ class ComparedRun:
 
     def head(self, client: str, path: Path) -> str:
         """Return the sentence above the table; `client` says what loads the sides, and what they are set to."""
-        return (
-            f"Taken {self.taken} at commit {self.commit} by `{self.command}` on {self.machine['cpu']}, "
-            f"{self.machine['memory']}, Linux {self.machine['kernel']}, {interpreter(self.machine)}, "
-            f"load average before it {self.machine['load average before']}; {client}. "
-            f"All figures: `{path.relative_to(ROOT)}`."
-        )
+        return f"{provenance(self, f'; {client}')} All figures: `{path.relative_to(ROOT)}`."
 
     @property
     def replicas_in_words(self) -> str:
         return "one replica" if self.replicas == 1 else f"{self.replicas} replicas"
-
-    def save(self, name: str) -> Path:
-        """Write every figure under bench/results, and return the path."""
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        path = RESULTS / f"{name}-{self.taken.replace(':', '')}.json"
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
-        return path
 
 
 def fields_of_run(module: str, machine: dict[str, str], sides: tuple[Side, Side], replicas: int) -> dict[str, Any]:

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from barnabas.cores import COMPILED, INTERPRETED, find_build
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
@@ -44,14 +42,14 @@ from barnabas.wire.messages.offset_commit import (
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from bench.accounting import cpu_time, memory_bytes, touch_pages
 from bench.ending import end_in_order
-from bench.one_at_a_time import BUSY_LOAD, TOPIC, Connection, check_produced, connect_to_leader, produce_frame
+from bench.one_at_a_time import TOPIC, Connection, check_produced, connect_to_leader, produce_frame
 from bench.report import (
     PAGE,
-    RESULTS,
     command_line,
     commit,
     describe_machine,
-    interpreter,
+    provenance,
+    save_figures,
     utc_now,
     without_paths,
     write_section,
@@ -135,8 +133,7 @@ def main() -> None:
                     run.measured.append(measure(cores, sides[cores], connections[cores], load, arguments.seconds))
                     print(run.measured[-1], flush=True)
         run.memory_bytes = {cores: memory_bytes(side.sessions) for cores, side in sides.items()}
-    path = RESULTS / f"compiled-cores-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "compiled-cores")
     text = section(run, path)
     write_section(PAGE, f"<!-- {_MARK}: begin -->", f"<!-- {_MARK}: end -->", text)
     print(text)
@@ -242,13 +239,11 @@ def measure(cores: str, side: BarnabasSide, connection: Connection, load: Load, 
 
 
 def section(run: Run, path: Path) -> str:
-    load = run.machine["load average before"]
-    busy = " **The machine was busy**: only the CPU says something." if float(load) > BUSY_LOAD else ""
+    busy = "**The machine was busy**: only the CPU says something."
     memory = ", ".join(f"{cores} {run.memory_bytes[cores] >> 20} MiB" for cores in _PORTS)
     names = list(dict.fromkeys(each.load for each in run.measured))
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
-        f"{run.machine['kernel']}, {interpreter({**run.machine, 'cores': ''})}, load average before it {load}.{busy} "
+        f"{provenance(run, busy=busy)} "
         f"Medians of {len(run.measured) // len(names) // 2} pairs; a ratio is the median of the pairs' ratios. "
         f"Memory of all processes at the end: {memory}. All figures: `{path.relative_to(PAGE.parents[2])}`.",
         "",

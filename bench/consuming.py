@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
@@ -36,8 +34,18 @@ from barnabas.wire.record_batch import iterate_headers
 from bench.accounting import TOUCHED_BYTES, cpu_time, touch_pages
 from bench.ending import end_in_order
 from bench.loads import LOADS, PARTITIONS, ProduceLoad, create_topic
-from bench.one_at_a_time import BUSY_LOAD, GRPC_PORT
-from bench.report import PAGE, RESULTS, command_line, commit, describe_machine, interpreter, utc_now, write_section
+from bench.one_at_a_time import GRPC_PORT
+from bench.report import (
+    PAGE,
+    RESULTS,
+    command_line,
+    commit,
+    describe_machine,
+    provenance,
+    save_figures,
+    utc_now,
+    write_section,
+)
 from bench.sides import ApacheKafkaSide, BarnabasSide, Side
 
 TOPIC: Final = "consumed"
@@ -187,14 +195,10 @@ def fill(side: Side, megabytes: int) -> None:
 
 
 def section(run: Run, path: Path) -> str:
-    load = run.machine["load average before"]
-    busy = " **The machine was busy.**" if float(load) > BUSY_LOAD else ""
     sides = list(dict.fromkeys(each.side for each in run.measured))
     turns = len(run.measured) // len(sides) // len(ROWS)
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
-        f"{run.machine['kernel']}, {interpreter(run.machine)}, load average before it {load}.{busy} Medians of "
-        f"{turns} turns of each side. All figures: `{path.relative_to(PAGE.parents[2])}`.",
+        f"{provenance(run)} Medians of {turns} turns of each side. All figures: `{path.relative_to(PAGE.parents[2])}`.",
         "",
         "| row | side | MB/s | spread | CPU per MB | of it system | MB/s ÷ Apache Kafka's | CPU ÷ Apache Kafka's |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
@@ -239,8 +243,7 @@ def main() -> None:
                     for name, side in sides.items():
                         run.measured.append(measure(row, name, side, _home(directory, name)))
                         print(run.measured[-1], flush=True)
-    path = RESULTS / f"consuming-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "consuming")
     text = section(run, path)
     write_section(PAGE, _BEGIN, _END, text)
     print(text)

@@ -20,19 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from barnabas.runtime.rpc import create_server
 from barnabas.runtime.streams import ServerStream, StreamLink, register_stream
 from bench.ending import end_in_order
-from bench.report import PAGE, RESULTS, command_line, commit, describe_machine, interpreter, utc_now, write_section
+from bench.report import PAGE, command_line, commit, describe_machine, provenance, save_figures, utc_now, write_section
 
 SERVICE, METHOD = "barnabas.bench.v1.Echo", "Talk"
 HEARTBEAT: Final = b"heartbeat"
 SIZES: Final = {"200 B": 200, "16 KiB": 16 << 10, "1 MiB": 1 << 20}
 WAYS: Final = {"gRPC": "off", "lane": "on"}
-BUSY_LOAD: Final = 1.5
-"""A load average of others above this is said beside the figures."""
 
 
 @dataclass(slots=True)
@@ -145,12 +141,10 @@ def median(run: Run, size: str, way: str, field: str) -> float:
 
 
 def section(run: Run, path: Path) -> str:
-    load = run.machine["load average before"]
-    busy = " **The machine was busy: only the ratios of CPU mean something.**" if float(load) > BUSY_LOAD else ""
+    busy = "**The machine was busy: only the ratios of CPU mean something.**"
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
-        f"{run.machine['kernel']}, {interpreter(run.machine)}, load average before it {load}.{busy} Medians; CPU "
-        f"is of both processes. All figures: `{path.relative_to(PAGE.parents[2])}`.",
+        f"{provenance(run, busy=busy)} Medians; CPU is of both processes. "
+        f"All figures: `{path.relative_to(PAGE.parents[2])}`.",
         "",
         "| message | round trip, gRPC | lane | CPU, gRPC | lane | CPU, gRPC ÷ lane |",
         "|---|---:|---:|---:|---:|---:|",
@@ -189,8 +183,7 @@ def main() -> None:
             asyncio.run(measure_all())
         finally:
             server.kill()
-    path = RESULTS / f"lane-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "lane")
     text = section(run, path)
     write_section(PAGE, "<!-- made by bench.lane: begin -->", "<!-- made by bench.lane: end -->", text)
     print(text)

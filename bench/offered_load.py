@@ -21,22 +21,21 @@ from pathlib import Path
 from typing import Final
 
 import click
-import msgspec
 
 from bench.accounting import cpu_time
 from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.groups.swarm import Connection, Swarm
-from bench.one_at_a_time import BUSY_LOAD, ask_repeatedly, check_produced, connect_to_leader, produce_frame
+from bench.one_at_a_time import ask_repeatedly, check_produced, connect_to_leader, produce_frame
 from bench.plot import Curve, curve_plot
 from bench.report import (
     PAGE,
-    RESULTS,
     ROOT,
     command_line,
     commit,
     describe_machine,
-    interpreter,
+    provenance,
+    save_figures,
     utc_now,
     without_paths,
     write_section,
@@ -215,14 +214,10 @@ def plot(run: Run) -> str:
 
 
 def section(run: Run, path: Path) -> str:
-    load = run.machine["load average before"]
-    busy = " **The machine was busy.**" if float(load) > BUSY_LOAD else ""
     lines = [
         f"![Latency against offered load]({PLOT})",
         "",
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
-        f"{run.machine['kernel']}, {interpreter(run.machine)}, load average before it {load}.{busy} Medians of "
-        f"the turns. All figures: `{path.relative_to(ROOT)}`.",
+        f"{provenance(run)} Medians of the turns. All figures: `{path.relative_to(ROOT)}`.",
         "",
         "| side | offered/s | answered/s | p50 | p99 | p99.9 | CPU of one core | the client's |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -258,8 +253,7 @@ def main(turns: int, seconds: float, rates: tuple[int, ...]) -> None:
         for side in started:
             side.stop()
     shutil.rmtree(directory)
-    path = RESULTS / f"offered-load-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+    path = save_figures(run, "offered-load")
     (PAGE.parent / PLOT).write_text(plot(run))
     text = section(run, path)
     write_section(PAGE, "<!-- made by make bench-latency: begin -->", "<!-- made by make bench-latency: end -->", text)

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
@@ -32,14 +30,12 @@ from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from barnabas.wire.record_batch import Record, build_batch
 from bench.accounting import cpu_time, switches, touch_pages
 from bench.ending import end_in_order
-from bench.report import PAGE, RESULTS, command_line, commit, describe_machine, interpreter, utc_now, write_section
+from bench.report import PAGE, command_line, commit, describe_machine, provenance, save_figures, utc_now, write_section
 from bench.sides import ApacheKafkaSide, BarnabasSide, Side
 
 TOPIC: Final = "one-at-a-time"
 RECORD_BYTES: Final = 100
 WARM_UP_SECONDS: Final = 3.0
-BUSY_LOAD: Final = 1.5
-"""A load average of others above this is said beside the figures."""
 GRPC_PORT: Final = 28_200
 """Of a Barnabas whose messages go by gRPC, beside another one."""
 _READY_SECONDS_MAX: Final = 60
@@ -196,13 +192,9 @@ def running_sides(directory: Path, replicas: int) -> Iterator[dict[str, Side]]:
 
 
 def section(run: Run, path: Path) -> str:
-    load = run.machine["load average before"]
-    busy = " **The machine was busy.**" if float(load) > BUSY_LOAD else ""
     sides = list(dict.fromkeys(each.side for each in run.measured))
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
-        f"{run.machine['kernel']}, {interpreter(run.machine)}, load average before it {load}.{busy} Medians of "
-        f"{len(run.measured) // len(sides)} turns of each side; "
+        f"{provenance(run)} Medians of {len(run.measured) // len(sides)} turns of each side; "
         f"{run.replicas} replica{'s' if run.replicas > 1 else ''}. All figures: "
         f"`{path.relative_to(PAGE.parents[2])}`.",
         "",
@@ -248,8 +240,7 @@ def main() -> None:
             for name, side in sides.items():
                 run.measured.append(measure(name, side, connections[name], frame, arguments.seconds))
                 print(run.measured[-1], flush=True)
-    path = RESULTS / f"one-at-a-time-{arguments.replicas}-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, f"one-at-a-time-{arguments.replicas}")
     text = section(run, path)
     mark = f"made by bench.one_at_a_time with {arguments.replicas}"
     write_section(PAGE, f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->", text)

@@ -24,8 +24,6 @@ from os import getloadavg
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from barnabas.cli.local.layout import HOST
 from barnabas.cli.local.services import Role
 from barnabas.client.kafka_connection import KafkaConnection
@@ -37,7 +35,7 @@ from barnabas.wire.messages.alter_client_quotas import (
     OpData,
 )
 from bench.ending import end_in_order
-from bench.report import RESULTS, command_line, commit, describe_machine, utc_now
+from bench.report import command_line, commit, describe_machine, save_figures, utc_now
 from bench.sides import BarnabasSide
 
 TOPIC: Final = "quotas"
@@ -257,8 +255,7 @@ def main() -> None:
             process.terminate()
             process.wait(20)
             side.stop()
-    path = RESULTS / f"quotas-{run.taken.replace(':', '').replace('-', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "quotas")
     print(path)
     missed = [each.what for each in run.measured if abs(each.of_quota - 1) > DEVIATION_MAX]
     if missed:

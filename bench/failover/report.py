@@ -6,11 +6,9 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from bench.failover.measurements import ControlledShutdown, Failover, ManyPartitions, Spread
 from bench.failover.trio import LEASE_TTL_SECONDS
-from bench.report import RESULTS, interpreter
+from bench.report import provenance, save_figures
 
 KILL_SECONDS_GOAL = 2.0
 PAUSE_SECONDS_GOAL = LEASE_TTL_SECONDS + 1
@@ -40,9 +38,7 @@ class FailoverRun:
 
 def save(run: FailoverRun) -> Path:
     """Write both; returns the path of the tables."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"failover-{run.taken.replace(':', '')}.md"
-    path.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "failover").with_suffix(".md")
     path.write_text(tables(run) + "\n")
     return path
 
@@ -51,10 +47,7 @@ def tables(run: FailoverRun) -> str:
     lines = [
         "# Failover, measured from outside",
         "",
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` "
-        f"on {run.machine['cpu']}, {run.machine['memory']}, "
-        f"Linux {run.machine['kernel']}, {interpreter(run.machine)}, load average before it "
-        f"{run.machine['load average before']}; client {run.client} on the same machine, idempotent, acks=all, "
+        f"{provenance(run)} Client {run.client} on the same machine, idempotent, acks=all, "
         "`min.insync.replicas` 2, three brokers, RF 3. Every partition has one record at a time on its way.",
         "",
         "| what | goal | " + " | ".join(side.name for side in run.sides) + " |",

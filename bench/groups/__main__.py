@@ -20,7 +20,7 @@ from bench.groups.members import TOPIC
 from bench.groups.report import GroupsRun, table
 from bench.groups.swarm import Swarm
 from bench.loads import create_topic
-from bench.report import ROOT, describe_machine
+from bench.report import ROOT, describe_machine, save_figures
 from bench.sides import ApacheKafkaSide, BarnabasSide, Side
 
 PARTS = ("rebalance", "commits", "heartbeats")
@@ -66,7 +66,7 @@ def main(
     run = GroupsRun(**fields_of_run("bench.groups", machine, (ours, theirs), replicas), comparisons=comparisons)
     shutil.rmtree(directory)
     if not parts and pairs >= PAIRS_MIN_TO_SAVE and groups == GROUPS:
-        path = run.save("groups")
+        path = save_figures(run, "groups")
         publish("bench-groups", run, path, table(run, path))
     click.echo("\n" + table(run, ROOT / "not saved"))
 

@@ -11,8 +11,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, Credit, GroupCall
 from barnabas.channel.packing import (
     pack_coordinate_request,
@@ -31,7 +29,7 @@ from barnabas.wire.messages.offset_commit import (
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from bench.ending import end_in_order
-from bench.report import RESULTS, command_line, commit, describe_machine, utc_now
+from bench.report import command_line, commit, describe_machine, save_figures, utc_now
 from tests.unit.gateway import world as gateway
 from tests.unit.logstore.coordinator import support as coordinator
 
@@ -158,9 +156,7 @@ def main() -> None:
         least = [min(part) for part in zip(*[cores.sample() for _ in range(_SAMPLES)], strict=True)]
         run.costs.append(Cost(what, *[round(each, 1) for each in least]))
         print(run.costs[-1])
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"groups-cores-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "groups-cores")
     print(f"saved {path.name}")
 
 

@@ -17,10 +17,9 @@ from bench.log_core.lookups import measure_lookups
 from bench.log_core.opening import measure_clean_start, measure_recovery
 from bench.log_core.report import Run, save, section
 from bench.log_core.throughput import measure_throughput
-from bench.report import ROOT, commit, describe_machine, utc_now
+from bench.report import ROOT, commit, describe_machine, is_busy, utc_now
 
 _SHARED_MEMORY = Path("/dev/shm")
-_QUIET_LOAD_MAX = 0.5
 
 
 @click.command()
@@ -44,8 +43,7 @@ def main(
     end_in_order()
     allow_open_files()
     machine = describe_machine()
-    is_quiet = float(machine["load average before"]) <= _QUIET_LOAD_MAX
-    if not is_quiet:
+    if is_busy(machine):
         click.secho("this machine is busy: figures will be too low", fg="yellow")
     directory.mkdir(parents=True, exist_ok=True)
     while recovery_gigabytes > 1 and not room_for(directory, int(recovery_gigabytes * GIGABYTE)):
@@ -58,7 +56,6 @@ def main(
             commit=commit(),
             taken=utc_now(),
             machine=machine,
-            is_quiet=is_quiet,
             throughput=measure_throughput(
                 {"null": memory / "null", "tmpfs": memory / "tmpfs", "disk": work / "disk"}, gigabytes, rounds
             ),

@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from bench.log_core.lookups import Lookups
 from bench.log_core.opening import CleanStart, Recovery
 from bench.log_core.throughput import Throughput
 from bench.plot import line_plot
-from bench.report import PAGE, RESULTS, ROOT, interpreter, write_section
+from bench.report import PAGE, ROOT, provenance, save_figures, write_section
 
 PLOT = ROOT / "docs/verify/lookups.svg"
 BEGIN = "<!-- made by bench.log_core: begin -->"
@@ -27,8 +25,6 @@ class Run:
     taken: str
     """UTC."""
     machine: dict[str, str]
-    is_quiet: bool
-    """Whether little else ran when it began: figures of a busy machine are too low, by an unknown amount."""
     throughput: list[Throughput]
     lookups: list[Lookups]
     recovery: list[Recovery]
@@ -37,9 +33,7 @@ class Run:
 
 def save(run: Run) -> Path:
     """Write the JSON, the section and the plot; returns the path of the first."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"log-core-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "log-core")
     series = {
         "by offset": [(each.entries, each.by_offset_ns) for each in run.lookups],
         "by time": [(each.entries, each.by_time_ns) for each in run.lookups],
@@ -50,11 +44,9 @@ def save(run: Run) -> Path:
 
 
 def section(run: Run, path: Path) -> str:
-    busy = "" if run.is_quiet else " **The machine was busy: these figures are too low.**"
+    busy = "**The machine was busy: these figures are too low.**"
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, "
-        f"{run.machine['memory']}, Linux {run.machine['kernel']}, {interpreter(run.machine)}, load average before "
-        f"it {run.machine['load average before']}.{busy} Medians; all figures: `{path.relative_to(ROOT)}`.",
+        f"{provenance(run, busy=busy)} Medians; all figures: `{path.relative_to(ROOT)}`.",
         "",
         "| 1 MB batches, one core | GB/s | CPU seconds a GB |",
         "|---|---|---|",

@@ -25,7 +25,7 @@ from bench.ending import end_in_order
 from bench.loads import LOADS
 from bench.measure import LoadOnSide
 from bench.metrics.estimate import Estimate, Pair, estimate
-from bench.report import RESULTS, ROOT, command_line, commit, describe_machine, utc_now
+from bench.report import ROOT, command_line, commit, describe_machine, save_figures, utc_now
 from bench.sides import BarnabasSide
 
 PAIRS_MIN_TO_SAVE = 20
@@ -81,8 +81,7 @@ def main(pairs: int, seconds: float, baseline: Path | None) -> None:
     reported = "metrics.enable=false" if baseline is None else f"commit {commit(baseline)}"
     run = Run(command_line("bench.metrics"), commit(), utc_now(), machine, reported, seconds, measured, result)
     if pairs >= PAIRS_MIN_TO_SAVE:
-        path = RESULTS / f"metrics-{run.taken.replace(':', '')}.json"
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+        path = save_figures(run, "metrics")
         click.echo(f"saved {path.relative_to(ROOT)}")
     click.echo(
         f"CPU per request with metrics: {result.percent:+.2f} % "

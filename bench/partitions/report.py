@@ -7,13 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from bench.partitions.measurements import Change, Measured
-from bench.report import RESULTS, ROOT
-
-BUSY_LOAD = 1.5
-"""A load average of others above this is said beside the figures."""
+from bench.report import ROOT, provenance, save_figures
 
 
 @dataclass(slots=True)
@@ -31,15 +26,10 @@ class PartitionsRun:
 
 
 def save(run: PartitionsRun) -> Path:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"partitions-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
-    return path
+    return save_figures(run, "partitions")
 
 
 def table(run: PartitionsRun, path: Path) -> str:
-    load = run.machine["load average before"]
-    busy = " **The machine was busy.**" if float(load) > BUSY_LOAD else ""
     count = f"{run.measured[0].partitions:,}"
     rows: list[tuple[str, str, Callable[[Measured], str]]] = [
         ("three brokers without topics, idle: CPU of one core", "≤ 5 %", lambda each: _idle(each.idle_empty_percent)),
@@ -63,9 +53,8 @@ def table(run: PartitionsRun, path: Path) -> str:
     ]
     return "\n".join(
         [
-            f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
-            f"{run.machine['kernel']}, Python {run.machine['python']}, load average before it {load}.{busy} "
-            f"{run.measured[0].partitions * 3:,} replicas on three brokers. All figures: `{path.relative_to(ROOT)}`.",
+            f"{provenance(run)} {run.measured[0].partitions * 3:,} replicas on three brokers. "
+            f"All figures: `{path.relative_to(ROOT)}`.",
             "",
             f"| what | goal | {' | '.join(each.side for each in run.measured)} |",
             f"|---|---|{'---|' * len(run.measured)}",

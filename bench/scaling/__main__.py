@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from bench.ending import end_in_order
-from bench.report import ROOT, command_line, commit, describe_machine, utc_now, write_section
+from bench.report import ROOT, command_line, commit, describe_machine, save_figures, utc_now, write_section
 from bench.scaling.model import Guesses, figures
 from bench.scaling.report import (
     PAGE,
@@ -16,7 +16,6 @@ from bench.scaling.report import (
     ScalingRun,
     newest_lane_result,
     newest_throughputs,
-    save_json,
     text,
 )
 from bench.scaling.unit_costs import PARTITIONS_EACH, Measurement
@@ -43,7 +42,7 @@ def main(partitions: int) -> None:
     run = ScalingRun(
         command_line("bench.scaling"), commit(), utc_now(), machine, unit, stream, source, guesses, computed
     )
-    path = save_json(run)
+    path = save_figures(run, "scaling")
     for name, section in text(run, newest_throughputs(LOADS)).items():
         mark = f"made by bench.scaling, {name}"
         write_section(PAGE, f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->", section)

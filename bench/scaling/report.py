@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from bench.report import RESULTS, ROOT
+from bench.report import RESULTS, ROOT, provenance
 from bench.scaling.model import PROCESSORS, TURN_MS_MAX, Figures, Guesses, Size, StreamCost
 from bench.scaling.unit_costs import UnitCosts
 from bench.table.report import TableRun
@@ -137,9 +136,8 @@ def _unit_costs(run: ScalingRun) -> str:
     ]
     return "\n".join(
         [
-            f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, "
-            f"Python {run.machine['python']}, load average before it {run.machine['load average before']}; "
-            f"{unit.partitions:,} partitions of three replicas on {unit.logstores} logstores, in one process.",
+            f"{provenance(run)} {unit.partitions:,} partitions of three replicas on "
+            f"{unit.logstores} logstores, in one process.",
             "",
             "| what | cost |",
             "|---|---|",
@@ -236,9 +234,3 @@ def _bytes(value: float) -> str:
     if value >= 1e9:
         return f"{value / 1e9:,.1f} GB"
     return f"{value / MEGABYTE:,.1f} MB"
-
-
-def save_json(run: ScalingRun) -> Path:
-    path = RESULTS / f"scaling-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
-    return path

@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from bench.one_at_a_time import BUSY_LOAD
 from bench.plot import Bar, bar_plot
-from bench.report import PAGE, RESULTS, ROOT, interpreter, write_section
+from bench.report import PAGE, ROOT, provenance, save_figures, write_section
 from bench.table.rows import GRPC, KAFKA, Row
 
 PLOTS: Final = {"one broker": "performance.svg", "three brokers": "performance-three-brokers.svg"}
@@ -51,11 +48,7 @@ class TableRun:
 
 
 def save_json(run: TableRun) -> Path:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    kind = ("quick-" if run.is_quick else "") + ("grpc-" if run.lane == "off" else "")
-    path = RESULTS / f"bench-{kind}{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
-    return path
+    return save_figures(run, "bench" + ("-quick" if run.is_quick else "") + ("-grpc" if run.lane == "off" else ""))
 
 
 def write_page(run: TableRun, path: Path) -> list[str]:
@@ -95,14 +88,9 @@ def _plot(run: TableRun, stage: StageRun) -> Iterator[str]:
 
 
 def head(run: TableRun, path: Path) -> str:
-    machine = run.machine
-    load = machine["load average before"]
-    busy = " **The machine was busy.**" if float(load) > BUSY_LOAD else ""
     return (
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` in {run.seconds / 60:.1f} minutes on "
-        f"{machine['cpu']}, {machine['memory']}, Linux {machine['kernel']}, {interpreter(machine)}, load average "
-        f"before it {load}.{busy} Client: {run.client}, or frames of our own, on the same machine. Medians of "
-        f"{run.turns} turns, with the least and the most. All figures: `{path.relative_to(ROOT)}`."
+        f"{provenance(run)} Client: {run.client}, or frames of our own, on the same machine. Medians of {run.turns} "
+        f"turns in {run.seconds / 60:.1f} minutes, with the least and the most. All figures: `{path.relative_to(ROOT)}`."
     )
 
 

@@ -15,18 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-import msgspec
-
 from bench.ending import end_in_order
 from bench.report import (
     PAGE,
-    RESULTS,
     ROOT,
     client_version,
     command_line,
     commit,
     describe_machine,
-    interpreter,
+    provenance,
+    save_figures,
     utc_now,
     write_section,
 )
@@ -63,8 +61,7 @@ def main() -> None:
         running_secured(Path(directory)) as sides,
     ):
         _take(run, sides, arguments.pairs, arguments.seconds)
-    path = RESULTS / f"tls-{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    path = save_figures(run, "tls")
     text = section(run, path)
     write_section(PAGE, f"<!-- {_MARK}: begin -->", f"<!-- {_MARK}: end -->", text)
     print(text)
@@ -101,9 +98,7 @@ def section(run: Run, path: Path) -> str:
     averages += [each.load_average for each in run.handshakes]
     averages += [each.load_average for each in run.victims]
     lines = [
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, Linux "
-        f"{run.machine['kernel']}, {interpreter(run.machine)}, {run.client}; load average before it "
-        f"{run.machine['load average before']}, during it {min(averages):.1f} to {max(averages):.1f}. Medians. "
+        f"{provenance(run, f', during it {min(averages):.1f} to {max(averages):.1f}; client {run.client}')} Medians. "
         f"All figures: `{path.relative_to(ROOT)}`.",
         "",
         "| load | MB/s, Barnabas | Apache Kafka | ratio | CPU per MB, Barnabas | Apache Kafka | Kafka's ÷ ours |",

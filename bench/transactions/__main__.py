@@ -13,7 +13,7 @@ import click
 from bench.apache_kafka import need_apache_kafka
 from bench.compared_run import PAIRS_MIN_TO_SAVE, fields_of_run, publish, started
 from bench.ending import end_in_order
-from bench.report import ROOT, describe_machine
+from bench.report import ROOT, describe_machine, save_figures
 from bench.sides import ApacheKafkaSide, BarnabasSide
 from bench.transactions.measurements import LOADS, compare, transaction_version
 from bench.transactions.report import TransactionsRun, table
@@ -51,7 +51,7 @@ def main(names: tuple[str, ...], pairs: int, seconds: float, logstores: str) -> 
     run = TransactionsRun(**fields, versions=versions, comparisons=comparisons)
     shutil.rmtree(directory)
     if not names and pairs >= PAIRS_MIN_TO_SAVE:
-        path = run.save("transactions")
+        path = save_figures(run, "transactions")
         publish("bench-transactions", run, path, table(run, path))
     click.echo("\n" + table(run, ROOT / "not saved"))
 

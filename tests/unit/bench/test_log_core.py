@@ -18,7 +18,6 @@ def test_every_measurement_has_a_line(tmp_path: Path) -> None:
         commit="abc",
         taken="2026-01-01T00:00:00Z",
         machine={"cpu": "1 × cpu", "memory": "1 GiB", "kernel": "6", "python": "3.11", "load average before": "3.00"},
-        is_quiet=False,
         throughput=measure_throughput({"null": tmp_path / "null", "disk": tmp_path / "disk"}, 0.003, 1),
         lookups=measure_lookups(tmp_path, 1000),
         recovery=measure_recovery(tmp_path, 0.003, 1),

@@ -72,7 +72,7 @@ def point(offered: int, p50_us: float) -> Point:
 
 
 def run_of() -> Run:
-    machine = {"cpu": "2 × CPU", "kernel": "6", "python": "3.11", "load average before": "0.10"}
+    machine = {"cpu": "2 × CPU", "memory": "4 GiB", "kernel": "6", "python": "3.11", "load average before": "0.10"}
     points = {
         "Barnabas": [point(500, 300), point(500, 100), point(500, 200), point(1000, 400)],
         "Apache Kafka": [point(500, 90), point(1000, 95)],

@@ -12,7 +12,7 @@ from bench.partitions.measurements import Change, Measured
 from bench.partitions.report import PartitionsRun
 from bench.sides import Side
 
-MACHINE = {"cpu": "2 × CPU", "kernel": "6", "python": "3.11", "load average before": "0.10"}
+MACHINE = {"cpu": "2 × CPU", "memory": "4 GiB", "kernel": "6", "python": "3.11", "load average before": "0.10"}
 
 
 def measured(name: str) -> Measured:

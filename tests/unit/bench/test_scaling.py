@@ -9,6 +9,7 @@ from bench.scaling.report import PAGE, SIZES, ScalingRun, Throughput, text
 from bench.scaling.unit_costs import Load, Measurement, UnitCosts
 from bench.table.rows import OURS, Row, Sample
 
+MACHINE = {"cpu": "2 × CPU", "memory": "4 GiB", "kernel": "6", "python": "3.11", "load average before": "0.10"}
 UNIT = UnitCosts(
     partitions=30_000,
     logstores=30,
@@ -74,7 +75,7 @@ def test_what_is_over_a_limit_is_bold_and_every_section_is_on_the_page() -> None
         "command",
         "commit",
         "now",
-        {"cpu": "CPU", "python": "3.11", "load average before": "0.1"},
+        MACHINE,
         UNIT,
         StreamCost(60.0),
         "lane.json",
@@ -93,15 +94,11 @@ def test_what_is_over_a_limit_is_bold_and_every_section_is_on_the_page() -> None
 
 
 def test_every_guess_is_named_beside_the_table() -> None:
-    run = ScalingRun(
-        "", "", "", {"cpu": "", "python": "", "load average before": ""}, UNIT, StreamCost(1.0), "", Guesses(), []
-    )
+    run = ScalingRun("", "", "", MACHINE, UNIT, StreamCost(1.0), "", Guesses(), [])
     for name in Guesses.__dataclass_fields__:
         assert f"`{name}=" in text(run, [])["sizes"]
 
 
 def test_without_a_table_of_make_bench_the_page_says_so() -> None:
-    run = ScalingRun(
-        "", "", "", {"cpu": "", "python": "", "load average before": ""}, UNIT, StreamCost(1.0), "", Guesses(), []
-    )
+    run = ScalingRun("", "", "", MACHINE, UNIT, StreamCost(1.0), "", Guesses(), [])
     assert "make bench" in text(run, [])["throughput"]
