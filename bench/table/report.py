@@ -90,7 +90,7 @@ def _plot(run: TableRun, stage: StageRun) -> Iterator[str]:
 def head(run: TableRun, path: Path) -> str:
     return (
         f"{provenance(run)} Client: {run.client}, or frames of our own, on the same machine. Medians of {run.turns} "
-        f"turns in {run.seconds / 60:.1f} minutes, with the least and the most. All figures: `{path.relative_to(ROOT)}`."
+        f"turns in {run.seconds / 60:.1f} minutes, with least and most. All figures: `{path.relative_to(ROOT)}`."
     )
 
 
