@@ -40,7 +40,7 @@ from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import CrashPoint, Process
 from tests.sim.protocols import WithFiles
-from tests.sim.scheduler import MS, Event, Scheduler
+from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler
 
 DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
@@ -348,8 +348,8 @@ class LogstoreNode(Process):
             self.cleaner.command(command)
         self.passes += len([report for report in outputs.passes if report.ended.outcome is PassOutcome.DONE])
         deadline_ms = core.next_deadline_ms()
-        if deadline_ms is not None:
-            deadline_ms = max(deadline_ms, self.now_ms + 1)
+        if deadline_ms is not None and deadline_ms <= self.now_ms:
+            raise InvariantViolation(f"{self.name} would turn in vain: what was due {deadline_ms} has not been done")
         self._wake = self.wake_at_ms(deadline_ms, self._wake)
         if core.has_work:
             self.turn_soon()

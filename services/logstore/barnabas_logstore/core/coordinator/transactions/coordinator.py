@@ -197,6 +197,9 @@ class TransactionCoordinator:
             led.lose()
             del self._partitions[partition]
             self._loading.pop(partition, None)
+        if not self._partitions:
+            # `step` does nothing any more: a deadline that stayed would be due for ever.
+            self._look_for_timeouts_ms = self._expire_ms = None
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
