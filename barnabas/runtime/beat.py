@@ -22,3 +22,12 @@ def next_beat(now_s: float, beat_ms: int = BEAT_MS) -> float:
     """
     beat_s = beat_ms / 1000
     return (floor((now_s + _EARLY_S) / beat_s) + 1) * beat_s
+
+
+def wait_to_beat(now_s: float, wait_s: float, beat_ms: int = BEAT_MS) -> float:
+    """Return how long to wait, `wait_s` at most, to go on at the last beat until then; `wait_s` if the wait would be
+    less than half of that.
+    """
+    beat_s = beat_ms / 1000
+    shortened_s = floor((now_s + wait_s) / beat_s) * beat_s - now_s
+    return shortened_s if shortened_s >= wait_s / 2 else wait_s

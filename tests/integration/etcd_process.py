@@ -11,12 +11,12 @@ import pytest
 from barnabas.cli.etcd_binary import find_etcd
 from barnabas.cli.local import ports
 from barnabas.cli.local.processes import last_lines
-from barnabas.cli.local.services import ETCD_ELECTION_MS
 from tests.integration.reserved_ports import free_port
 
 # `make integration` has got one before it starts.
 ETCD = find_etcd()
 _START_SECONDS_MAX = 60
+_ELECTION_MS = 200
 needs_etcd = pytest.mark.skipif(ETCD is None, reason="no etcd here (make etcd gets one)")
 
 
@@ -28,7 +28,7 @@ class EtcdProcess:
         directory: Path,
         certificate: Path | None = None,
         key: Path | None = None,
-        election_ms: int = ETCD_ELECTION_MS,
+        election_ms: int = _ELECTION_MS,
     ) -> None:
         """With a certificate (PEM, its own authority) clients must speak TLS, and have one of that authority too.
 

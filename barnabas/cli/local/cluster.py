@@ -107,7 +107,8 @@ class LocalCluster:
             config_path.parent.mkdir(parents=True, exist_ok=True)
             config_path.write_text(service.properties_text)
         try:
-            identity = processes.spawn(service.argv, self.directory.log_path(service.name), service_environment())
+            environment = service_environment() | service.environment
+            identity = processes.spawn(service.argv, self.directory.log_path(service.name), environment)
         except OSError as error:
             raise ClusterError(f"{service.name} can't be started: {service.argv[0]}: {error.strerror}") from None
         processes.write_pid_file(self.directory.pid_path(service.name), identity)

@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 import grpc.aio
 
+from barnabas.runtime.beat import wait_to_beat
 from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints
 from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
@@ -77,6 +78,7 @@ async def _renew_on(
             if response.TTL > 0:
                 lease.renewed(sent_at_ms, response.TTL * 1000)
             yield response.TTL * 1000
-            await asyncio.sleep(interval_ms / 1000)
+            # At a beat: the process wakes up then anyway, and etcd hears from all processes of a host at once.
+            await asyncio.sleep(wait_to_beat(asyncio.get_running_loop().time(), interval_ms / 1000))
     finally:
         call.cancel()

@@ -20,6 +20,10 @@ OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.keepalive_time_ms", 6000),
     ("grpc.keepalive_timeout_ms", 3000),
     ("grpc.http2.max_pings_without_data", 0),
+    # Probes of the bandwidth are pings and timers of a connection without traffic, several in each second of a process;
+    # instead the window is as large as they would make it.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 8 << 20),
     # A snapshot of a large cluster comes in one answer; etcd limits what it accepts, not what it sends.
     ("grpc.max_receive_message_length", -1),
     # gRPC retries a call automatically if it believes that the server did not see it; deciding that is up to this

@@ -125,6 +125,16 @@ def test_a_service_that_dies_is_named_with_its_last_words(fake: Fake) -> None:
         fake.start()
 
 
+def test_a_service_has_its_own_environment_beside_that_of_all(fake: Fake) -> None:
+    fake.services[0] = replace(fake.services[0], environment={"OF_THIS_SERVICE": "1"})
+    fake.start()
+    identity = fake.cluster.identity(fake.services[0])
+    assert identity is not None
+    environment = Path(f"/proc/{identity.pid}/environ").read_bytes().split(b"\0")
+    assert b"OF_THIS_SERVICE=1" in environment
+    assert any(variable.startswith(b"PYTHONPATH=") for variable in environment)
+
+
 def test_a_program_that_is_not_there(fake: Fake) -> None:
     fake.services[0] = replace(fake.services[0], argv=["/nowhere/etcd"])
     with pytest.raises(ClusterError, match="etcd can't be started: /nowhere/etcd: No such file"):

@@ -19,6 +19,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.runtime.beat import wait_to_beat
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.compression import CODECS
@@ -384,7 +385,7 @@ class LogstoreNode:
                     _log.info("in sync" if is_in_sync else "not in sync", lagging_replicas=lagging)
                     await health.set_service(IN_SYNC, is_in_sync)
                     was_in_sync = is_in_sync
-            await asyncio.sleep(SYNC_CHECK_S)
+            await asyncio.sleep(wait_to_beat(asyncio.get_running_loop().time(), SYNC_CHECK_S))
 
     async def _fail_with_the_loop(self) -> None:
         """Without a loop no client is served: the process ends, and its lease with it."""
