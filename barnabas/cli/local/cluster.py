@@ -21,7 +21,10 @@ from barnabas.cli.local.services import Role, Service, service_environment, serv
 
 STOP_SECONDS_MAX = 30.0
 """How long each kind of service may take to stop after SIGTERM."""
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 300.0
+"""Where other work takes the processors, services need minutes to load their code. One that dies ends the wait."""
+SAY_SECONDS = 20.0
+"""How often to say what is waited for."""
 PORT_SECONDS_MAX = 2.0
 """How long to wait for ports in use to become free, for all ports together."""
 ETCD_RENEWAL_SECONDS = 2.5
@@ -88,10 +91,11 @@ class LocalCluster:
             self.spawn(service)
         ran_without_etcd = stopped[:1] == self.services[:1] and len(stopped) < len(self.services)
         if self.layout.secure and stopped:
-            self._wait(lambda: create_user(self.directory, self.layout))
+            self._wait(lambda: create_user(self.directory, self.layout), say)
         security = local_security(self.directory, self.layout)
         access = local_access(self.directory, self.layout)
-        self._wait(lambda: not_ready(self.layout, security, access), ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0)
+        held_seconds = ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0
+        self._wait(lambda: not_ready(self.layout, security, access), say, held_seconds)
         return Started([service.name for service in stopped], time.monotonic() - began)
 
     def _ensure_secrets(self) -> None:
@@ -184,9 +188,10 @@ class LocalCluster:
                         "or start a cluster elsewhere (make up PORT=… DATA=…)"
                     )
 
-    def _wait(self, reason: Callable[[], str | None], hold_seconds: float = 0.0) -> None:
+    def _wait(self, reason: Callable[[], str | None], say: Say, hold_seconds: float = 0.0) -> None:
         """Wait until there has been no reason to wait for long enough."""
-        deadline = time.monotonic() + READY_SECONDS_MAX
+        began = said = time.monotonic()
+        deadline = began + READY_SECONDS_MAX
         ready_since: float | None = None
         while True:
             waits_for = reason()
@@ -203,6 +208,9 @@ class LocalCluster:
                     f"not ready after {READY_SECONDS_MAX:.0f} s: {waits_for}; "
                     f"the logs are in {self.directory.path / 'logs'}"
                 )
+            if waits_for is not None and now - said >= SAY_SECONDS:
+                said = now
+                say(f"waiting for {now - began:.0f} s: {waits_for}")
             time.sleep(_POLL_SECONDS)
         self._check_alive()
 

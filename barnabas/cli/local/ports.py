@@ -12,6 +12,8 @@ from barnabas.client.kafka_connection import connect
 
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp."""
+_NO_INODE = "0"
+"""What has no process any more, such as a connection in TIME_WAIT."""
 
 
 def is_free(port: int) -> bool:
@@ -39,17 +41,35 @@ def accepts(port: int, timeout_seconds: float = 1.0) -> bool:
 
 
 def holder(port: int) -> str:
-    """Return `pid 123 (java)`, or a phrase if no process can be seen."""
-    inodes = _listening_inodes(port)
+    """Return `pid 123 (java)`, or a phrase if no process can be seen.
+
+    A port that no process listens at is the client's side of a connection: the kernel takes such ports from a range.
+    """
+    listening, connected = _inodes(port)
+    if listening or not connected:
+        return _process_with(listening) or "another process"
+    return (
+        f"a connection of {_process_with(connected) or 'another process'}, as clients use ports from {_client_ports()}"
+    )
+
+
+def _process_with(inodes: set[str]) -> str:
     for name in sorted(os.listdir("/proc")):
         if name.isdigit() and _holds(Path("/proc") / name / "fd", inodes):
             command = (Path("/proc") / name / "comm").read_text().strip()
             return f"pid {name} ({command})"
-    return "another process"
+    return ""
 
 
-def _listening_inodes(port: int) -> set[str]:
-    inodes = set()
+def _client_ports() -> str:
+    """Return the range of ports that the kernel gives to clients, as `32768 to 60999`."""
+    return " to ".join(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+
+
+def _inodes(port: int) -> tuple[set[str], set[str]]:
+    """Return the sockets that listen at the port, and those of connections from it."""
+    listening: set[str] = set()
+    connected: set[str] = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             rows = Path(table).read_text().splitlines()[1:]
@@ -57,9 +77,9 @@ def _listening_inodes(port: int) -> set[str]:
             continue
         for row in rows:
             fields = row.split()
-            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                inodes.add(f"socket:[{fields[9]}]")
-    return inodes
+            if int(fields[1].rpartition(":")[2], 16) == port and fields[9] != _NO_INODE:
+                (listening if fields[3] == _LISTEN else connected).add(f"socket:[{fields[9]}]")
+    return listening, connected
 
 
 def _holds(descriptors: Path, inodes: set[str]) -> bool:
