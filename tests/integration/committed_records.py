@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 SECONDS_MAX = 90.0
 
@@ -27,7 +27,9 @@ def committed_values(bootstrap: str, topic: str, partitions: int) -> list[list[b
             assert message is not None, f"only partitions {at_end} came to their end"
             partition = message.partition()
             assert partition is not None
-            if message.error() is not None:
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
                 at_end.add(partition)
             else:
                 values[partition].append(message.value() or b"")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from barnabas.cluster.cluster_version import FORMAT, READERS_MIN, VersionRecord
 from barnabas.cluster.keys import Keys, encode_record
@@ -21,6 +21,7 @@ from barnabas.ports.etcd import Put, Txn
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
+from tests.integration.retried_calls import committed_offsets, create_topic, retried
 from tests.integration.running_cluster import ROOT, RunningCluster
 
 pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.deep]
@@ -38,9 +39,8 @@ def running(tmp_path: Path) -> Iterator[RunningCluster]:
 
 
 def create(cluster: RunningCluster, topic: str, **configs: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     new = NewTopic(topic, PARTITIONS, 3, config={key.replace("_", "."): value for key, value in configs.items()})
-    admin.create_topics([new])[topic].result(30)
+    create_topic(cluster.bootstrap, new)
 
 
 def produce(cluster: RunningCluster, topic: str, values: range) -> None:
@@ -76,19 +76,17 @@ def in_order(count: int) -> list[list[int]]:
 
 def commit(cluster: RunningCluster, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    retried(lambda: consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False))
     consumer.close()
 
 
 def committed(cluster: RunningCluster, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP})
     try:
-        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)
-    except KafkaException as error:
-        pytest.fail(str(error))
+        (found,) = committed_offsets(consumer, topic, 1)
     finally:
         consumer.close()
-    return int(found.offset)
+    return found
 
 
 def lose_etcd(cluster: RunningCluster) -> None:

@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.cli.local.cluster import Started
 from barnabas.cli.local.services import Role
+from tests.integration.retried_calls import end_offset
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]
@@ -166,12 +167,12 @@ def test_compaction_goes_on_after_the_cleaner_and_the_logstore_were_killed(clust
     left = consume(cluster, topic)
     assert {key: value for _, key, value in left if key != "active"} == dict(more)
     assert set(left) <= set(found)
-    assert end_offset(cluster, topic) == 2 * (3000 + 3 + 1100)
+    assert end_of(cluster, topic) == 2 * (3000 + 3 + 1100)
 
 
-def end_offset(cluster: RunningCluster, topic: str) -> int:
+def end_of(cluster: RunningCluster, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "assigned"})
-    return consumer.get_watermark_offsets(TopicPartition(topic, 0, OFFSET_END), timeout=SECONDS_MAX)[1]
+    return end_offset(consumer, topic, 0)
 
 
 def cleaners(cluster: RunningCluster) -> list[int]:

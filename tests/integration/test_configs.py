@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.kafka_clients import SECONDS_MAX, Confluent, Mode
 from tests.integration.kafka_tools import KafkaTools
+from tests.integration.retried_calls import retried
 from tests.integration.running_cluster import RunningCluster
 
 # Of other people's clients.
@@ -310,7 +311,7 @@ def test_configs_outlive_everybody(admin: Any, cluster: RunningCluster, topic: s
     cluster.up()
     # librdkafka asks nothing of a broker that its last metadata did not name, and waits until it has new ones.
     deadline = time.monotonic() + SECONDS_MAX
-    while len(admin.list_topics(timeout=SECONDS_MAX).brokers) < 2:
+    while len(retried(lambda: admin.list_topics(timeout=SECONDS_MAX)).brokers) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert described(admin, "topic", topic)["flush.ms"].value == "4321"

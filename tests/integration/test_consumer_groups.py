@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
+from tests.integration.retried_calls import create_topic, retried
 from tests.integration.running_cluster import RunningCluster
 from tests.unit.runtime.test_processes import until
 
@@ -81,9 +82,7 @@ def admin(cluster: RunningCluster) -> AdminClient:
 
 
 def make_topic(cluster: RunningCluster, name: str) -> str:
-    made = NewTopic(name, PARTITIONS, LOGSTORES)
-    asked = admin(cluster)
-    asked.create_topics([made])[name].result(timeout=SECONDS)
+    create_topic(cluster.bootstrap, NewTopic(name, PARTITIONS, LOGSTORES))
     return name
 
 
@@ -131,7 +130,7 @@ async def test_a_group_outlives_its_coordinator(cluster: RunningCluster) -> None
         members.join(2)
         await until(lambda: members.shares == [2, 2] and len(members.seen) == RECORDS)
         asked = admin(cluster)
-        described = asked.describe_consumer_groups(["survivors"])["survivors"].result(timeout=SECONDS)
+        described = retried(lambda: asked.describe_consumer_groups(["survivors"])["survivors"].result(timeout=SECONDS))
         coordinator = f"logstore-{described.coordinator.id}"
         cluster.kill(coordinator)
         produce(cluster, topic, RECORDS, 2 * RECORDS)

@@ -22,6 +22,7 @@ from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.wire.record_batch import crc_is_valid, iterate_headers
+from tests.integration.retried_calls import create_topic, retried
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_metrics import total, wait_until
 
@@ -52,8 +53,7 @@ def values() -> list[bytes]:
 
 def fill(cluster: RunningCluster, topic: str, partitions: int = 1, **config: str) -> None:
     """Write `values`, in batches of some 100 KB, in turn to each partition."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result()
+    create_topic(cluster.bootstrap, NewTopic(topic, partitions, 1, config=config))
     settings = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 50, "batch.size": 100_000, "log_level": 2}
     producer = Producer(settings)
     for number, value in enumerate(values()):
@@ -188,7 +188,7 @@ def test_segments_are_deleted_under_a_slow_client_and_freed_after_it(cluster: Ru
     client = SlowClient(cluster, "deleted")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     partition = TopicPartition("deleted", 0, RECORDS - 1)
-    admin.delete_records([partition])[partition].result()
+    retried(lambda: admin.delete_records([partition])[partition].result())
     wait_until(lambda: not first.exists())
     records = client.read()
     assert records is not None

@@ -10,10 +10,11 @@ from random import Random
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from barnabas.cli.local.processes import session_members
 from barnabas.wire.record_batch import crc_is_valid, iterate_headers
+from tests.integration.retried_calls import create_topic
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_metrics import produce, total, wait_until
 
@@ -39,8 +40,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Ru
         environment.setenv("BARNABAS_LANE", "on")
         environment.setenv("BARNABAS_LANE_DIRECTORY", str(home))
         with RunningCluster(tmp_path_factory.mktemp("cluster"), LOGSTORES) as running:
-            admin = AdminClient({"bootstrap.servers": running.bootstrap})
-            admin.create_topics([NewTopic(TOPIC, 6, 3, config={"min.insync.replicas": "2"})])[TOPIC].result()
+            create_topic(running.bootstrap, NewTopic(TOPIC, 6, 3, config={"min.insync.replicas": "2"}))
             yield running
 
 
@@ -89,8 +89,7 @@ def replicas_of(cluster: RunningCluster, topic: str) -> list[Path]:
 
 
 def test_large_records_go_through_shared_memory_and_are_the_same_everywhere(cluster: RunningCluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic("large", 1, 3, config={"min.insync.replicas": "3"})])["large"].result()
+    create_topic(cluster.bootstrap, NewTopic("large", 1, 3, config={"min.insync.replicas": "3"}))
     random = Random(11)
     values = [random.randbytes(random.choice((10, 20_000, 60_000, 900_000))) for _ in range(200)]
     settings: dict[str, str | int] = {
@@ -128,8 +127,7 @@ def processors_of(cluster: RunningCluster) -> list[int]:
 
 
 def test_processors_that_die_while_they_share_records_leave_no_damage(cluster: RunningCluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic("shared", 1, 3, config={"min.insync.replicas": "3"})])["shared"].result()
+    create_topic(cluster.bootstrap, NewTopic("shared", 1, 3, config={"min.insync.replicas": "3"}))
     random = Random(12)
     bodies = [random.randbytes(1_000) for _ in range(50)]
     settings: dict[str, str | int | bool] = {

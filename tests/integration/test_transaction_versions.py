@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer
+from confluent_kafka.admin import NewTopic
 
-from barnabas.cluster.group_partition import partition_of_group
-from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from tests.integration.committed_records import committed_values
 from tests.integration.kafka_tools import KafkaTools
+from tests.integration.retried_calls import committed_offsets, create_topic, end_offset, transaction_coordinator
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.deep]
@@ -31,9 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 
 def create(cluster: RunningCluster, topic: str) -> None:
-    new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=3)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([new], operation_timeout=SECONDS_MAX)[topic].result(SECONDS_MAX)
+    create_topic(cluster.bootstrap, NewTopic(topic, num_partitions=PARTITIONS, replication_factor=3))
 
 
 def features(tools: KafkaTools, cluster: RunningCluster, *arguments: str) -> str:
@@ -62,11 +59,8 @@ def wait_for_records(cluster: RunningCluster, topic: str, more: int) -> None:
     """Return when partition 0 has grown by so many offsets."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "watcher"})
 
-    def end() -> int:
-        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=SECONDS_MAX)[1])
-
-    goal, until = end() + more, time.monotonic() + SECONDS_MAX
-    while end() < goal:
+    goal, until = end_offset(consumer, topic, 0) + more, time.monotonic() + SECONDS_MAX
+    while end_offset(consumer, topic, 0) < goal:
         assert time.monotonic() < until, f"{topic} does not grow"
         time.sleep(0.1)
     consumer.close()
@@ -104,8 +98,7 @@ def test_each_transaction_has_an_epoch_at_version_2_alone(
     if not level:
         assert described(kafka_tools, cluster, topic)["ProducerEpoch"] == "0"
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
-    (offset,) = consumer.committed([TopicPartition(topic, 0)], SECONDS_MAX)
-    assert offset.offset == 12
+    assert committed_offsets(consumer, topic, 1) == [12]
     consumer.close()
 
 
@@ -126,7 +119,7 @@ def test_the_level_changes_and_the_coordinator_is_killed_while_a_producer_runs(
         arguments = ("loop", cluster.bootstrap, topic, str(PARTITIONS), topic, str(count), "150")
         running = pool.submit(producers_jvm.output, "Transactions", *arguments)
         wait_for_records(cluster, topic, 4)
-        cluster.kill(f"logstore-{coordinator_of(cluster, topic)}")
+        cluster.kill(f"logstore-{transaction_coordinator(cluster.bootstrap, topic)}")
         cluster.up()
         wait_for_records(cluster, topic, 4)
         for command, level in (("downgrade", 0), ("upgrade", 2)):
@@ -138,9 +131,3 @@ def test_the_level_changes_and_the_coordinator_is_killed_while_a_producer_runs(
     assert said[-1].startswith(f"ended {count}, "), said
     assert committed(cluster, topic) == [expected(topic, count)] * PARTITIONS
     assert int(described(kafka_tools, cluster, topic)["ProducerEpoch"]) > 10
-
-
-def coordinator_of(cluster: RunningCluster, transactional_id: str) -> int:
-    metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(TRANSACTION_STATE_TOPIC, SECONDS_MAX)
-    partitions = metadata.topics[TRANSACTION_STATE_TOPIC].partitions
-    return partitions[partition_of_group(transactional_id, len(partitions))].leader

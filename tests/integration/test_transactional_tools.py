@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer
+from confluent_kafka.admin import NewTopic
 
 from tests.integration.committed_records import committed_values
 from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
+from tests.integration.retried_calls import committed_offsets, create_topic, end_offset
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [
@@ -47,9 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 
 def create(cluster: RunningCluster, topic: str) -> None:
-    new = NewTopic(topic, PARTITIONS, 3, config={"min.insync.replicas": "2"})
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([new], operation_timeout=SECONDS_MAX)[topic].result(SECONDS_MAX)
+    create_topic(cluster.bootstrap, NewTopic(topic, PARTITIONS, 3, config={"min.insync.replicas": "2"}))
 
 
 def committed(cluster: RunningCluster, topic: str) -> list[list[bytes]]:
@@ -57,10 +56,10 @@ def committed(cluster: RunningCluster, topic: str) -> list[list[bytes]]:
     return committed_values(cluster.bootstrap, topic, PARTITIONS)
 
 
-def end_offset(cluster: RunningCluster, topic: str, partition: int) -> int:
+def end_of(cluster: RunningCluster, topic: str, partition: int) -> int:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "watcher"})
     try:
-        return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=SECONDS_MAX)[1])
+        return end_offset(consumer, topic, partition)
     finally:
         consumer.close()
 
@@ -74,7 +73,7 @@ def test_producer_performance_with_transactions(cluster: RunningCluster, kafka_t
     )
     assert re.search(rf"^{RECORDS} records sent", said, re.MULTILINE), said
     assert sum(map(len, committed(cluster, "performance"))) == RECORDS
-    ends = [end_offset(cluster, "performance", each) for each in range(PARTITIONS)]
+    ends = [end_of(cluster, "performance", each) for each in range(PARTITIONS)]
     assert sum(ends) - RECORDS >= 2 * PARTITIONS, "there are markers of several transactions"
 
 
@@ -112,8 +111,7 @@ def test_what_is_copied_is_there_once_while_logstores_are_killed(cluster: Runnin
     assert [value for value, count in counts.items() if count > 1][:5] == []
     assert counts.keys() == {value for values in sent for value in values}
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"copiers-{aborts}"})
-    offsets = consumer.committed([TopicPartition(source, each) for each in range(PARTITIONS)], SECONDS_MAX)
-    assert [each.offset for each in offsets] == [len(values) for values in sent]
+    assert committed_offsets(consumer, source, PARTITIONS) == [len(values) for values in sent]
     consumer.close()
 
 
@@ -142,8 +140,8 @@ def _copy(cluster: RunningCluster, source: str, target: str, partition: int, abo
 
 def _wait_until_grown(cluster: RunningCluster, topic: str, copiers: list[Future[int]]) -> bool:
     """Return once partition 0 has 50 offsets more; False if all copiers have ended before."""
-    goal, until = end_offset(cluster, topic, 0) + 50, time.monotonic() + SECONDS_MAX
-    while end_offset(cluster, topic, 0) < goal:
+    goal, until = end_of(cluster, topic, 0) + 50, time.monotonic() + SECONDS_MAX
+    while end_of(cluster, topic, 0) < goal:
         if all(each.done() for each in copiers):
             return False
         assert time.monotonic() < until, f"{topic} does not grow"

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
-from barnabas.cluster.group_partition import partition_of_group
-from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from tests.integration.retried_calls import committed_offsets, create_topic, transaction_coordinator
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = pytest.mark.integration
@@ -23,9 +22,7 @@ TOPIC, PARTITIONS = "orders", 3
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     directory: Path = tmp_path_factory.mktemp("transactions")
     with RunningCluster(directory, logstores=3) as running:
-        admin = AdminClient({"bootstrap.servers": running.bootstrap})
-        topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=3)
-        admin.create_topics([topic], operation_timeout=SECONDS_MAX)[TOPIC].result(SECONDS_MAX)
+        create_topic(running.bootstrap, NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=3))
         yield running
 
 
@@ -84,16 +81,10 @@ def test_transactions_from_the_first_to_a_killed_coordinator(cluster: RunningClu
     assert any(value.startswith("aborted") for value in read(cluster, "read_uncommitted", until="second"))
 
     send(producer, "third")
-    cluster.kill(f"logstore-{coordinator_of(cluster, 'shop')}")
+    cluster.kill(f"logstore-{transaction_coordinator(cluster.bootstrap, 'shop')}")
     producer.commit_transaction(SECONDS_MAX)
     cluster.up()
     assert len(read(cluster, "read_committed", until="third")) == 3 * PARTITIONS
-
-
-def coordinator_of(cluster: RunningCluster, transactional_id: str) -> int:
-    metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(TRANSACTION_STATE_TOPIC, SECONDS_MAX)
-    partitions = metadata.topics[TRANSACTION_STATE_TOPIC].partitions
-    return partitions[partition_of_group(transactional_id, len(partitions))].leader
 
 
 def test_a_second_producer_fences_the_first(cluster: RunningCluster) -> None:
@@ -109,10 +100,8 @@ def test_a_second_producer_fences_the_first(cluster: RunningCluster) -> None:
 
 def test_offsets_are_committed_with_their_transaction_or_not_at_all(cluster: RunningCluster) -> None:
     """A loop of consume, transform and produce: the group goes on after what was committed, not after what was not."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for topic in ("taken", "given"):
-        new = NewTopic(topic, num_partitions=1, replication_factor=3)
-        admin.create_topics([new], operation_timeout=SECONDS_MAX)[topic].result(SECONDS_MAX)
+        create_topic(cluster.bootstrap, NewTopic(topic, num_partitions=1, replication_factor=3))
     source = Producer({"bootstrap.servers": cluster.bootstrap})
     for number in range(6):
         source.produce("taken", str(number).encode())
@@ -139,8 +128,8 @@ def test_offsets_are_committed_with_their_transaction_or_not_at_all(cluster: Run
         producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), SECONDS_MAX)
 
     def committed() -> int:
-        (found,) = consumer.committed([TopicPartition("taken", 0)], SECONDS_MAX)
-        return found.offset
+        (found,) = committed_offsets(consumer, "taken", 1)
+        return found
 
     carry(2)
     producer.commit_transaction(SECONDS_MAX)
