@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytes
 
 SECONDS_MAX = 90.0
 PARTITIONS = 2
+TRANSACTIONS_MAX = 10_000
+"""More than a producer ends before it is stopped."""
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +58,13 @@ def committed(cluster: RunningCluster, topic: str) -> list[list[str]]:
     return [[value.decode() for value in values] for values in committed_values(cluster.bootstrap, topic, PARTITIONS)]
 
 
-def wait_for_records(cluster: RunningCluster, topic: str, more: int) -> None:
-    """Return when partition 0 has grown by so many offsets."""
+def wait_for_records(cluster: RunningCluster, topic: str, more: int, running: Future[str]) -> None:
+    """Return when partition 0 has grown by so many offsets; the producer that is running has not ended by then."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "watcher"})
 
     goal, until = end_offset(consumer, topic, 0) + more, time.monotonic() + SECONDS_MAX
     while end_offset(consumer, topic, 0) < goal:
+        assert not running.done(), running.result()
         assert time.monotonic() < until, f"{topic} does not grow"
         time.sleep(0.1)
     consumer.close()
@@ -110,24 +114,30 @@ def test_a_second_producer_fences_the_first(cluster: RunningCluster, kafka_tools
 
 
 def test_the_level_changes_and_the_coordinator_is_killed_while_a_producer_runs(
-    cluster: RunningCluster, kafka_tools: KafkaTools
+    cluster: RunningCluster, kafka_tools: KafkaTools, tmp_path: Path
 ) -> None:
     """Its records are there exactly once. It learns of a level when it connects again, so the gateway is restarted."""
-    topic, count = "changes", 60
+    topic, end = "changes", tmp_path / "end"
     create(cluster, topic)
     with KafkaTools() as producers_jvm, ThreadPoolExecutor(1) as pool:
-        arguments = ("loop", cluster.bootstrap, topic, str(PARTITIONS), topic, str(count), "150")
+        arguments = ("loop", cluster.bootstrap, topic, str(PARTITIONS), topic, str(TRANSACTIONS_MAX), "150", str(end))
         running = pool.submit(producers_jvm.output, "Transactions", *arguments)
-        wait_for_records(cluster, topic, 4)
-        cluster.kill(f"logstore-{transaction_coordinator(cluster.bootstrap, topic)}")
-        cluster.up()
-        wait_for_records(cluster, topic, 4)
-        for command, level in (("downgrade", 0), ("upgrade", 2)):
-            set_level(kafka_tools, cluster, command, level)
-            cluster.stop("gateway")
+        try:
+            wait_for_records(cluster, topic, 10, running)
+            cluster.kill(f"logstore-{transaction_coordinator(cluster.bootstrap, topic)}")
             cluster.up()
-            wait_for_records(cluster, topic, 6)
+            wait_for_records(cluster, topic, 10, running)
+            for command, level in (("downgrade", 0), ("upgrade", 2)):
+                set_level(kafka_tools, cluster, command, level)
+                cluster.stop("gateway")
+                cluster.up()
+                wait_for_records(cluster, topic, 10, running)
+        finally:
+            end.touch()
         said = running.result(3 * SECONDS_MAX).splitlines()
-    assert said[-1].startswith(f"ended {count}, "), said
+    ended = re.match(r"ended (\d+), ", said[-1])
+    assert ended is not None, said
+    count = int(ended[1])
+    assert count < TRANSACTIONS_MAX
     assert committed(cluster, topic) == [expected(topic, count)] * PARTITIONS
     assert int(described(kafka_tools, cluster, topic)["ProducerEpoch"]) > 10

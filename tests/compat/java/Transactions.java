@@ -1,4 +1,6 @@
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
@@ -15,9 +17,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Kafka's transactional producer.
  *
- * <p>loop BOOTSTRAP TOPIC PARTITIONS ID COUNT PAUSE_MS: one transaction after the other, each with a record to every
- * partition and an offset for the group ID; every third is aborted. One that fails is aborted and done again. Prints
- * "ended COUNT, done again N".
+ * <p>loop BOOTSTRAP TOPIC PARTITIONS ID COUNT PAUSE_MS [FILE]: one transaction after the other, each with a record to
+ * every partition and an offset for the group ID; every third is aborted. One that fails is aborted and done again. It
+ * ends after COUNT of them, or once FILE exists. Prints "ended COUNT, done again N".
  *
  * <p>fence BOOTSTRAP TOPIC ID: a second producer begins while a transaction of the first is open. Prints what the
  * first one's commit comes to.
@@ -46,10 +48,12 @@ public final class Transactions {
         String id = arguments[4];
         int partitions = Integer.parseInt(arguments[3]);
         int count = Integer.parseInt(arguments[5]);
+        Path end = arguments.length > 7 ? Path.of(arguments[7]) : null;
         int again = 0;
+        int number = 0;
         try (KafkaProducer<byte[], byte[]> producer = producer(arguments[1], id, 60_000)) {
             producer.initTransactions();
-            for (int number = 0; number < count; ) {
+            while (number < count && (end == null || !Files.exists(end))) {
                 boolean commits = number % 3 != 1;
                 try {
                     producer.beginTransaction();
@@ -76,7 +80,7 @@ public final class Transactions {
                 Thread.sleep(Integer.parseInt(arguments[6]));
             }
         }
-        System.out.println("ended " + count + ", done again " + again);
+        System.out.println("ended " + number + ", done again " + again);
     }
 
     private static void fence(String[] arguments) throws Exception {
