@@ -45,7 +45,7 @@ _RETRIABLE = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""What ends without anybody's doing. `KafkaError.retriable` is true for errors of the transactional calls alone.
+"""What passes while the cluster is well. `KafkaError.retriable` is true for errors of the transactional calls alone.
 
 INVALID_REPLICATION_FACTOR is among them because a logstore that was killed is back a moment after its process.
 """

@@ -42,6 +42,20 @@ STATE_COLUMNS = ("TransactionalId", "ProducerId", "TransactionState")
 DESCRIBED_COLUMNS = ("ProducerId", "ProducerEpoch", "TransactionState", "TransactionTimeoutMs", "TopicPartitions")
 PRODUCER_COLUMNS = ("ProducerId", "ProducerEpoch", "LastSequence", "LastTimestamp", "CurrentTransactionStartOffset")
 
+REFUSED = "ListTransactions request sent to broker 0 failed with an unexpected exception"
+"""What kafka-transactions prints of INVALID_REGULAR_EXPRESSION."""
+PATTERNS = {
+    ".*": ["javas", "librdkafkas", "open"],
+    "java": [],
+    "java.": ["javas"],
+    "(?i)(JAVA|librdkafka)s": ["javas", "librdkafkas"],
+    r"\w{4}": ["open"],
+    "(java": REFUSED,
+    "(?=java)javas": REFUSED,
+    r"\C*": REFUSED,
+}
+"""Patterns of ids, and those of `left` that match."""
+
 Lines = list[dict[str, str]]
 
 
@@ -95,6 +109,20 @@ def ask(tools: KafkaTools, bootstrap: str) -> Said:
         for partition in range(PARTITIONS)
     }
     return Said(listed, described, producers)
+
+
+def matching(tools: KafkaTools, bootstrap: str) -> dict[str, list[str] | str]:
+    """The ids that kafka-transactions lists for each pattern, or the error that it reports."""
+    found: dict[str, list[str] | str] = {}
+    for pattern in PATTERNS:
+        asked = ("--bootstrap-server", bootstrap, "list", "--transactional-id-pattern", pattern)
+        done = tools.run("org.apache.kafka.tools.TransactionsCommand", *asked)
+        if done.status:
+            said = done.stdout + done.stderr
+            found[pattern] = REFUSED if REFUSED in said else said
+        else:
+            found[pattern] = sorted(line.split()[0] for line in done.stdout.splitlines()[1:])
+    return found
 
 
 def wait_until_loaded(tools: KafkaTools, bootstrap: str, count: int) -> None:
@@ -161,6 +189,7 @@ def left(kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> L
         said = kafka_tools.output("Transactions", "hang", cluster.bootstrap, TOPIC, "open", "600000")
         assert said.splitlines() == ["left open"]
         produce(cluster.bootstrap, b"behind")
+        assert matching(kafka_tools, cluster.bootstrap) == PATTERNS
         seen = committed(cluster.bootstrap), ask(kafka_tools, cluster.bootstrap)
         cluster.stop("logstore-0")
         path = shutil.copytree(cluster.directory.logstore_path(0), tmp_path_factory.mktemp("left") / "copy")
@@ -190,6 +219,7 @@ def test_kafka_goes_on_with_the_transactions_that_barnabas_left(
         broker.start()
         wait_until_loaded(kafka_tools, broker.bootstrap, len(states))
         assert ask(kafka_tools, broker.bootstrap) == left.said
+        assert matching(kafka_tools, broker.bootstrap) == PATTERNS
         assert committed(broker.bootstrap) == left.committed
         hanging = ("find-hanging", "--topic", TOPIC, "--max-transaction-timeout", "0")
         assert transactions(kafka_tools, broker.bootstrap, *hanging) == [], "its coordinator knows the open one"

@@ -23,11 +23,20 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
 from barnabas.runtime.compression import CODECS
+from barnabas.runtime.patterns import compile_pattern
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.model.addresses import broker_port
 from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener
-from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, LogstoreCall, Outputs, RareOutputs
+from barnabas_gateway.core.model.outputs import (
+    Conversion,
+    Log,
+    LogLevel,
+    LogstoreCall,
+    Outputs,
+    PatternMatching,
+    RareOutputs,
+)
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.processor import GatewayCore
 from tests.sim.disk_model import ModelFile
@@ -224,6 +233,8 @@ class GatewayNode(Process):
                 self._calls.pop(call_id).end.close("the call is cancelled")
         for conversion in rare.conversions:
             self.after(self.scheduler.random.randrange(50, 5 * MS), "conversion", partial(self._converted, conversion))
+        for matching in rare.pattern_matchings:
+            self.after(self.scheduler.random.randrange(50, 5 * MS), "pattern", partial(self._matched, matching))
         for connection_id, buffers in outputs.writes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].write(buffers)
@@ -243,6 +254,11 @@ class GatewayNode(Process):
     def _converted(self, conversion: Conversion) -> None:
         conversion.run(CODECS)
         self.running.converted(conversion, 1.0, self.now_ms)
+        self.turn_soon()
+
+    def _matched(self, matching: PatternMatching) -> None:
+        matching.run(compile_pattern)
+        self.running.pattern_matched(matching, self.now_ms)
         self.turn_soon()
 
     def _look_at(self, line: Log) -> None:

@@ -81,6 +81,9 @@ class Turns:
             self.calls.append(len(logstore.offset_queries))
             logstore.offset_queries.clear()
             processor.expire(now_ms)
+        elif world.pattern_matchings:
+            # On a worker of the host: its end is what the turn sees.
+            processor.pattern_matched(world.pattern_matchings.pop(0), now_ms)
         else:
             processor.expire(now_ms)
 

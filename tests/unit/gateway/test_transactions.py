@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.cluster.acls import ResourceType
 from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.runtime.patterns import compile_pattern
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -31,6 +32,7 @@ from barnabas.wire.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from barnabas_gateway.core.backends.pattern_matcher import NAMES_PER_MATCHING, PatternMatching
 from tests.unit.gateway.groups import OFFSETS_TOPIC_ID
 from tests.unit.gateway.permissions import allow_if
 from tests.unit.gateway.world import World, topic
@@ -163,6 +165,115 @@ def test_transactions_of_all_brokers_are_listed(version: int) -> None:
     listed = client.answers[-1]
     assert [each.transactional_id for each in listed.transaction_states] == [ON_ONE, ON_TWO]
     assert listed.unknown_state_filters == ["Sleeping"]
+
+
+def match_pattern(world: World, fault: str = "") -> None:
+    """Match the names of the oldest matching, as the host's worker does; or fail with `fault`."""
+    matching = world.pattern_matchings.pop(0)
+    matching.fault = fault
+    if not fault:
+        matching.run(compile_pattern)
+    world.processor.pattern_matched(matching, world.now_ms)
+    world.turn()
+
+
+def listing_of(names: list[str]) -> ListTransactionsResponse:
+    return ListTransactionsResponse(transaction_states=[TransactionState(name, 7, "Ongoing") for name in names])
+
+
+def test_only_ids_that_match_the_pattern_are_listed() -> None:
+    world = transaction_world()
+    client = world.client()
+    asked = ListTransactionsRequest(transactional_id_pattern="orders-[0-9]+")
+    client.ask(asked, ApiKey.LIST_TRANSACTIONS, 2)
+    names = [f"orders-{number}" for number in range(2 * NAMES_PER_MATCHING)]
+    world.logstores[1].group_answer(listing_of(["orders-", *names, "my orders-1"]))
+    world.logstores[2].group_answer(listing_of(["orders-x", "orders-7000", "Orders-1"]))
+    for _ in range(3):
+        assert not client.answers, "others have their turns between the parts of a long list"
+        match_pattern(world)
+    while not client.answers:
+        world.processor.expire(world.now_ms)
+        world.turn()
+    listed = client.answers[-1]
+    assert [each.transactional_id for each in listed.transaction_states] == [*names, "orders-7000"]
+    assert listed.error_code == ErrorCode.NONE
+
+
+def test_long_ids_are_matched_some_at_a_time() -> None:
+    world = transaction_world()
+    client = world.client(node_id=1)
+    client.ask(ListTransactionsRequest(transactional_id_pattern="a*"), ApiKey.LIST_TRANSACTIONS, 2)
+    world.logstores[1].group_answer(listing_of(["a" * 30_000] * 9))
+    for _ in range(3):
+        assert not client.answers
+        (matching,) = world.pattern_matchings
+        assert isinstance(matching, PatternMatching)
+        assert len(matching.names) == 3
+        match_pattern(world)
+    assert len(client.answers[-1].transaction_states) == 9
+
+
+@pytest.mark.parametrize("names", [[], ["a", "b"]], ids=["no ids", "some ids"])
+@pytest.mark.parametrize("states", [[], ["Sleeping"]], ids=["all states", "no known state"])
+def test_a_text_that_is_no_pattern_is_refused_whatever_there_is(names: list[str], states: list[str]) -> None:
+    world = transaction_world()
+    client = world.client(node_id=1)
+    client.ask(ListTransactionsRequest(states, transactional_id_pattern="(a"), ApiKey.LIST_TRANSACTIONS, 2)
+    if not states:
+        world.logstores[1].group_answer(listing_of(names))
+    match_pattern(world)
+    assert client.answers[-1] == ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+
+
+@pytest.mark.parametrize("pattern", ["", None])
+def test_an_empty_pattern_is_no_filter(pattern: str | None) -> None:
+    world = transaction_world()
+    client = world.client(node_id=1)
+    client.ask(ListTransactionsRequest(transactional_id_pattern=pattern), ApiKey.LIST_TRANSACTIONS, 2)
+    world.logstores[1].group_answer(listing_of(["a", "b"]))
+    assert len(client.answers[-1].transaction_states) == 2
+    assert not world.pattern_matchings
+
+
+def test_a_coordinator_that_loads_comes_before_the_pattern() -> None:
+    world = transaction_world()
+    client = world.client(node_id=1)
+    client.ask(ListTransactionsRequest(transactional_id_pattern="(a"), ApiKey.LIST_TRANSACTIONS, 2)
+    world.logstores[1].group_answer(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert client.answers[-1].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_list_whose_pattern_takes_long_has_no_deadline() -> None:
+    world = transaction_world()
+    client = world.client(node_id=1)
+    client.ask(ListTransactionsRequest(transactional_id_pattern="a"), ApiKey.LIST_TRANSACTIONS, 2)
+    world.logstores[1].group_answer(listing_of(["a", "b"]))
+    world.pass_ms(2 * world.processor.config.group_call_ms_max)
+    assert not client.answers
+    match_pattern(world)
+    assert [each.transactional_id for each in client.answers[-1].transaction_states] == ["a"]
+
+
+def test_what_a_pattern_would_match_is_dropped_with_its_connection() -> None:
+    world = transaction_world()
+    client = world.client(node_id=1)
+    client.ask(ListTransactionsRequest(transactional_id_pattern="a"), ApiKey.LIST_TRANSACTIONS, 2)
+    world.logstores[1].group_answer(listing_of(["a"] * 2 * NAMES_PER_MATCHING))
+    client.close()
+    match_pattern(world)
+    assert not world.pattern_matchings
+
+
+def test_a_fault_of_the_matching_closes_one_connection() -> None:
+    world = transaction_world()
+    client, other = world.client(node_id=1), world.client(node_id=1)
+    client.ask(ListTransactionsRequest(transactional_id_pattern="a"), ApiKey.LIST_TRANSACTIONS, 2)
+    world.logstores[1].group_answer(listing_of(["a"]))
+    world.expects_fault = True
+    match_pattern(world, "Traceback")
+    assert client.is_closed
+    assert not other.is_closed
 
 
 def test_no_incomplete_list_is_taken_for_a_complete_one() -> None:

@@ -52,6 +52,7 @@ from barnabas_gateway.core.model.outputs import (
     LogLevel,
     LogstoreCall,
     Outputs,
+    PatternMatching,
     RareOutputs,
     TokenCheck,
 )
@@ -371,6 +372,7 @@ class World:
         """Begun and not run."""
         self.token_checks: list[TokenCheck] = []
         """The same of tokens that may block."""
+        self.pattern_matchings: list[PatternMatching] = []
         self.clients: dict[int, Client] = {}
         self.logstores = {node_id: ScriptedLogstore(self, node_id) for node_id in nodes}
         self.pods = {pod_id: ScriptedPod(self, pod_id) for pod_id in pods}
@@ -474,6 +476,7 @@ class World:
             self.pods[pod_id].traced += park.traced
         self.conversions += rare.conversions
         self.token_checks += rare.token_checks
+        self.pattern_matchings += rare.pattern_matchings
         for connection_id, buffers in outputs.writes:
             client = self.clients[connection_id]
             client.take(buffers)

@@ -19,6 +19,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.quota_shares(shares, now_ms), processor.processors_changed(processors, now_ms)
             processor.converted(conversion, elapsed_ms, now_ms), processor.token_checked(check, now_ms)
             processor.logstore_answered(call_id, answer or None, now_ms)
+            processor.pattern_matched(matching, now_ms)
             processor.drain(now_ms)
         processor.expire(now_ms)
         carry out processor.take_outputs(), then processor.turn_over()
@@ -46,6 +47,7 @@ from barnabas_gateway.core.backends.group_routing import GroupRouting
 from barnabas_gateway.core.backends.logstore_admin_client import LogstoreAdminClient
 from barnabas_gateway.core.backends.logstores import Logstores
 from barnabas_gateway.core.backends.logstores_meter import LogstoresMeter
+from barnabas_gateway.core.backends.pattern_matcher import PatternMatcher
 from barnabas_gateway.core.backends.producer_ids import ProducerIds
 from barnabas_gateway.core.backends.purgatory_client import PurgatoryClient
 from barnabas_gateway.core.backends.query_router import QueryRouter
@@ -73,6 +75,7 @@ from barnabas_gateway.core.handlers.api_10_find_coordinator import FindCoordinat
 from barnabas_gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
 from barnabas_gateway.core.handlers.api_25_add_offsets_to_txn import AddOffsetsToTxnHandler
 from barnabas_gateway.core.handlers.api_28_txn_offset_commit import TxnOffsetCommitHandler
+from barnabas_gateway.core.handlers.api_66_list_transactions import ListTransactionsHandler
 from barnabas_gateway.core.model.audit import Audit
 from barnabas_gateway.core.model.authorizer import Authorizer
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
@@ -80,7 +83,14 @@ from barnabas_gateway.core.model.cluster_view import ClusterView
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines, earlier
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
-from barnabas_gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs, TokenCheck, Turn
+from barnabas_gateway.core.model.outputs import (
+    ControllerAnswer,
+    Conversion,
+    Outputs,
+    PatternMatching,
+    TokenCheck,
+    Turn,
+)
 from barnabas_gateway.core.model.request_context import ANONYMOUS, ANY_NODE, Principal
 from barnabas_gateway.core.requests.audit_topic import AuditProduceHandler, AuditTopic
 from barnabas_gateway.core.requests.fetch_sessions import FetchSessions
@@ -145,6 +155,7 @@ class GatewayCore:
         self.logstore_admin = LogstoreAdminClient(self.logstores, turn)
         self.purgatory = PurgatoryClient(clock, turn)
         self.converter = RecordFormatConverter(turn)
+        self.pattern_matcher = PatternMatcher(turn)
         self.controller = ControllerClient(image, turn)
         self.producer_ids = ProducerIds(config.gateway_id, self.controller)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
@@ -190,6 +201,7 @@ class GatewayCore:
             InitProducerIdHandler(environment, coordinators, transactions, self.producer_ids),
             AddOffsetsToTxnHandler(environment, coordinators, transactions, group_routing),
             TxnOffsetCommitHandler(environment, coordinators, group_routing, self.verifier),
+            ListTransactionsHandler(environment, coordinators, transactions, self.pattern_matcher),
             *(serving(environment, coordinators, transactions) for serving in SERVED_FOR_TRANSACTIONS),
             *(serving(environment) for serving in SERVED_ALONE),
             *(serving(environment, controller) for serving in SERVED_BY_CONTROLLER),
@@ -377,6 +389,11 @@ class GatewayCore:
         """The token has been answered, or could not be."""
         self.clock.now_ms = now_ms
         check.ended()
+
+    def pattern_matched(self, matching: PatternMatching, now_ms: int) -> None:
+        """The names have been matched, or could not be."""
+        self.clock.now_ms = now_ms
+        matching.ended()
 
     # --- time, and the end of a turn ---
 

@@ -31,9 +31,19 @@ from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.metrics.process_metrics import measures_of_process
+from barnabas.runtime.patterns import compile_pattern
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.tracing.traces import trace_exporter
-from barnabas_gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, RareOutputs, TokenCheck, Trace
+from barnabas_gateway.core.model.outputs import (
+    Conversion,
+    Log,
+    LogLevel,
+    Outputs,
+    PatternMatching,
+    RareOutputs,
+    TokenCheck,
+    Trace,
+)
 from barnabas_gateway.core.model.principal_mapping import principal_of
 from barnabas_gateway.core.model.request_context import ANONYMOUS
 from barnabas_gateway.core.processor import GatewayCore
@@ -86,6 +96,9 @@ class GatewayDriver:
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
         self._conversions = Worker[Conversion]("conversions", lambda each: each.run(CODECS), self._converted)
         self._token_checks = Worker[TokenCheck]("tokens", lambda each: each.run(), self._token_checked)
+        self._pattern_matchings = Worker[PatternMatching](
+            "patterns", lambda each: each.run(compile_pattern), self._pattern_matched
+        )
         self.drained = asyncio.Event()
         self.failure: asyncio.Future[None] = self._loop.create_future()
         """Gets the exception of a metadata update that was not applied. The processor must end then: later updates
@@ -292,6 +305,10 @@ class GatewayDriver:
         self._core.token_checked(check, monotonic_ms())
         self._schedule_turn()
 
+    def _pattern_matched(self, matching: PatternMatching, _elapsed_ms: float) -> None:
+        self._core.pattern_matched(matching, monotonic_ms())
+        self._schedule_turn()
+
     # --- turns -------------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
@@ -362,6 +379,8 @@ class GatewayDriver:
             self._conversions.submit(conversion)
         for check in rare.token_checks:
             self._token_checks.submit(check)
+        for matching in rare.pattern_matchings:
+            self._pattern_matchings.submit(matching)
 
     def _set_timer(self, now_ms: int) -> None:
         """An early timer is harmless, so one that is set is only ever replaced by an earlier one."""
@@ -402,6 +421,7 @@ class GatewayDriver:
         self._tell_metrics()
         self._conversions.stop()
         self._token_checks.stop()
+        self._pattern_matchings.stop()
         if self._reading_metadata is not None:
             self._reading_metadata.cancel()
         if self._traces is not None:

@@ -128,7 +128,6 @@ SERVED_FOR_TRANSACTIONS: Final[tuple[type[GroupHandler], ...]] = (
     EndTxnHandler,
     WriteTxnMarkersHandler,
     DescribeTransactionsHandler,
-    ListTransactionsHandler,
 )
 """APIs that the coordinators of transactional ids answer."""
 SERVED_AFTER_A_WAIT: Final[tuple[type[MemberHandler], ...]] = (
@@ -145,6 +144,7 @@ _SERVED: Final[tuple[type[Handler], ...]] = (
     InitProducerIdHandler,
     AddOffsetsToTxnHandler,
     TxnOffsetCommitHandler,
+    ListTransactionsHandler,
     *SERVED_ALONE,
     *SERVED_BY_CONTROLLER,
     *SERVED_FOR_TOKENS,

@@ -11,6 +11,7 @@ from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
 from barnabas.cluster.quotas.shares import QuotaUse
 from barnabas.ports.compression import Codecs
+from barnabas.ports.patterns import CompilePattern
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 
@@ -74,6 +75,18 @@ class TokenCheck(Protocol):
         """It has run. Its connection may be closed."""
 
 
+class PatternMatching(Protocol):
+    """Names for the host's worker to be matched; it goes to `GatewayCore.pattern_matched` when it is done."""
+
+    fault: str
+    """The traceback of an internal error, for the log: the host sets it if `run` failed."""
+
+    def run(self, compile_pattern: CompilePattern) -> None: ...
+
+    def ended(self) -> None:
+        """It has run. Its connection may be closed."""
+
+
 class LogLevel(IntEnum):
     """The numbers of Python's own levels."""
 
@@ -101,6 +114,7 @@ class RareOutputs:
         "conversions",
         "logstore_calls",
         "logstore_cancels",
+        "pattern_matchings",
         "pauses",
         "quota_uses",
         "resumes",
@@ -125,6 +139,8 @@ class RareOutputs:
         """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""
         self.token_checks: list[TokenCheck] = []
         """To be run on another worker, one after the other; each goes to `GatewayCore.token_checked`."""
+        self.pattern_matchings: list[PatternMatching] = []
+        """To be run on a third worker, one after the other; each goes to `GatewayCore.pattern_matched`."""
 
 
 class Outputs:
