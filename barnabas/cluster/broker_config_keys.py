@@ -197,6 +197,12 @@ _KAFKAS: Final = (
     _key("socket.request.max.bytes", _INT, "Maximum size of a request.", _GATEWAY),
     _key("socket.listen.backlog.size", _INT, "Maximum connections that wait to be accepted.", _GATEWAY),
     _key(
+        "socket.send.buffer.bytes",
+        _INT,
+        "Send buffer of a client's connection, as far as net.core.wmem_max allows; -1: chosen by the system.",
+        _GATEWAY,
+    ),
+    _key(
         "queued.max.request.bytes",
         _LONG,
         "Maximum bytes of requests held by one processor of a gateway, or by a logstore.",

@@ -123,7 +123,7 @@ _UNSUPPORTED: Final = {
         share.coordinator.threads share.coordinator.write.timeout.ms
     """,
     "the system's own sizes are used": """
-        replica.socket.receive.buffer.bytes socket.receive.buffer.bytes socket.send.buffer.bytes
+        replica.socket.receive.buffer.bytes socket.receive.buffer.bytes
     """,
     "there are no such threads: each service has processes and an event loop": """
         background.threads

@@ -36,6 +36,7 @@ OTHER_DEFAULTS = {
     "log.dir": "no data in /tmp",
     "queued.max.request.bytes": "memory has a bound",
     "socket.listen.backlog.size": "many clients come at once",
+    "socket.send.buffer.bytes": "answers of several MB are usual, and each piece of one costs",
     "ssl.keystore.type": "by the file's content, and JKS is Java's",
     "ssl.truststore.type": "by the file's content, and JKS is Java's",
     "sasl.enabled.mechanisms": "GSSAPI needs a key, and there is no password without one that is chosen",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import cast
 
 import msgspec
 import pytest
@@ -31,9 +32,10 @@ from barnabas_gateway.core.model.config import AddressPolicy
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.shell import processor_ipc
+from barnabas_gateway.shell.acceptor import Acceptor
 from barnabas_gateway.shell.client_socket import ClientSocket
 from barnabas_gateway.shell.config import GatewayProperties
-from barnabas_gateway.shell.processors import full_update
+from barnabas_gateway.shell.processors import Processors, full_update
 from tests.unit.gateway.world import TOPIC_ID, topic
 
 
@@ -283,3 +285,44 @@ async def test_a_client_that_hangs_up_with_answers_on_their_way_is_lost() -> Non
     theirs.close()
     await owner.lost.wait()
     assert client.unsent_bytes == 0
+
+
+class HandedOver:
+    """In the place of the processors."""
+
+    def __init__(self) -> None:
+        self.socket: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+
+    def has_live(self) -> bool:
+        return True
+
+    def hand_over(self, accepted: socket.socket, *_: object) -> None:
+        self.socket.set_result(accepted)
+
+
+async def send_buffer_of_a_connection(**keys: str) -> int:
+    """Return the size of its send buffer at the gateway; Linux doubles what it was told, for its own bookkeeping."""
+    handed_over = HandedOver()
+    acceptor = Acceptor(properties(listeners="PLAINTEXT://127.0.0.1:0", **keys))
+    acceptor.start(cast("Processors", handed_over))
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", acceptor.bound_ports["PLAINTEXT"])),
+            await asyncio.wait_for(handed_over.socket, 10) as accepted,
+        ):
+            return accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    finally:
+        acceptor.stop()
+
+
+async def test_connections_have_the_configured_send_buffer() -> None:
+    assert await send_buffer_of_a_connection(socket_send_buffer_bytes="65536") == 2 * 65536
+
+
+async def test_a_send_buffer_of_minus_1_is_the_systems() -> None:
+    with socket.socket() as plain:
+        default = plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    own = await send_buffer_of_a_connection(socket_send_buffer_bytes="65536")
+    systems = await send_buffer_of_a_connection(socket_send_buffer_bytes="-1")
+    assert systems >= default
+    assert systems != own

@@ -35,6 +35,7 @@ class Acceptor:
     def __init__(self, properties: GatewayProperties) -> None:
         """Raises OSError that names the address when a bootstrap port can't be bound."""
         self._backlog = properties.socket_listen_backlog_size
+        self._send_buffer_bytes = properties.socket_send_buffer_bytes
         self._policy = AddressPolicy(properties.advertised_address_policy)
         self._quota = ConnectionQuota(properties.max_connections, properties.max_connections_per_ip)
         self._rates = ConnectionRates(
@@ -56,7 +57,7 @@ class Acceptor:
         self._is_reading = False
         self.meter = ConnectionMeter()
         for name, host, port in properties.bound_listeners():
-            bound = _listen(host, port, self._backlog)
+            bound = _listen(host, port, self._backlog, self._send_buffer_bytes)
             self.bound_ports[name] = bound.getsockname()[1]
             self._sockets[name, self.bound_ports[name]] = bound
 
@@ -77,7 +78,7 @@ class Acceptor:
                 if (name, port) in self._sockets:
                     continue
                 try:
-                    bound = _listen(self._hosts[name], port, self._backlog)
+                    bound = _listen(self._hosts[name], port, self._backlog, self._send_buffer_bytes)
                 except OSError as error:
                     _log.error("a broker's port can't be bound", listener=name, node_id=node_id, reason=str(error))
                     continue
@@ -200,12 +201,16 @@ class Acceptor:
         processors.hand_over(accepted, listener, host, f"{host}:{port}", node_id)
 
 
-def _listen(host: str, port: int, backlog: int) -> socket.socket:
-    """Return a non-blocking listening socket. Raises OSError that names the address."""
+def _listen(host: str, port: int, backlog: int, send_buffer_bytes: int) -> socket.socket:
+    """Return a non-blocking listening socket. Connections have its `send_buffer_bytes`, or the system's if that is -1.
+    Raises OSError that names the address.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if send_buffer_bytes >= 0:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         bound.bind((host.strip("[]"), port))
         bound.listen(backlog)
         bound.setblocking(False)

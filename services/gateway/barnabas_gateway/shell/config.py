@@ -105,6 +105,8 @@ class GatewayProperties(ServiceConfig, kw_only=True, forbid_unknown_fields=True)
     num_network_threads: Annotated[int, bounds("num.network.threads")] = 3
     socket_request_max_bytes: Int32 = _CORE.socket_request_bytes_max
     socket_listen_backlog_size: Count = 511
+    # Of clients' connections; -1: what the system chooses, up to some megabytes.
+    socket_send_buffer_bytes: Annotated[int, msgspec.Meta(ge=-1, le=0x7FFF_FFFF)] = 212_992
     # Request bytes that a processor holds at once.
     queued_max_request_bytes: Count = _CORE.queued_request_bytes_max
     # Fetch responses that a processor has in progress or that clients have not read.
