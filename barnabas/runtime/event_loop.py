@@ -1,10 +1,10 @@
 """EventLoop: asyncio's loop with a short way from a readable descriptor to the end of the turn that it causes.
 
 asyncio calls a reader one step after its selector, and what that reader schedules one step later: every step is another
-question to the kernel and some microseconds of bookkeeping. Here the callbacks of `add_reader` are called by the
-selector itself, and so are the turns that they request (`TurnScheduler`), after all of them: what arrived together is
-handled in one turn, and answered before the loop asks again. As long as none of that concerns asyncio, the selector
-asks the kernel again without returning. Writers, timers, tasks and asyncio's own transports are as in asyncio.
+question to the kernel and some microseconds of bookkeeping. Here the callbacks of `add_reader` and `add_writer` are
+called by the selector itself, and so are the turns that they request (`TurnScheduler`), after all of them: what arrived
+together is handled in one turn, and answered before the loop asks again. As long as none of that concerns asyncio, the
+selector asks the kernel again without returning. Timers, tasks and asyncio's own transports are as in asyncio.
 """
 
 from __future__ import annotations
@@ -94,10 +94,12 @@ class EventLoop(asyncio.SelectorEventLoop):
         return self._selecting.remove_reader(_descriptor(fd)) or super().remove_reader(_descriptor(fd))
 
     def add_writer(self, fd: FileDescriptorLike, callback: Callable[[*_Ts], Any], *args: *_Ts) -> None:
-        super().add_writer(_descriptor(fd), callback, *args)
+        """As `add_reader`."""
+        self._selecting.add_writer(_descriptor(fd), partial(callback, *args) if args else callback)
 
     def remove_writer(self, fd: FileDescriptorLike) -> bool:
-        return super().remove_writer(_descriptor(fd))
+        """As `remove_reader`."""
+        return self._selecting.remove_writer(_descriptor(fd)) or super().remove_writer(_descriptor(fd))
 
     def call_soon(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
@@ -146,7 +148,7 @@ class TurnScheduler:
 
 
 class _Selector(selectors.BaseSelector):
-    """Descriptors are numbers here. One that asyncio registers may have a reader of ours too."""
+    """Descriptors are numbers here. One that asyncio registers may have a reader and a writer of ours too."""
 
     def __init__(self, failed: Callable[[BaseException, Callable[[], object]], None]) -> None:
         self.due: list[Callable[[], object]] = []
@@ -158,9 +160,10 @@ class _Selector(selectors.BaseSelector):
         self._epoll = epoll()
         self._keys: dict[int, selectors.SelectorKey] = {}
         self._readers: dict[int, Callable[[], object]] = {}
+        self._writers: dict[int, Callable[[], object]] = {}
 
     def add_reader(self, fd: int, callback: Callable[[], object]) -> None:
-        is_watched = fd in self._readers or fd in self._keys
+        is_watched = self._is_watched(fd)
         self._readers[fd] = callback
         self._watch(fd, is_watched=is_watched)
 
@@ -170,11 +173,23 @@ class _Selector(selectors.BaseSelector):
         self._watch(fd, is_watched=True)
         return True
 
+    def add_writer(self, fd: int, callback: Callable[[], object]) -> None:
+        is_watched = self._is_watched(fd)
+        self._writers[fd] = callback
+        self._watch(fd, is_watched=is_watched)
+
+    def remove_writer(self, fd: int) -> bool:
+        if self._writers.pop(fd, None) is None:
+            return False
+        self._watch(fd, is_watched=True)
+        return True
+
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
         fd = _descriptor(fileobj)
         assert fd not in self._keys, "a descriptor is registered once"
+        is_watched = self._is_watched(fd)
         self._keys[fd] = key = selectors.SelectorKey(fileobj, fd, events, data)
-        self._watch(fd, is_watched=fd in self._readers)
+        self._watch(fd, is_watched=is_watched)
         return key
 
     def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
@@ -196,13 +211,15 @@ class _Selector(selectors.BaseSelector):
         self._epoll.close()
         self._keys.clear()
         self._readers.clear()
+        self._writers.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Call the readers of what is readable and the turns that are due, again and again until asyncio has something
-        to do or `timeout` is over; return what is ready of asyncio's own.
+        """Call the readers and writers of what is ready and the turns that are due, again and again until asyncio has
+        something to do or `timeout` is over; return what is ready of asyncio's own.
         """
         self.must_return = False
         turns, poll, readers, keys = _TURNS, self._epoll.poll, self._readers, self._keys
+        writers = self._writers
         until_ns = 0 if timeout is None else monotonic_ns() + int(timeout * 1e9)
         waits = timeout is None or timeout > 0
         ready: list[tuple[selectors.SelectorKey, int]] = []
@@ -227,31 +244,35 @@ class _Selector(selectors.BaseSelector):
             turns.began_ns = now_ns
             if now_ns - turns.cpu_read_ns > _CPU_READ_EVERY_NS:
                 turns.read_cpu(now_ns)
-            if len(events) == 1 and (fd := events[0][0]) in readers and fd not in keys:
+            if len(events) == 1 and (fd := events[0][0]) in readers and fd not in writers and fd not in keys:
                 # Nearly always it is one client, or one peer.
                 self._call(readers[fd])
             elif events:
-                ready = self._call_readers(events)
+                ready = self._call_ready(events)
             if self.due:
                 self._run_due()
             if ready or self.must_return or not waits or (until_ns and monotonic_ns() >= until_ns):
                 return ready
 
-    def _call_readers(self, events: list[tuple[int, int]]) -> list[tuple[selectors.SelectorKey, int]]:
+    def _call_ready(self, events: list[tuple[int, int]]) -> list[tuple[selectors.SelectorKey, int]]:
+        # An error or a hangup is for both, reader and writer.
         ready = []
-        readers, keys = self._readers, self._keys
+        readers, writers, keys = self._readers, self._writers, self._keys
         called = [(fd, readers[fd]) for fd, event in events if fd in readers and event != EPOLLOUT]
+        written = [(fd, writers[fd]) for fd, event in events if fd in writers and event != EPOLLIN] if writers else ()
         if keys:
             for fd, event in events:
                 key = keys.get(fd)
                 if key is not None:
-                    # An error or a hangup is for both.
                     is_readable, is_writable = event & ~EPOLLOUT, event & ~EPOLLIN
                     mask = (selectors.EVENT_READ if is_readable else 0) | (selectors.EVENT_WRITE if is_writable else 0)
                     ready.append((key, mask & key.events))
         for fd, callback in called:
             # One that was called before may have removed this one, or closed its descriptor.
             if readers.get(fd) is callback:
+                self._call(callback)
+        for fd, callback in written:
+            if writers.get(fd) is callback:
                 self._call(callback)
         return ready
 
@@ -268,10 +289,14 @@ class _Selector(selectors.BaseSelector):
         except BaseException as error:
             self._failed(error, callback)
 
+    def _is_watched(self, fd: int) -> bool:
+        return fd in self._readers or fd in self._writers or fd in self._keys
+
     def _watch(self, fd: int, *, is_watched: bool) -> None:
         """Have the kernel report what is wanted of a descriptor by now."""
         key = self._keys.get(fd)
         events = EPOLLIN if fd in self._readers else 0
+        events |= EPOLLOUT if fd in self._writers else 0
         if key is not None:
             events |= EPOLLIN if key.events & selectors.EVENT_READ else 0
             events |= EPOLLOUT if key.events & selectors.EVENT_WRITE else 0

@@ -1,4 +1,4 @@
-"""EventLoop: readers and turns without a step of the loop between them, and everything else as in asyncio."""
+"""EventLoop: readers, writers and turns without a step of the loop between them; everything else as in asyncio."""
 
 from __future__ import annotations
 
@@ -163,6 +163,45 @@ def test_input_that_does_not_concern_asyncio_does_not_end_the_selection() -> Non
         await over
         returned.append(selections() - before)
         loop.remove_reader(here)
+        here.close()
+        there.close()
+
+    with counted_selections() as selections:
+        run(story)
+    assert returned[0] <= 3
+
+
+def test_a_peer_that_is_written_to_as_it_reads_does_not_end_the_selection() -> None:
+    """An answer of several MB goes in many pieces."""
+    returned: list[int] = []
+    message = memoryview(bytes(16 << 20))
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        here, there = pair()
+        over = loop.create_future()
+        sent = received = pieces = 0
+
+        def writable() -> None:
+            nonlocal sent, pieces
+            sent += here.send(message[sent:])
+            pieces += 1
+            if sent == len(message):
+                assert loop.remove_writer(here)
+
+        def readable() -> None:
+            nonlocal received
+            received += len(there.recv(1 << 16))
+            if received == len(message):
+                over.set_result(None)
+
+        loop.add_reader(there, readable)
+        loop.add_writer(here, writable)
+        before = selections()
+        await over
+        returned.append(selections() - before)
+        assert pieces > 10
+        loop.remove_reader(there)
         here.close()
         there.close()
 
