@@ -196,12 +196,7 @@ _KAFKAS: Final = (
     _key("connections.max.idle.ms", _LONG, "Connections that are idle for this long are closed.", _GATEWAY),
     _key("socket.request.max.bytes", _INT, "Maximum size of a request.", _GATEWAY),
     _key("socket.listen.backlog.size", _INT, "Maximum connections that wait to be accepted.", _GATEWAY),
-    _key(
-        "socket.send.buffer.bytes",
-        _INT,
-        "Send buffer of a client's connection, as far as net.core.wmem_max allows; -1: chosen by the system.",
-        _GATEWAY,
-    ),
+    _key("socket.send.buffer.bytes", _INT, "Send buffer of a client's connection; -1: the system's own.", _GATEWAY),
     _key(
         "queued.max.request.bytes",
         _LONG,

@@ -301,7 +301,7 @@ class HandedOver:
 
 
 async def send_buffer_of_a_connection(**keys: str) -> int:
-    """Return the size of its send buffer at the gateway; Linux doubles what it was told, for its own bookkeeping."""
+    """Return the size of its send buffer at the gateway; Linux doubles what is set, for its own bookkeeping."""
     handed_over = HandedOver()
     acceptor = Acceptor(properties(listeners="PLAINTEXT://127.0.0.1:0", **keys))
     acceptor.start(cast("Processors", handed_over))
