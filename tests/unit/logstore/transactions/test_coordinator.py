@@ -84,10 +84,11 @@ class TestRequests:
         producer_id, epoch = world.begun()
         assert world.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
         assert world.state() is PREPARE_ABORT
-        assert world.add(producer_id, epoch, 1) == ErrorCode.PRODUCER_FENCED
-        assert world.add(producer_id, epoch, 1, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert world.add(producer_id, epoch, 1) == ErrorCode.CONCURRENT_TRANSACTIONS
         world.markers.write()
         world.turn()
+        assert world.add(producer_id, epoch, 1) == ErrorCode.PRODUCER_FENCED
+        assert world.add(producer_id, epoch, 1, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
         second = world.init()
         assert (second.error_code, second.producer_id) == (ErrorCode.NONE, producer_id)
         assert second.producer_epoch > epoch

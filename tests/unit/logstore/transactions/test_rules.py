@@ -53,8 +53,8 @@ def end(known: Transaction, *, commit: bool, version: int, producer: Producer = 
     [
         (STATES.EMPTY, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
         (STATES.ONGOING, STATES.PREPARE_COMMIT, STATES.PREPARE_ABORT),
-        (STATES.PREPARE_COMMIT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE),
-        (STATES.PREPARE_ABORT, ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (STATES.PREPARE_COMMIT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (STATES.PREPARE_ABORT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
         (STATES.COMPLETE_COMMIT, ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE),
         (STATES.COMPLETE_ABORT, ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE),
     ],
@@ -73,8 +73,8 @@ def test_an_end_of_version_1(state: STATES, commits: ErrorCode | STATES, aborts:
     [
         (STATES.EMPTY, ErrorCode.INVALID_TXN_STATE, STATES.PREPARE_ABORT),
         (STATES.ONGOING, STATES.PREPARE_COMMIT, STATES.PREPARE_ABORT),
-        (STATES.PREPARE_COMMIT, ErrorCode.PRODUCER_FENCED, ErrorCode.PRODUCER_FENCED),
-        (STATES.PREPARE_ABORT, ErrorCode.PRODUCER_FENCED, ErrorCode.PRODUCER_FENCED),
+        (STATES.PREPARE_COMMIT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (STATES.PREPARE_ABORT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
         (STATES.COMPLETE_COMMIT, ErrorCode.INVALID_TXN_STATE, STATES.PREPARE_ABORT),
         (STATES.COMPLETE_ABORT, ErrorCode.INVALID_TXN_STATE, STATES.PREPARE_ABORT),
     ],
@@ -93,8 +93,8 @@ def test_an_end_of_version_2(state: STATES, commits: ErrorCode | STATES, aborts:
     [
         (STATES.EMPTY, ErrorCode.PRODUCER_FENCED, ErrorCode.PRODUCER_FENCED),
         (STATES.ONGOING, ErrorCode.PRODUCER_FENCED, ErrorCode.PRODUCER_FENCED),
-        (STATES.PREPARE_COMMIT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE),
-        (STATES.PREPARE_ABORT, ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (STATES.PREPARE_COMMIT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (STATES.PREPARE_ABORT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
         (STATES.COMPLETE_COMMIT, ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE),
         (STATES.COMPLETE_ABORT, ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE),
     ],
@@ -169,7 +169,10 @@ def test_a_transaction_under_way_is_aborted_for_the_next_producer(version: int, 
     fenced = init_producer_id(under_way, None, 60_000, FRESH, NOW_MS)
     assert isinstance(fenced, Fenced)
     assert (fenced.transaction.state, fenced.transaction.producer_epoch) == (STATES.PREPARE_ABORT, epoch)
-    assert end(fenced.transaction, commit=True, version=version) is ErrorCode.PRODUCER_FENCED
+    while_ending = ErrorCode.CONCURRENT_TRANSACTIONS if version == 2 else ErrorCode.PRODUCER_FENCED
+    assert end(fenced.transaction, commit=True, version=version) is while_ending
+    completed = fenced.transaction.completed(NOW_MS)
+    assert end(completed, commit=True, version=version) is ErrorCode.PRODUCER_FENCED
     known = init_producer_id(fenced.transaction.completed(NOW_MS), None, 60_000, FRESH, NOW_MS)
     assert isinstance(known, Transaction)
     assert known.producer_epoch == epoch + 1

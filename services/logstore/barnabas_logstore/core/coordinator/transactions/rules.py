@@ -2,6 +2,10 @@
 
 Each function returns the next `Transaction`, to be written and answered once its record is committed, or an error.
 NONE: the request repeats what is done.
+
+While markers are on their way, a request is CONCURRENT_TRANSACTIONS before its producer is looked at: in version 2 the
+client knows its next epoch, and after the last one its next producer id, before they are those of the transaction. In
+Kafka a transaction has a pending transition until all markers are written.
 """
 
 from __future__ import annotations
@@ -45,10 +49,10 @@ def init_producer_id(
 
     CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
     """
-    if expected is not None and not _may_be(transaction, expected):
-        return ErrorCode.PRODUCER_FENCED
     if transaction.state in ENDING:
         return ErrorCode.CONCURRENT_TRANSACTIONS
+    if expected is not None and not _may_be(transaction, expected):
+        return ErrorCode.PRODUCER_FENCED
     if transaction.state is TransactionState.ONGOING:
         return Fenced(_ended_by_coordinator(transaction, now_ms))
     epoch = transaction.producer_epoch
@@ -80,6 +84,8 @@ def add_partitions(
 
     INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
     """
+    if transaction.state in ENDING:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     error = _check_producer(transaction, producer)
     if error:
         return error
@@ -97,6 +103,8 @@ def verify_partitions(
     error = _check_producer(transaction, producer)
     if error:
         return error
+    if transaction.state in ENDING:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     known = transaction.partitions
     return {each: ErrorCode.NONE if each in known else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
@@ -104,9 +112,7 @@ def verify_partitions(
 def _check_producer(transaction: Transaction, producer: Producer) -> ErrorCode:
     if producer.producer_id != transaction.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if producer.epoch != transaction.producer_epoch:
-        return ErrorCode.PRODUCER_FENCED
-    return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state in ENDING else ErrorCode.NONE
+    return ErrorCode.NONE if producer.epoch == transaction.producer_epoch else ErrorCode.PRODUCER_FENCED
 
 
 def end_transaction(
@@ -114,15 +120,14 @@ def end_transaction(
 ) -> Transaction | ErrorCode:
     """EndTxn of a client. `version`: EndTxn v5 and later is of version 2, in which each end raises the epoch.
 
-    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (it is being ended in this way), or
-    INVALID_TXN_STATE (it was ended in the other way, or has not begun).
+    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (it is being ended), or INVALID_TXN_STATE (it
+    was ended in the other way, or has not begun).
     """
     if version >= EPOCH_BUMP_VERSION:
         return _end_raising_epoch(transaction, producer, version, fresh_producer_id, now_ms, commit=commit)
-    if producer.producer_id != transaction.producer_id:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if producer.epoch != transaction.producer_epoch:
-        return ErrorCode.PRODUCER_FENCED
+    error = _check_producer(transaction, producer)
+    if error:
+        return error
     if transaction.state is TransactionState.ONGOING:
         return transaction.prepared(commit=commit, version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
     return _repeated_end(transaction.state, commit=commit)
@@ -133,6 +138,8 @@ def _end_raising_epoch(
 ) -> Transaction | ErrorCode:
     """The producer's epoch says whether a request is a repetition: the end has raised it."""
     state, epoch = transaction.state, transaction.producer_epoch
+    if state in ENDING:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     had_last_epoch = transaction.previous_producer_id == producer.producer_id and producer.epoch == EPOCH_MAX - 1
     is_after_overflow = had_last_epoch and epoch == 0
     if producer.producer_id != transaction.producer_id and not is_after_overflow:
@@ -140,8 +147,7 @@ def _end_raising_epoch(
     is_repeated = is_after_overflow or epoch == producer.epoch + 1
     is_current = producer.epoch == epoch
     is_over = state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-    is_valid = is_repeated if state in ENDING else is_current or (is_over and is_repeated)
-    if not is_valid:
+    if not is_current and not (is_over and is_repeated):
         return ErrorCode.PRODUCER_FENCED
     # In version 2 a client may abort before any of its partitions was added.
     begins_abort = not commit and (state is TransactionState.EMPTY or (is_over and not is_repeated))
@@ -153,11 +159,10 @@ def _end_raising_epoch(
 
 def _repeated_end(state: TransactionState, *, commit: bool) -> ErrorCode:
     """Return the answer to an end that is decided already."""
-    if state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT):
-        return ErrorCode.NONE
-    if state is (TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT):
+    if state in ENDING:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    return ErrorCode.INVALID_TXN_STATE
+    is_done = state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+    return ErrorCode.NONE if is_done else ErrorCode.INVALID_TXN_STATE
 
 
 def abort_timed_out(transaction: Transaction, now_ms: int) -> Transaction | None:
