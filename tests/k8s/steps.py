@@ -11,6 +11,8 @@ from tests.k8s.cert_manager import cert_manager
 from tests.k8s.client_pod import client_pod
 from tests.k8s.cluster import in_words, wait_until
 from tests.k8s.colocated import colocated
+from tests.k8s.given_secrets import given_secrets
+from tests.k8s.health import health
 from tests.k8s.load_process import clean
 from tests.k8s.manifests import manifests
 from tests.k8s.metrics import metrics
@@ -259,6 +261,7 @@ STEPS = {
         secure,
         colocated,
         metrics,
+        health,
         roll,
         failed_upgrade,
         evict,
@@ -267,6 +270,7 @@ STEPS = {
         uninstall,
         members,
         cert_manager,
+        given_secrets,
         manifests,
     )
 }
