@@ -128,8 +128,7 @@ class Cluster:
         self.etcd.wrote = partial(check_writer, self.etcd.model)
 
         def logstore_turned(node: LogstoreNode) -> None:
-            self.invariants.logstore_turned(node)
-            self.transitions.logstore_turned(node)
+            self.transitions.logstore_turned(node, self.invariants.logstore_turned(node))
 
         def logstore_opened(node: LogstoreNode) -> None:
             self.deliveries.logstore_opened(self.scheduler.now_us)

@@ -16,7 +16,7 @@ from barnabas.cluster.messages import NO_EPOCH
 from barnabas_logstore.core.replica.in_sync_replicas import PendingIsr
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_purgatory.core.purgatory import Outputs
-from barnabas_purgatory.core.waiting import DelayedFetch, ProduceWait
+from barnabas_purgatory.core.waiting import DelayedFetch, ParkedFetch, ProduceWait
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
 from tests.sim.nodes.gateway import GatewayNode
@@ -26,8 +26,9 @@ from tests.sim.promises import Promises
 from tests.sim.replica_logs import ReplicaLog
 from tests.sim.scheduler import InvariantViolation
 
-# Leader epoch, partition epoch, log start, high watermark, log end, leading, what is asked for the ISR.
-_State = tuple[int, int, int, int, int, bool, PendingIsr | None]
+# Leader epoch, partition epoch, log start, high watermark, log end, leading, what is asked for the ISR, the committed
+# ISR, the leader, online, stopped, elected unclean, appends waiting.
+_State = tuple[int, int, int, int, int, bool, PendingIsr | None, tuple[int, ...], int, bool, bool, bool, bool]
 
 
 class Invariants:
@@ -36,8 +37,8 @@ class Invariants:
         # By partition and epoch: who led, and the highest watermark under it.
         self._leaders: dict[tuple[PartitionKey, int], int] = {}
         self._high_watermarks: dict[tuple[PartitionKey, int], int] = {}
-        # By replica of this life: what it was when it was looked at last.
-        self._seen: dict[Partition, _State] = {}
+        # By logstore and replica of its present life: what it was when it was looked at last.
+        self._seen: dict[str, dict[Partition, _State]] = {}
         # By logstore: the partitions that it has replicas of.
         self._hosted: dict[str, set[PartitionKey]] = {}
         # By pod, its life, stream and entry: what waits for a completion.
@@ -51,7 +52,8 @@ class Invariants:
 
     # --- logstores ---------------------------------------------------------------------------------------------------
 
-    def logstore_turned(self, node: LogstoreNode) -> None:
+    def logstore_turned(self, node: LogstoreNode) -> list[Partition]:
+        """Look at a logstore after its turn. Return the replicas that are not what they were at the last look."""
         core = node.core
         assert core is not None
         hosted = core._replicas.by_key
@@ -60,9 +62,14 @@ class Invariants:
             for key in sorted((known or set()) - hosted.keys()):
                 self.promises.removed(node, key)
             self._hosted[node.name] = set(hosted)
+        seen = self._seen[node.name]
+        pending_of = core._appends.pending_of
+        changed: list[Partition] = []
         for partition in hosted.values():
-            log = partition.log
-            # What follows is a matter of these alone: most turns change nothing of most partitions.
+            log = partition.log.state
+            isr = partition.isr
+            # What follows, here and in `transitions`, is a matter of these alone: most turns change nothing of most
+            # partitions.
             state = (
                 partition.leader_epoch,
                 partition.partition_epoch,
@@ -70,20 +77,29 @@ class Invariants:
                 partition.high_watermark,
                 log.log_end_offset,
                 partition.leading,
-                partition.isr.pending,
+                isr.pending,
+                isr.committed,
+                partition.leader_id,
+                partition.online,
+                partition.is_stopped,
+                partition.leader_recovering,
+                len(pending_of(partition)) > 0,
             )
-            before = self._seen.get(partition)
+            before = seen.get(partition)
             if state != before:
-                self._seen[partition] = state
+                seen[partition] = state
+                changed.append(partition)
                 self._look_at(node, partition, before or state, state)
         self.turn_looked_at()
         waiting = len(core._data_inbox)
         if waiting > core._config.queued_requests_max:
             raise InvariantViolation(f"I16: {node.name} holds {waiting} requests")
+        return changed
 
     def logstore_started(self, node: LogstoreNode) -> None:
         """What it hosts now it has found on its disk."""
         self._hosted.pop(node.name, None)
+        self._seen[node.name] = {}
 
     def _look_at(self, node: LogstoreNode, partition: Partition, before: _State, state: _State) -> None:
         if not partition.online:
@@ -190,17 +206,25 @@ class Invariants:
                         f"{node.name}: step {member.step} of {group_watch.key[2]} under {member.coordinator_epoch} "
                         f"waits for {group_watch.state}"
                     )
+        # An entry with many conditions is judged once.
+        is_satisfied: dict[ParkedFetch, bool] = {}
         for watch in node.core._watches:
+            state = watch.state
             for heap in watch.heaps.values():
+                is_over = _is_over(state, heap.leader_epoch)
                 for wait in heap:
                     if isinstance(wait, ProduceWait):
-                        is_in_vain, waiting = wait.judge() is not None, f"offset {wait.required_offset}"
+                        is_in_vain = wait.judge() is not None or (is_over and not _leads_on(state, heap.leader_epoch))
                     else:
                         assert isinstance(wait, DelayedFetch)
-                        is_in_vain, waiting = _is_ready(wait, watch.state), f"a fetch from {wait.fetch_offset}"
-                    leads_on = isinstance(wait, ProduceWait) and _leads_on(watch.state, heap.leader_epoch)
-                    if is_in_vain or (not leads_on and _is_over(watch.state, heap.leader_epoch)):
-                        raise InvariantViolation(f"{node.name}: {waiting} of {name(watch.key)} waits for {watch.state}")
+                        entry = wait.entry
+                        if entry not in is_satisfied:
+                            is_satisfied[entry] = entry.outcome() is Outcome.SATISFIED
+                        is_in_vain = is_over or is_satisfied[entry] or _is_before_the_start(wait, state)
+                    if is_in_vain:
+                        raise InvariantViolation(
+                            f"{node.name}: {_name_of(wait)} of {name(watch.key)} waits for {state}"
+                        )
 
     # --- gateways ----------------------------------------------------------------------------------------------------
 
@@ -223,12 +247,14 @@ def _has_come(state: GroupState | None, coordinator_epoch: int, step: int) -> bo
     return state.coordinator_epoch != coordinator_epoch or state.step >= step
 
 
-def _is_ready(wait: DelayedFetch, state: PartitionState | None) -> bool:
-    """What it wants is there, or what it wants first is deleted."""
-    if wait.entry.outcome() is Outcome.SATISFIED:
-        return True
+def _is_before_the_start(wait: DelayedFetch, state: PartitionState | None) -> bool:
+    """What it wants first is deleted."""
     is_led = state is not None and state.leading and state.leader_epoch == wait.heap.leader_epoch
     return is_led and state is not None and state.log_start_offset > wait.fetch_offset
+
+
+def _name_of(wait: ProduceWait | DelayedFetch) -> str:
+    return f"offset {wait.required_offset}" if isinstance(wait, ProduceWait) else f"a fetch from {wait.fetch_offset}"
 
 
 def _leads_on(state: PartitionState | None, leader_epoch: int) -> bool:

@@ -249,21 +249,23 @@ class Network:
             return
         if target.is_torn and message is not None:
             return
+        queue = target._queue
         due_us = self._scheduler.now_us + self._delay(source.process, target.process)
-        if target._queue:
-            due_us = max(due_us, target._queue[-1][0])
-        target._queue.append((due_us, message))
-        self.in_flight_max = max(self.in_flight_max, len(target._queue))
-        if len(target._queue) > IN_FLIGHT_BOUND:
-            kind = target.connection.kind.name
-            raise InvariantViolation(f"I16: {len(target._queue)} messages of {source.process.name} wait on {kind}")
+        if queue and queue[-1][0] > due_us:
+            due_us = queue[-1][0]
+        queue.append((due_us, message))
+        if len(queue) > self.in_flight_max:
+            self.in_flight_max = len(queue)
+            if len(queue) > IN_FLIGHT_BOUND:
+                kind = target.connection.kind.name
+                raise InvariantViolation(f"I16: {len(queue)} messages of {source.process.name} wait on {kind}")
         self._pump(target)
 
     def _pump(self, target: End) -> None:
         """Plan the arrival of what is first in line."""
         if target.is_pumping or not target._queue or not target.is_open or target.peer is None:
             return
-        if self._is_cut(target.other.process, target.process):
+        if self._cut and self._is_cut(target.other.process, target.process):
             return
         target.is_pumping = True
         delay_us = target._queue[0][0] - self._scheduler.now_us
@@ -274,7 +276,7 @@ class Network:
         target.is_pumping = False
         if not target.is_open or not target._queue:
             return
-        if self._is_cut(target.other.process, target.process):
+        if self._cut and self._is_cut(target.other.process, target.process):
             return  # Cut while it was on its way: it arrives after the healing.
         _, message = target._queue.popleft()
         if type(message) is bytes:

@@ -151,10 +151,11 @@ class Process:
         """A turn of the event loop: what arrives until then is taken together."""
         if not self._turn_planned:
             self._turn_planned = True
-            delay_us = 5 + self.scheduler.below(115)
+            scheduler = self.scheduler
+            delay_us = 5 + scheduler.below(115)
             if self.stall_us is not None:
                 delay_us += self.stall_us()
-            self.after(delay_us, "turn", self._turn)
+            scheduler.plan(delay_us, "turn", self._turn, self)
 
     def _turn(self) -> None:
         self._turn_planned = False

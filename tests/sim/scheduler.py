@@ -12,10 +12,10 @@ failed again.
 from __future__ import annotations
 
 import hashlib
-import heapq
 from array import array
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -90,8 +90,11 @@ class Scheduler:
 
     def plan(self, delay_us: int, label: Label, action: Callable[[], None], process: Process | None = None) -> Event:
         """Have `action` happen in `delay_us`, unless its process has died by then; a paused one does it late."""
+        assert delay_us >= 0, "the past is over"
         event = Event(label, action, process)
-        self.replan(delay_us, event)
+        self._planned += 1
+        event.due_us = due_us = self.now_us + delay_us
+        heappush(self._heap, (due_us, self._planned, event))
         return event
 
     def replan(self, delay_us: int, event: Event) -> None:
@@ -99,7 +102,7 @@ class Scheduler:
         assert delay_us >= 0, "the past is over"
         self._planned += 1
         event.due_us = due_us = self.now_us + delay_us
-        heapq.heappush(self._heap, (due_us, self._planned, event))
+        heappush(self._heap, (due_us, self._planned, event))
 
     def note(self, what: str) -> None:
         """What is no event, and tells runs apart; for what is rare."""
@@ -116,8 +119,9 @@ class Scheduler:
 
     def step(self) -> bool:
         """Let the next event happen; False when nothing is planned any more."""
-        while self._heap:
-            due_us, number, event = heapq.heappop(self._heap)
+        heap = self._heap
+        while heap:
+            due_us, number, event = heappop(heap)
             process = event.process
             if event.cancelled or (process is not None and process.incarnation != event.incarnation):
                 continue

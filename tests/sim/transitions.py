@@ -38,10 +38,10 @@ class Transitions:
         self._leader_epochs: dict[PartitionKey, int] = {}
         self._isrs: dict[PartitionKey, tuple[int, int]] = {}
 
-    def logstore_turned(self, node: LogstoreNode) -> None:
-        """Look at a logstore after its turn."""
+    def logstore_turned(self, node: LogstoreNode, changed: Iterable[Partition]) -> None:
+        """Look at a logstore after its turn: at the replicas of which something has changed."""
         assert node.core is not None
-        for partition in node.core._replicas.by_key.values():
+        for partition in changed:
             state = _state_of(partition, waits=bool(node.core._appends.pending_of(partition)))
             states = self._states.get(partition.key)
             if states is None:
