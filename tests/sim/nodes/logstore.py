@@ -27,6 +27,7 @@ from barnabas_logstore.core.replication.replication import ReplicationConfig
 from barnabas_logstore.core.storage.compaction.orders import PassOutcome
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
+from barnabas_logstore.core.ticks import REST_TICK_MS
 from tests.sim.append_fence import AppendFence
 from tests.sim.disk_model import DiskModel
 from tests.sim.fencing import CommandFence
@@ -102,6 +103,10 @@ class LogstoreNode(Process):
         self._peers = CoordinatorStreams(self)
         self._producer_id_calls: set[int] = set()
         self._wake: Event | None = None
+        self._next_tick: Event | None = None
+        self._is_tick_due = False
+        self._rests = False
+        """Whether the next tick is as far away as for a core at rest."""
 
     @property
     def partitions(self) -> list[Partition]:
@@ -254,7 +259,7 @@ class LogstoreNode(Process):
         self._links.clear()
         self._peers.clear()
         self._producer_id_calls.clear()
-        self._wake = None
+        self._wake = self._next_tick = None
 
     def lose_power(self) -> None:
         """The machine stops: what was not flushed is at the mercy of chance."""
@@ -300,6 +305,9 @@ class LogstoreNode(Process):
         core = self.core
         if core is None:
             return
+        if self._is_tick_due:
+            self._is_tick_due = False
+            core.tick(self.now_ms)
         core.step(self.now_ms, self.wall_ms)
         if core.all_directories_offline:
             self._give_up("every log directory is offline")
@@ -347,6 +355,8 @@ class LogstoreNode(Process):
         for command in outputs.cleaner:
             self.cleaner.command(command)
         self.passes += len([report for report in outputs.passes if report.ended.outcome is PassOutcome.DONE])
+        if self._next_tick is None or (self._rests and not core.ticks.is_at_rest):
+            self._wait_for_tick(core)
         deadline_ms = core.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self.now_ms:
             raise InvariantViolation(f"{self.name} would turn in vain: what was due {deadline_ms} has not been done")
@@ -403,10 +413,20 @@ class LogstoreNode(Process):
             self.turn_soon()
 
     def _tick(self) -> None:
-        self.after(TICK_MS * MS, "ticks", self._tick)
-        if self.core is not None:
-            self.core.tick(self.now_ms)
-            self.turn_soon()
+        self._next_tick = None
+        self._is_tick_due = True
+        self.turn_soon()
+
+    def _wait_for_tick(self, core: LogstoreCore) -> None:
+        """As the service has it: the next tick is further away as long as the core is at rest."""
+        if self._next_tick is not None:
+            self._next_tick.cancelled = True
+        self._rests = core.ticks.is_at_rest
+        delay_ms = REST_TICK_MS if self._rests else TICK_MS
+        fetch_deadline_ms = core.ticks.fetch_deadline_ms
+        if fetch_deadline_ms is not None:
+            delay_ms = min(delay_ms, max(1, fetch_deadline_ms - self.now_ms))
+        self._next_tick = self.after(delay_ms * MS, "ticks", self._tick)
 
 
 def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
