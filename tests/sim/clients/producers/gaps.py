@@ -3,7 +3,8 @@
 It reads the requests of a connection one after the other, and the next only when it has decided the one before. So what
 follows a batch on the same connection is written behind it, or fails as it did. But a client may send a batch where the
 ones before it are not: Java's sends to a new leader at once, though earlier ones are still in flight at the old one or
-wait to be sent again. Then the gap is of its own making, and so are those behind what it costs.
+wait to be sent again. Then the gap is of its own making, and so are those behind what it costs. A leader that does not
+know the producer yet takes such a batch at any sequence; the ones before it are out of order there from then on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Gaps:
         self._open: dict[TopicPartition, dict[tuple[int, int], int]] = {}
         # What was sent where something before it was not.
         self._own: dict[tuple[TopicPartition, int, int], None] = {}
+        # What was not acknowledged when the leader took such a batch.
+        self._overtaken: dict[tuple[TopicPartition, int, int], None] = {}
         # What was answered with OUT_OF_ORDER_SEQUENCE_NUMBER the last time.
         self._refused: dict[tuple[TopicPartition, int, int], None] = {}
 
@@ -32,7 +35,10 @@ class Gaps:
             key = (batch.partition, epoch, sequence)
             self._own.pop(key, None)
             before = [each for each in of_partition if each[0] == epoch and each[1] < sequence]
-            if any(of_partition[each] != call.node_id or (batch.partition, *each) in self._own for each in before):
+            is_overtaken = key in self._overtaken
+            if is_overtaken or any(
+                of_partition[each] != call.node_id or (batch.partition, *each) in self._own for each in before
+            ):
                 self._own[key] = None
             of_partition[epoch, sequence] = call.node_id
 
@@ -42,7 +48,13 @@ class Gaps:
         if answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._refused[batch.partition, *key] = None
         if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._open[batch.partition].pop(key, None)
+            of_partition = self._open[batch.partition]
+            of_partition.pop(key, None)
+            self._overtaken.pop((batch.partition, *key), None)
+            if self.is_own(batch):
+                for epoch, sequence in of_partition:
+                    if epoch == key[0] and sequence < key[1]:
+                        self._overtaken[batch.partition, epoch, sequence] = None
         else:
             self._open[batch.partition][key] = _NOWHERE
 
