@@ -213,9 +213,11 @@ class PosixDisk:
 
 def _write_all(descriptor: int, position: int, buffers: Sequence[Buffer]) -> int:
     """Write every byte, however little a call writes; return the position after the last one."""
+    written = os.pwritev(descriptor, buffers, position)
+    if written == sum(map(len, buffers)):
+        return position + written
     left = [memoryview(buffer) for buffer in buffers if len(buffer)]
     while left:
-        written = os.pwritev(descriptor, left, position)
         position += written
         done = 0
         while done < len(left) and written >= len(left[done]):
@@ -224,6 +226,7 @@ def _write_all(descriptor: int, position: int, buffers: Sequence[Buffer]) -> int
         del left[:done]
         if left:
             left[0] = left[0][written:]
+            written = os.pwritev(descriptor, left, position)
     return position
 
 
