@@ -166,7 +166,7 @@ faults: setup etcd ## Inject real faults into real processes, cell by cell: CELL
 	@echo "== faults"
 	@$(WITH_LANE) $(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
 
-faults-transactions: setup etcd ## The same under transactions of librdkafka, exactly once: CELLS=kill-coordinator,bridge for some, SECONDS=20 each; LANE=on
+faults-transactions: setup etcd ## The same under transactions, of librdkafka and of Java, exactly once: CELLS=kill-coordinator,bridge for some, SECONDS=20 each; LANE=on
 	@echo "== faults under transactions"
 	@$(WITH_LANE) $(BIN)/python -m tests.faults.transactions --save $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
 

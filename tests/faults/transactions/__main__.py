@@ -1,4 +1,4 @@
-"""`python -m tests.faults.transactions`: transactions of librdkafka under real faults, one cell after another.
+"""`python -m tests.faults.transactions`: transactions under real faults, one cell after another.
 
 Ends with `N cells with transactions, lost 0, doubled 0, dirty 0, …`, and with status 1 when anything at all went wrong:
 a record, a cluster that did not come back, a transaction that never ended.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,8 @@ class Cell:
     name: str
     fault: Callable[[Stage], None]
     needs: frozenset[Need] = frozenset()
+    by_java: bool = False
+    """Whether the clients are Kafka's own, which use transaction version 2; librdkafka's use version 1."""
 
 
 def coordinator(stage: Stage) -> list[str]:
@@ -112,4 +114,26 @@ _CELLS: Final = [
     Cell("etcd-quorum-loss", partial(control.etcd_quorum_loss, seconds=12.0)),
 ]
 
-CELLS: Final = {cell.name: cell for cell in _CELLS}
+_BY_JAVA: Final = (
+    "kill-coordinator",
+    "kill-coordinator-past-lease",
+    "kill-both-coordinators",
+    "kill-leader",
+    "kill-all-logstores",
+    "kill-gateway",
+    "kill-processor",
+    "kill-everything",
+    "move-coordinators",
+    "pause-coordinator",
+    "pause-leader",
+    "isolate-coordinator",
+    "mute-coordinator",
+    "power-cut-of-leader",
+)
+"""The faults that Kafka's own client is under too."""
+
+CELLS: Final = {cell.name: cell for cell in _CELLS} | {
+    f"{cell.name}-java": replace(cell, name=f"{cell.name}-java", by_java=True)
+    for cell in _CELLS
+    if cell.name in _BY_JAVA
+}

@@ -10,10 +10,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from tests.faults.transactions.java_clients import JavaClient, JavaClients
 from tests.faults.transactions.plan import Plan
 from tests.faults.transactions.producers import Copier, Writer
 from tests.faults.transactions.readers import Feeder, LiveReader, all_is_copied, read_everything
@@ -25,8 +27,7 @@ READERS: Final = 2
 
 def main(argument: str) -> None:
     plan = msgspec.json.decode(argument, type=Plan)
-    copiers = [Copier("copier", number, plan, plan.seed * 1000 + number) for number in range(plan.copiers)]
-    writers = [Writer("writer", number, plan, plan.seed * 1000 + 100 + number) for number in range(plan.writers)]
+    copiers, writers = _clients_of(plan)
     readers = [LiveReader(f"reader-{number}", plan) for number in range(READERS)]
     feeder = Feeder(plan)
     feeder.start()
@@ -52,6 +53,20 @@ def main(argument: str) -> None:
         reader.stop()
         reader.join()
     read_everything(plan)
+
+
+def _clients_of(plan: Plan) -> tuple[Sequence[Copier | JavaClient], Sequence[Writer | JavaClient]]:
+    """Return the copiers and the writers."""
+    if plan.by_java:
+        by_name = JavaClients(plan).by_name
+        return (
+            [client for name, client in by_name.items() if name.startswith("copier")],
+            [client for name, client in by_name.items() if name.startswith("writer")],
+        )
+    return (
+        [Copier("copier", number, plan, plan.seed * 1000 + number) for number in range(plan.copiers)],
+        [Writer("writer", number, plan, plan.seed * 1000 + 100 + number) for number in range(plan.writers)],
+    )
 
 
 def _await_end_of_input(asked_to_stop: threading.Event) -> None:

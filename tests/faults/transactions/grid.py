@@ -153,6 +153,7 @@ class TransactionGrid:
             directory=str(directory),
             seed=self._seed,
             debug=self._debug,
+            by_java=cell.by_java,
         )
         clients = Clients(plan)
         try:

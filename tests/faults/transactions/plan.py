@@ -18,6 +18,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     """For the history, one file per client."""
     seed: int
+    by_java: bool = False
+    """Whether copiers and writers are Kafka's own client, not librdkafka's."""
     copiers: int = 2
     writers: int = 2
     records_per_second: int = 100
