@@ -104,6 +104,9 @@ class TaskTransaction:
     def _retrying(self, what: str, attempt: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + _SECONDS_MAX
         while True:
+            # A callback gets the clients their access tokens, and is called by a poll, by no call of a transaction.
+            self.producer.poll(0)
+            self._consumer.poll(0)
             try:
                 return attempt()
             except KafkaException as error:
