@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.runtime import event_loop
-from barnabas.runtime.event_loop import EventLoop, TurnScheduler
+from barnabas.runtime import event_loop, input_selector
+from barnabas.runtime.event_loop import EventLoop
+from barnabas.runtime.input_selector import InputSelector, TurnScheduler
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -95,7 +96,7 @@ def test_a_message_is_answered_with_one_question_to_the_selector(monkeypatch: py
         def __getattr__(self, name: str) -> Any:
             return getattr(self._epoll, name)
 
-    monkeypatch.setattr(event_loop, "epoll", Counting)
+    monkeypatch.setattr(input_selector, "epoll", Counting)
     messages = 100
     asked: list[int] = []
 
@@ -280,7 +281,7 @@ def test_timers_are_met_while_turns_request_more_turns() -> None:
 
 def test_a_timeout_that_is_over_while_it_is_computed_does_not_wait_for_input() -> None:
     """Epoll would wait forever for a timeout below zero."""
-    selector = event_loop._Selector(lambda error, callback: None)
+    selector = InputSelector(lambda error, callback: None)
     assert selector.select(1e-12) == []
     selector.close()
 

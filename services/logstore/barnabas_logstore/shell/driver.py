@@ -16,7 +16,8 @@ from typing import Final
 
 from barnabas.runtime.beat import next_beat
 from barnabas.runtime.clock import monotonic_ms, wall_ms
-from barnabas.runtime.event_loop import TurnScheduler, turn_began_ns
+from barnabas.runtime.event_loop import turn_began_ns
+from barnabas.runtime.input_selector import TurnScheduler
 from barnabas.runtime.logs import get_logger
 from barnabas_logstore.core.logstore import TICK_MS, LogstoreCore
 from barnabas_logstore.core.storage.effects import StorageEffect

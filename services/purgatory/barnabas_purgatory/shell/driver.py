@@ -16,7 +16,7 @@ from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAMS, LOGSTORE_STREAMS_LOST
 from barnabas.runtime.clock import monotonic_ms
-from barnabas.runtime.event_loop import TurnScheduler
+from barnabas.runtime.input_selector import TurnScheduler
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
 from barnabas.runtime.tracing.traces import TraceExporter
