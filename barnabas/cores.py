@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import abc
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
@@ -81,21 +81,28 @@ def problem_of(build: Build | None, root: Path = ROOT) -> str:
 
 
 def digest(folders: Iterable[str], root: Path = ROOT) -> str:
-    """Return what changes with any source file below these folders, which are named as in a wheel."""
+    """Return what changes with any source file below these folders, or one of these files, named as in a wheel."""
     import hashlib  # it loads OpenSSL, which a process without a build may not need
 
     found = hashlib.blake2b(digest_size=16)
     for folder in folders:
         plain = str(plain_path(folder, root))
-        for path, names, files in os.walk(plain):
-            names.sort()
-            for file in sorted(files):
-                if file.endswith(".py"):
-                    full_path = f"{path}/{file}"
-                    found.update(f"{folder}{full_path.removeprefix(plain)}\0".encode())
-                    with open(full_path, "rb") as source:
-                        found.update(source.read())
+        for full_path in _sources(plain):
+            found.update(f"{folder}{full_path.removeprefix(plain)}\0".encode())
+            with open(full_path, "rb") as source:
+                found.update(source.read())
     return found.hexdigest()
+
+
+def _sources(place: str) -> Iterator[str]:
+    """Yield the source files below a folder, in an order that does not change, or the one that is meant."""
+    if place.endswith(".py") and os.path.exists(place):
+        yield place
+    for path, names, files in os.walk(place):
+        names.sort()
+        for file in sorted(files):
+            if file.endswith(".py"):
+                yield f"{path}/{file}"
 
 
 def plain_path(source: str, root: Path = ROOT) -> Path:

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sysconfig
@@ -35,6 +36,10 @@ FOLDER = ROOT / "build/compiled"
 UNITS = 24
 GROUP = LIBRARY.removesuffix("__mypyc")
 _LIB_RT = Path(mypyc.build.include_dir())
+_LAYOUT = ("-fvisibility=hidden", "-fno-align-labels", "-fno-align-jumps", "-fno-align-loops")
+"""A request touches most of its code once: what is smaller is faster, and calls within the library need no table."""
+_RARE = re.compile(r"^ *(?=PyObject \*CPyPy_\w+\(.*\{$|char CPyDef_\w+___top_level__\(void\) \{$)", re.MULTILINE)
+"""Definitions of what is called by interpreted code, which also has to read its arguments, and at import."""
 _CONFIG = """[mypy]
 follow_imports = silent
 ignore_missing_imports = True
@@ -80,7 +85,7 @@ def build(optimization: int, jobs: int) -> None:
 def _made_by(optimization: int) -> str:
     """Return what changes with the tools that make the binary."""
     found = hashlib.blake2b(f"{optimization} {mypy.version.__version__}".encode(), digest_size=16)
-    for file in sorted(Path(__file__).parent.glob("*.[cp]*")):
+    for file in sorted(Path(__file__).parent.glob("*.[chp]*")):
         if file.is_file():
             found.update(file.read_bytes())
     return found.hexdigest()
@@ -95,6 +100,8 @@ def _make_c(files: Sequence[str]) -> list[SourceDep]:
     # mypyc says nothing of what its library lacks for a module that it has from a cache.
     arguments = [f"--config-file={FOLDER / 'mypy.ini'}", "--cache-dir=/dev/null", *files]
     _, _, needed = mypyc.build.mypyc_build(arguments, options, only_compile_paths=files)
+    for made in (FOLDER / "c").glob("*.c"):
+        made.write_text(_RARE.sub("__attribute__((cold)) ", made.read_text()))
     return needed
 
 
@@ -106,7 +113,17 @@ def _compile(needed: Sequence[SourceDep], optimization: int, jobs: int, library:
     flags = mypyc.build.get_cflags(compiler_type="unix", opt_level=str(optimization), debug_level="0", multi_file=True)
     folders = [_LIB_RT, *(_LIB_RT / each for dependency in needed for each in dependency.include_dirs)]
     folders += [FOLDER / "c", Path(sysconfig.get_path("include"))]
-    command = [*compiler, "-c", "-fPIC", "-fwrapv", "-DNDEBUG", *flags, *(f"-I{folder}" for folder in folders)]
+    command = [
+        *compiler,
+        "-c",
+        "-fPIC",
+        "-fwrapv",
+        "-DNDEBUG",
+        *flags,
+        *_LAYOUT,
+        *(f"-I{folder}" for folder in folders),
+    ]
+    command += ["-include", str(Path(__file__).with_name("cold.h")), *(f"-I{folder}" for folder in folders)]
     runtime = [*mypyc.common.RUNTIME_C_FILES, *(dependency.path for dependency in needed)]
     units = [
         *_units(objects),

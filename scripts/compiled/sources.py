@@ -26,6 +26,22 @@ COMPILED = (
 )
 """Folders, in the layout of a wheel. The controller's core is not in the way of a request, and a fifth of a build."""
 
+COMPILED_FILES = (
+    "barnabas/metrics/histogram.py",
+    "barnabas/runtime/clock.py",
+    "barnabas/runtime/collector.py",
+    "barnabas/runtime/conversation.py",
+    "barnabas/runtime/input_selector.py",
+    "barnabas/runtime/lane.py",
+    "barnabas_gateway/shell/client_socket.py",
+    "barnabas_gateway/shell/driver.py",
+    "barnabas_logstore/shell/data_listener.py",
+    "barnabas_logstore/shell/driver.py",
+    "barnabas_logstore/shell/io_meter.py",
+    "barnabas_logstore/shell/io_workers.py",
+)
+"""What of the shells runs for each request: the other files beside them are not compiled."""
+
 INTERPRETED = {
     "barnabas/wire/api_keys.py": "an enum with a __new__: it makes its members before mypyc has the class",
     "barnabas/wire/errors.py": "an enum with a __new__",
@@ -45,13 +61,14 @@ INTERPRETED = {
 """What of these stays interpreted, and why."""
 
 
-SEEN = (*COMPILED, "barnabas/cluster", "barnabas/metrics")
+SEEN = (*COMPILED, *COMPILED_FILES, "barnabas/cluster", "barnabas/metrics")
 """What compiled modules import: the binary has numbers and texts of it."""
 
 
 def compiled_files(copy: Path) -> list[str]:
     """Return the files to compile, relative to the copy."""
     found = [path.relative_to(copy) for folder in COMPILED for path in (copy / folder).rglob("*.py")]
+    found += map(Path, COMPILED_FILES)
     return sorted(str(path) for path in found if not _is_interpreted(path))
 
 
@@ -76,7 +93,8 @@ def copy_sources(copy: Path) -> None:
 def _copy(path: Path, target: Path, copy: Path) -> None:
     text = path.read_text()
     relative = target.relative_to(copy)
-    is_compiled = any(relative.is_relative_to(each) for each in COMPILED) and not _is_interpreted(relative)
+    is_compiled = any(relative.is_relative_to(each) for each in (*COMPILED, *COMPILED_FILES))
+    is_compiled = is_compiled and not _is_interpreted(relative)
     if is_compiled and path.suffix == ".py":
         text = write_out(text, str(path.relative_to(ROOT)))
     if not target.exists() or target.read_text() != text:

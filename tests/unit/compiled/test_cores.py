@@ -24,20 +24,23 @@ from barnabas.cores import (
     running,
 )
 from scripts.compiled.sources import COMPILED as FOLDERS
+from scripts.compiled.sources import COMPILED_FILES as FILES
 from scripts.compiled.sources import INTERPRETED as EXCEPTIONS
 from scripts.compiled.sources import PACKAGES, SEEN
 from tests.releases import ROOT
 
+ALONE = "services/gateway/barnabas_gateway/shell/d.py"
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for path in ("barnabas/wire/a.py", "services/gateway/barnabas_gateway/core/b.py"):
-        (tmp_path / path).parent.mkdir(parents=True)
+    for path in ("barnabas/wire/a.py", "services/gateway/barnabas_gateway/core/b.py", ALONE):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("first = 1\n")
     return tmp_path
 
 
-FOLDERS_OF_TEST = ["barnabas/wire", "barnabas_gateway/core"]
+FOLDERS_OF_TEST = ["barnabas/wire", "barnabas_gateway/core", "barnabas_gateway/shell/d.py"]
 
 
 def built(checkout: Path, *, suffix: str = EXTENSION_SUFFIXES[0]) -> Path:
@@ -77,6 +80,16 @@ def test_a_build_of_other_sources_is_not_taken(checkout: Path, path: str) -> Non
     assert problem_of(build, checkout) == "they were built of other sources"
 
 
+def test_of_a_file_that_is_named_alone_its_neighbours_do_not_count(checkout: Path) -> None:
+    build = find_build([built(checkout)])
+    (checkout / ALONE).with_name("c.py").touch()
+    assert problem_of(build, checkout) == ""
+    (checkout / ALONE).write_text("first = 2\n")
+    assert problem_of(build, checkout) == "they were built of other sources"
+    (checkout / ALONE).unlink()
+    assert problem_of(build, checkout) == "they were built of other sources"
+
+
 def test_a_build_for_another_python_is_not_taken(checkout: Path) -> None:
     build = find_build([built(checkout, suffix=".cpython-39-x86_64-linux-gnu.so")])
     assert "for another Python" in problem_of(build, checkout)
@@ -113,8 +126,8 @@ def test_another_process_shows_which_cores_it_runs() -> None:
 
 
 def test_the_lists_of_the_build_name_what_there_is() -> None:
-    for name in (*FOLDERS, *EXCEPTIONS):
+    for name in (*FOLDERS, *FILES, *EXCEPTIONS):
         package, _, rest = name.partition("/")
         assert (ROOT / PACKAGES[package] / rest).exists(), name
     assert all(any(name.startswith(folder) for folder in FOLDERS) for name in EXCEPTIONS)
-    assert set(FOLDERS) <= set(SEEN)
+    assert set(FOLDERS) | set(FILES) <= set(SEEN)
