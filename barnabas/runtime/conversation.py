@@ -22,9 +22,9 @@ import grpc.aio
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.channel.shared_records import SharedOutbox
 from barnabas.runtime import shared_memory
-from barnabas.runtime.beat import BEAT_MS, next_beat
 from barnabas.runtime.lane import Descriptor, Lane, OnDescriptors, Packing
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.beat import BEAT_MS, next_beat
 
 HEARTBEAT_MS: Final = BEAT_MS
 """At each beat an end sends a heartbeat, unless it has sent something in the half before it."""

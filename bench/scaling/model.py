@@ -16,7 +16,7 @@ from bench.scaling.unit_costs import UnitCosts
 STREAMS_TO_A_LOGSTORE: Final = 3
 """Of a processor: Exchange, Read, Coordinate."""
 BEATS_PER_SECOND: Final = 2
-"""`barnabas.runtime.beat`: all streams of a host send their heartbeats in the same moments."""
+"""`barnabas.runtime.loop.beat`: all streams of a host send their heartbeats in the same moments."""
 TURN_MS_MAX: Final = 50
 """No turn of a loop is to take longer."""
 ETCD_TXN_BYTES_MAX: Final = 1_000_000

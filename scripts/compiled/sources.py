@@ -31,7 +31,7 @@ COMPILED_FILES = (
     "barnabas/runtime/clock.py",
     "barnabas/runtime/collector.py",
     "barnabas/runtime/conversation.py",
-    "barnabas/runtime/input_selector.py",
+    "barnabas/runtime/loop/input_selector.py",
     "barnabas/runtime/lane.py",
     "barnabas_gateway/shell/client_socket.py",
     "barnabas_gateway/shell/driver.py",

@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 import grpc.aio
 
-from barnabas.runtime.beat import wait_to_beat
 from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints
+from barnabas.runtime.loop.beat import wait_to_beat
 from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 

@@ -25,9 +25,9 @@ from barnabas.metrics.process_families import (
     RESIDENT_BYTES,
     START_TIME_SECONDS,
 )
-from barnabas.runtime.beat import next_beat
-from barnabas.runtime.event_loop import take_longest_turn_cpu_ns, take_longest_turn_ns
-from barnabas.runtime.idle import LongestTurn
+from barnabas.runtime.loop.beat import next_beat
+from barnabas.runtime.loop.event_loop import take_longest_turn_cpu_ns, take_longest_turn_ns
+from barnabas.runtime.loop.idle import LongestTurn
 from barnabas.runtime.stream_meter import STREAMS
 
 _PAGE_BYTES: Final = resource.getpagesize()

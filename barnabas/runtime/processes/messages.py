@@ -20,8 +20,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from barnabas.runtime.beat import BEAT_MS, next_beat
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.beat import BEAT_MS, next_beat
 
 _HEAD: Final = struct.Struct("<IBB")
 _RECEIVE_BYTES: Final = 256 << 10

@@ -21,8 +21,8 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
-from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.processes.forking import PARENT_VARIABLE, name_process, parent_variable, take_forked
 from barnabas.runtime.processes.messages import HEARTBEAT_MS, MessageSocket
 

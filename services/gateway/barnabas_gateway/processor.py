@@ -10,8 +10,8 @@ import msgspec
 
 import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.allocator import keep_large_buffers
-from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import configure_logging
+from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.processes.spawning import parent_socket
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.driver import GatewayDriver

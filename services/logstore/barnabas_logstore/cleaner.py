@@ -19,8 +19,8 @@ import msgspec
 
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.compression import CODECS
-from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import LogFormat, LogLevel, configure_logging
+from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import parent_socket
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner

@@ -25,9 +25,9 @@ from google.protobuf.message import DecodeError
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.configuration.service_config import take_identity_of
-from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
 from barnabas.runtime.metrics.process_metrics import measures_of_process

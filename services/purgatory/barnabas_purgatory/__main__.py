@@ -14,8 +14,8 @@ from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.configuration.config import load_config
-from barnabas.runtime.event_loop import new_event_loop
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics

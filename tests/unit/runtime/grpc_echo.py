@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.runtime.event_loop import EventLoop
+from barnabas.runtime.loop.event_loop import EventLoop
 from barnabas.runtime.rpc import create_server
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
 

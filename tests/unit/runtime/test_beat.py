@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.runtime.beat import next_beat, wait_to_beat
+from barnabas.runtime.loop.beat import next_beat, wait_to_beat
 
 
 @pytest.mark.parametrize(

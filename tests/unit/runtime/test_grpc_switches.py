@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc.aio
 
 import barnabas.runtime
-from barnabas.runtime.event_loop import EventLoop
+from barnabas.runtime.loop.event_loop import EventLoop
 from barnabas.runtime.rpc import create_channel
 from tests.unit.runtime.grpc_echo import METHOD, SERVICE
 

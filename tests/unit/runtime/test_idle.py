@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from barnabas.metrics.process_families import LOOP_LONGEST_TURN
 from barnabas.metrics.request_families import PROCESSOR_IDLE
-from barnabas.runtime.event_loop import (
+from barnabas.runtime.loop.event_loop import (
     loop_waited_ns,
     new_event_loop,
     take_longest_turn_cpu_ns,
     take_longest_turn_ns,
 )
-from barnabas.runtime.idle import IdlePart, LongestTurn
+from barnabas.runtime.loop.idle import IdlePart, LongestTurn
 
 SECOND_NS = 1_000_000_000
 

@@ -26,11 +26,11 @@ from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.collector import COLLECTOR
 from barnabas.runtime.compression import CODECS
-from barnabas.runtime.event_loop import loop_waited_ns
-from barnabas.runtime.idle import IdlePart
-from barnabas.runtime.input_selector import TurnScheduler
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.event_loop import loop_waited_ns
+from barnabas.runtime.loop.idle import IdlePart
+from barnabas.runtime.loop.input_selector import TurnScheduler
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.patterns import compile_pattern
 from barnabas.runtime.processes.messages import MessageSocket

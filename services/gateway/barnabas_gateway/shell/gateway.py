@@ -30,10 +30,10 @@ from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.metrics.connection_families import CONTROLLER_SILENCE
 from barnabas.metrics.family import Sample
 from barnabas.metrics.security_families import ACLS
-from barnabas.runtime.beat import next_beat
 from barnabas.runtime.clock import monotonic_ms, wall_ms
 from barnabas.runtime.configuration.config import Loaded
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.beat import next_beat
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics

@@ -14,8 +14,8 @@ from barnabas.metrics.log_families import LOG_DIRECTORY_FREE_BYTES, LOG_DIRECTOR
 from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import wall_ms
-from barnabas.runtime.event_loop import loop_waited_ns
-from barnabas.runtime.idle import IdlePart
+from barnabas.runtime.loop.event_loop import loop_waited_ns
+from barnabas.runtime.loop.idle import IdlePart
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas_logstore.core.logstore import LogstoreCore
 from barnabas_logstore.core.observability.partition_metrics_scan import PartitionMetricsScan

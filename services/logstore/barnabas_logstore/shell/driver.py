@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Final
 
-from barnabas.runtime.beat import next_beat
 from barnabas.runtime.clock import monotonic_ms, wall_ms
-from barnabas.runtime.event_loop import turn_began_ns
-from barnabas.runtime.input_selector import TurnScheduler
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.beat import next_beat
+from barnabas.runtime.loop.event_loop import turn_began_ns
+from barnabas.runtime.loop.input_selector import TurnScheduler
 from barnabas_logstore.core.logstore import TICK_MS, LogstoreCore
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outputs

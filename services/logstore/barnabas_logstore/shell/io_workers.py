@@ -37,8 +37,8 @@ from barnabas.metrics.family import Sample
 from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
-from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.idle import IdlePart
 from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, failed_by_fault, read_batches
 from barnabas_logstore.core.storage.effects import (
     ReadBatchesEffect,

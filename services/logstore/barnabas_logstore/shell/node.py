@@ -19,13 +19,13 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.runtime.beat import wait_to_beat
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.configuration.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.beat import wait_to_beat
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics
 from barnabas.runtime.registration import Registration

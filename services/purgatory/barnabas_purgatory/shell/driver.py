@@ -16,8 +16,8 @@ from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAMS, LOGSTORE_STREAMS_LOST
 from barnabas.runtime.clock import monotonic_ms
-from barnabas.runtime.input_selector import TurnScheduler
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.input_selector import TurnScheduler
 from barnabas.runtime.streams import ServerStream
 from barnabas.runtime.tracing.traces import TraceExporter
 from barnabas_purgatory.core.purgatory import PurgatoryCore

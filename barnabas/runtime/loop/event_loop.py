@@ -2,7 +2,7 @@
 
 asyncio calls a reader one step after its selector, and what that reader schedules one step later: every step is another
 question to the kernel and some microseconds of bookkeeping. Here the callbacks of `add_reader` and `add_writer` are
-called by the selector itself (`barnabas/runtime/input_selector.py`), and so are the turns that they request
+called by the selector itself (`barnabas/runtime/loop/input_selector.py`), and so are the turns that they request
 (`TurnScheduler`), after all of them: what arrived together is handled in one turn, and answered before the loop asks
 again. As long as none of that concerns asyncio, the selector asks the kernel again without returning. Timers, tasks and
 asyncio's own transports are as in asyncio.
@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from barnabas.runtime.collector import COLLECTOR
-from barnabas.runtime.input_selector import TURNS, InputSelector
+from barnabas.runtime.loop.input_selector import TURNS, InputSelector
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike

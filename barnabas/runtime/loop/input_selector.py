@@ -1,8 +1,8 @@
 """InputSelector: what an event loop asks the kernel, and whom it calls for what the kernel says.
 
 It is the part of the event loop that runs for each request, and compiles with the cores; what asyncio needs around it
-is in `barnabas/runtime/event_loop.py`. Descriptors are numbers here. One that asyncio registers may have a reader and a
-writer too.
+is in `barnabas/runtime/loop/event_loop.py`. Descriptors are numbers here. One that asyncio registers may have a reader
+and a writer too.
 """
 
 from __future__ import annotations
