@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.compiled import COUNTS, interpreted_only
 from tests.fuzz.corpus import kept_inputs
 from tests.fuzz.meter import TooMuchMemory, TooMuchWork, measured
 from tests.fuzz.mutations import fresh_input
@@ -51,6 +52,7 @@ def test_valid_inputs_are_made_the_same_by_the_same_seed(target: Target) -> None
     assert target.build(Random(7)) == target.build(Random(7))
 
 
+@interpreted_only(COUNTS)
 def test_the_meter_sees_a_loop() -> None:
     from barnabas.wire.frames import FrameSplitter
 

@@ -402,7 +402,7 @@ class Model:
                 while self.world.logstores[node_id].reads:
                     self.act("read_result", node_id, 1, 0)
                 while self.world.logstores[node_id].state_queries:
-                    self.act("state_answer", node_id, 0, 0)
+                    self.act("state_answer", node_id, False, False)
             self.act("pass_ms", 2_000, 0, 0)
         for client in (*self.clients, *self.gone):
             self._hold_to_answers(client)
