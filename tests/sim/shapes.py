@@ -4,7 +4,8 @@ BUSY is dense: seconds, thousands of events each, a fault every moment; it finds
 cluster that works at a quiet pace, with a fault now and then, as a cluster lives; it finds what needs time to go wrong,
 and what goes wrong after something else has healed. Half of these runs are slower still, four or ten times, and last as
 many times as long: they find what only happens between two acts. SPARSE is BUSY with few records: where only the faults
-matter. UNCLEAN is SPARSE with topics that any replica may lead, whatever it lacks: leaders are elected unclean all the time.
+matter. UNCLEAN is SPARSE with topics that any replica may lead, whatever it lacks: leaders are elected unclean all the
+time.
 """
 
 from __future__ import annotations
