@@ -23,9 +23,9 @@ SAVE_EVERY_S = 30
 
 _PAGE = """# The simulation's ledger
 
-Every saved exploration of the [simulation](simulation.md), which runs whole clusters from seeds, each for some minutes
-of virtual time. `make sim-explore HOURS=200` adds an exploration, from the first seed that was never run, and writes
-this page from the files in `{directory}/`, which also have the faults by kind and further counts.
+Every saved exploration of the [simulation](simulation.md), which runs whole clusters from seeds, each for minutes or
+hours of virtual time. `make sim-explore HOURS=200` adds an exploration, from the first seed that was never run, and
+writes this page from the files in `{directory}/`, which also have the faults by kind and further counts.
 
 An operation is a client's request that was answered: a produce, or a fetch that returned records. A transition is a
 change of one replica's part in its partition, distinct by the roles of the other replicas at that time. An open seed is

@@ -94,13 +94,13 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     scheduler = Scheduler(seed, options.steps or EVENTS_MAX, options.lines_max)
     random = scheduler.random
     shape = random_shape(random, options.profile, is_transactional=options.is_transactional)
-    seconds = random_seconds(random, options.profile)
+    seconds = random_seconds(random, options.profile, shape.pace)
     options.at_most.bound(shape)
     cluster = Cluster(scheduler, shape)
     kinds = random_faults(random)
     if options.faults is not None:
         kinds = options.faults
-    faults = Faults(cluster, kinds, random_fault_interval_us(random, options.profile))
+    faults = Faults(cluster, kinds, random_fault_interval_us(random, options.profile, shape.pace))
     cluster.deliveries.is_disturbed = lambda: bool(faults.hits)
     failure = None
     try:

@@ -2,8 +2,10 @@
 
 BUSY is dense: seconds, thousands of events each, a fault every moment; it finds most. LONG is hours: minutes of a
 cluster that works at a quiet pace, with a fault now and then, as a cluster lives; it finds what needs time to go wrong,
-and what goes wrong after something else has healed. SPARSE is BUSY with few records: where only the faults matter.
-UNCLEAN is SPARSE with topics that any replica may lead, whatever it lacks: leaders are elected unclean all the time.
+and what goes wrong after something else has healed. Half of these runs are slower still, four or ten times, and last as
+many times as long: they find what only happens between two acts. SPARSE is BUSY with few records: where only the faults
+matter. UNCLEAN is SPARSE with topics that any replica may lead, whatever it lacks: leaders are elected unclean all the
+time.
 """
 
 from __future__ import annotations
@@ -32,6 +34,10 @@ from tests.sim.topology import (
 from tests.sim.transactions.shape import random_transactions
 
 ENCODED_SHARE = 0.1
+PACES = (1, 1, 1, 4, 4, 10)
+"""Of LONG: how many times as long clients and administrators rest, faults stay away, and the run lasts."""
+SLOW_MAX_WAIT_MS = (1_000, 5_000)
+"""`fetch.max.wait.ms` of consumers where little is written."""
 
 
 class Profile(Enum):
@@ -93,7 +99,7 @@ def random_shape(random: Random, profile: Profile = Profile.BUSY, *, is_transact
     shape = _random_shape(random, profile)
     if profile in (Profile.BUSY, Profile.SPARSE, Profile.LONG):
         is_quiet = profile is Profile.LONG
-        shape.transactions = random_transactions(random, is_quiet=is_quiet, always=is_transactional)
+        shape.transactions = random_transactions(random, is_quiet=is_quiet, always=is_transactional, pace=shape.pace)
     return shape
 
 
@@ -111,15 +117,15 @@ def _random_shape(random: Random, profile: Profile) -> Shape:
             return _unclean(random)
 
 
-def random_seconds(random: Random, profile: Profile) -> int:
+def random_seconds(random: Random, profile: Profile, pace: int) -> int:
     """How long things go wrong, in virtual seconds."""
-    return random.choice((300, 600, 900)) if profile is Profile.LONG else 20
+    return random.choice((300, 600, 900)) * pace if profile is Profile.LONG else 20
 
 
-def random_fault_interval_us(random: Random, profile: Profile) -> int:
+def random_fault_interval_us(random: Random, profile: Profile, pace: int) -> int:
     """One fault about every so many microseconds."""
     if profile is Profile.LONG:
-        return random.choice((10 * SECOND, 15 * SECOND, 30 * SECOND))
+        return random.choice((10 * SECOND, 15 * SECOND, 30 * SECOND)) * pace
     return random.choice((150 * MS, 400 * MS, 1_000 * MS, 3_000 * MS))
 
 
@@ -205,13 +211,16 @@ def _topic_configs(random: Random) -> dict[str, str]:
 
 
 def _long(random: Random) -> Shape:
-    """Three logstores or more, and between five and six operations a second: what is produced, and what is read."""
+    """Three logstores or more, and at the first pace between five and six operations a second: what is produced, and
+    what is read.
+    """
+    pace = random.choice(PACES)
     producers = [
         Behaviour(
             idempotent=idempotent,
             acks=-1 if idempotent else random.choice((-1, 1)),
             version=random.choice((3, 7, 9, 12, 13)),
-            interval_us=interval_ms * MS,
+            interval_us=interval_ms * MS * pace,
             records_max=random.choice((1, 3)),
         )
         for idempotent, interval_ms in ((True, 560), (random.random() < 0.7, 1_100))
@@ -219,7 +228,7 @@ def _long(random: Random) -> Shape:
     consumers = [
         Taste(
             version=random.choice((4, 7, 11, 12, 13, 18)),
-            max_wait_ms=random.choice((500, 1_000)),
+            max_wait_ms=random.choice((500, 1_000) if pace == 1 else SLOW_MAX_WAIT_MS),
             min_bytes=random.choice((1, 1, 200)),
             isolation_level=random.choice((0, 1)),
             uses_sessions=random.random() < 0.6,
@@ -239,11 +248,12 @@ def _long(random: Random) -> Shape:
         encode=random.random() < ENCODED_SHARE,
         replica_lag_ms_max=random_replica_lag_ms(random),
         expendable=["payments"],
-        administration_us=random.choice((0, 5, 10, 20)) * SECOND,
-        groups=random_quiet_groups(random),
-        real_producers=[_habits(random, 1_000, records_max=1) for _ in range(random.choice((0, 1, 1)))],
-        moving_us=random.choice((0, 0, 10, 30)) * SECOND,
+        administration_us=random.choice((0, 5, 10, 20)) * SECOND * pace,
+        groups=random_quiet_groups(random, pace),
+        real_producers=[_habits(random, 1_000 * pace, records_max=1) for _ in range(random.choice((0, 1, 1)))],
+        moving_us=random.choice((0, 0, 10, 30)) * SECOND * pace,
         address_policy=random.choice(list(AddressPolicy)),
+        pace=pace,
     )
 
 

@@ -60,6 +60,8 @@ class Shape:
     """How often all leaders move; 0: never."""
     groups: GroupsShape = field(default_factory=GroupsShape)
     transactions: TransactionsShape = field(default_factory=TransactionsShape)
+    pace: int = 1
+    """How many times as long everybody rests between two acts, and the run lasts, as in the busiest of its profile."""
 
     def make_room_for_transactions(self, partitions_max: int, replication_factor_max: int) -> None:
         """A topic that they write to; of the others, what the loop reads. Its offsets are kept by two replicas."""
@@ -128,6 +130,7 @@ class Shape:
             f"{self.groups}, {self.transactions}, {topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
             f"{f'administered every {self.administration_us / 1000:g} ms, ' if self.administration_us else ''}"
             f"{f'leaders move every {self.moving_us / 1000:g} ms, ' if self.moving_us else ''}"
+            f"{f'{self.pace} times as slow, ' if self.pace > 1 else ''}"
             f"{'encoded' if self.encode else 'by reference'}"
         )
 

@@ -101,24 +101,27 @@ def random_groups(random: Random) -> GroupsShape:
     return shape
 
 
-def random_quiet_groups(random: Random) -> GroupsShape:
-    """Of a cluster that works at a quiet pace; three in ten have none."""
+def random_quiet_groups(random: Random, pace: int) -> GroupsShape:
+    """Of a cluster that works at a quiet pace, `pace` times as slow; three in ten have none. Heartbeats come as often
+    at any pace.
+    """
     if random.random() < 0.3:
         return GroupsShape()
     shape = GroupsShape(
         min_isr=random.choice((1, 2, 2)),
         initial_rebalance_delay_ms=random.choice((0, 3_000)),
-        administration_us=random.choice((0, 10)) * SECOND,
+        administration_us=random.choice((0, 10)) * SECOND * pace,
     )
     group = GroupShape(
         "group-0",
         session_ms=random.choice((6_000, 10_000)),
         rebalance_ms=random.choice((10_000, 15_000)),
         heartbeat_us=3 * SECOND,
-        commit_us=5 * SECOND,
+        commit_us=5 * SECOND * pace,
     )
     for _ in range(random.choice((2, 2, 3))):
-        group.members.append(_member(random, random.choice((0, 0, 60, 120)) * SECOND, max_wait_ms=1_000))
+        stay_us = random.choice((0, 0, 60, 120)) * SECOND * pace
+        group.members.append(_member(random, stay_us, max_wait_ms=1_000 if pace == 1 else 5_000))
     shape.groups.append(group)
     return shape
 

@@ -75,45 +75,47 @@ SHARE = 0.5
 """Of the seeds, those with transactions; about three in ten of their clients make them."""
 
 
-def random_transactions(random: Random, *, is_quiet: bool = False, always: bool = False) -> TransactionsShape:
-    """Of a busy cluster, or of one at a quiet pace."""
+def random_transactions(
+    random: Random, *, is_quiet: bool = False, always: bool = False, pace: int = 1
+) -> TransactionsShape:
+    """Of a busy cluster, or of one that is quiet, `pace` times as slow."""
     if random.random() >= SHARE and not always:
         return TransactionsShape()
     shape = TransactionsShape(
-        [_habits(random, is_quiet=is_quiet) for _ in range(random.choice((1, 1, 2)))],
+        [_habits(random, is_quiet=is_quiet, pace=pace) for _ in range(random.choice((1, 1, 2)))],
     )
     if random.random() < 0.7:
         members = random.choice((1, 2, 2, 3)) if not is_quiet else random.choice((1, 2))
-        shape.loop = _loop(random, members, is_quiet=is_quiet)
-        shape.loop_habits = [_habits(random, is_quiet=is_quiet) for _ in range(members)]
+        shape.loop = _loop(random, members, is_quiet=is_quiet, pace=pace)
+        shape.loop_habits = [_habits(random, is_quiet=is_quiet, pace=pace) for _ in range(members)]
     return shape
 
 
-def _habits(random: Random, *, is_quiet: bool) -> TransactionHabits:
+def _habits(random: Random, *, is_quiet: bool, pace: int) -> TransactionHabits:
     return TransactionHabits(
         kind=random.choice(list(Kind)),
         version=random.choice((0, VERSION_2)),
         timeout_ms=random.choice((10_000, 30_000)) if is_quiet else random.choice((2_000, 5_000, 10_000)),
         delivery_timeout_ms=random.choice((4_000, 15_000)),
         backoff_ms=random.choice((20, 100)),
-        interval_us=(random.choice((2_000, 4_000)) if is_quiet else random.choice((30, 100, 400))) * MS,
+        interval_us=(random.choice((2_000, 4_000)) if is_quiet else random.choice((30, 100, 400))) * MS * pace,
         bursts_max=random.choice((1, 2, 3)),
         records_max=2 if is_quiet else random.choice((1, 3, 8)),
     )
 
 
-def _loop(random: Random, members: int, *, is_quiet: bool) -> GroupShape:
+def _loop(random: Random, members: int, *, is_quiet: bool, pace: int) -> GroupShape:
     group = GroupShape(
         LOOP_GROUP,
         session_ms=random.choice((6_000, 10_000)) if is_quiet else random.choice((1_500, 3_000)),
         rebalance_ms=random.choice((10_000, 15_000)) if is_quiet else random.choice((800, 3_000, 5_000)),
         heartbeat_us=3 * SECOND if is_quiet else random.choice((150, 400)) * MS,
-        commit_us=3 * SECOND if is_quiet else random.choice((100, 300, 1_000)) * MS,
+        commit_us=3 * SECOND * pace if is_quiet else random.choice((100, 300, 1_000)) * MS,
     )
     for _ in range(members):
         taste = Taste(
             version=random.choice((11, 12, 13, 18)),
-            max_wait_ms=random.choice((50, 300)),
+            max_wait_ms=random.choice(_loop_max_wait_ms(pace, is_quiet=is_quiet)),
             min_bytes=1,
             isolation_level=1,
             uses_sessions=random.random() < 0.6,
@@ -121,3 +123,9 @@ def _loop(random: Random, members: int, *, is_quiet: bool) -> GroupShape:
         stay_us = 0 if is_quiet else random.choice((0, 0, 3, 8)) * SECOND
         group.members.append(MemberBehaviour(TODAY, False, stay_us, taste))
     return group
+
+
+def _loop_max_wait_ms(pace: int, *, is_quiet: bool) -> tuple[int, int]:
+    if not is_quiet:
+        return (50, 300)
+    return (500, 1_000) if pace == 1 else (1_000, 5_000)
