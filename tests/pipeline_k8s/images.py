@@ -33,6 +33,7 @@ def build(cluster: Cluster, image: str) -> float:
             if source.is_dir():
                 shutil.copytree(source, context / name, ignore=shutil.ignore_patterns("__pycache__"))
             elif source.exists():
+                (context / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, context / name)
         shutil.copytree(WHEELS, context / "wheels", copy_function=os.link)
         arguments = [f"BASE={BASE}", f"JAVA={JDK}", "PIP_OPTIONS=--no-index --find-links wheels"]

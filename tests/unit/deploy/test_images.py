@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,15 @@ def test_an_image_is_built_from_what_the_docker_ignore_file_admits(tmp_path: Pat
     assert {"barnabas", "services", "protos", "pyproject.toml", "constraints.txt"} <= copied
     assert "tests" not in copied
     assert not list(tmp_path.rglob("__pycache__"))
+
+
+@pytest.mark.parametrize("ignore_file", [".dockerignore", "deploy/pipeline/Dockerfile.dockerignore"])
+def test_an_image_can_be_built_where_the_wheel_has_a_build_hook(ignore_file: str) -> None:
+    """The hook came with compiled cores, its file was not admitted, and no image could be built any more."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hooks = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]
+    admitted = {line[1:] for line in (ROOT / ignore_file).read_text().splitlines() if line.startswith("!")}
+    assert {hook["path"] for hook in hooks.values()} <= admitted
 
 
 def test_without_history_an_upgrade_starts_from_the_same_sources_under_another_version(
