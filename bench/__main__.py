@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from barnabas.cli.local.processes import raise_open_files_limit
+from barnabas.cores import COMPILED, running
 from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.many_connections import connections_possible
@@ -35,7 +36,7 @@ from bench.table import one_broker, start_up, three_brokers
 from bench.table.report import StageRun, TableRun, save_json, stage_text, write_page
 from bench.table.rows import GRPC, KAFKA, KFAKE, OURS, Say
 from bench.table.scale import QUICK, WHOLE, Scale
-from bench.table.stage import Stage, failures, running
+from bench.table.stage import Stage, failures, running_sides
 
 TURNS_MIN_TO_SAVE = 5
 
@@ -68,6 +69,8 @@ def main(pairs: int | None, quick: bool, wanted: tuple[str, ...]) -> None:
     machine = describe_machine()
     if is_busy(machine):
         click.secho("this machine is busy: ratios will scatter", fg="yellow")
+    if running() != COMPILED:
+        click.secho("these are interpreted cores: after make compiled the same run measures compiled ones", fg="yellow")
     names = stages_of(scale, wanted)
     lane = lane_of_environment()
     began = time.monotonic()
@@ -99,7 +102,7 @@ def _take_stage(name: str, scale: Scale) -> StageRun:
     shutil.rmtree(directory, ignore_errors=True)
     homes = {each: directory / each.lower().replace(", ", "-").replace(" ", "-") for each in (OURS, GRPC, KAFKA, KFAKE)}
     sides = make_sides(homes, scale, click.echo)
-    with running(sides, click.echo):
+    with running_sides(sides, click.echo):
         stage = Stage(sides, homes, scale, click.echo)
         take(stage)
         flags = {each: without_paths(side.flags) for each, side in sides.items()}

@@ -64,7 +64,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def running(sides: Mapping[str, Side], say: Say) -> Iterator[None]:
+def running_sides(sides: Mapping[str, Side], say: Say) -> Iterator[None]:
     """Start all sides at once, and kill them at the end: what they have written is not needed any more."""
     say(f"starting {', '.join(sides)}")
     try:
