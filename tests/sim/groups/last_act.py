@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
 SETTLE_US_MAX = 90 * SECOND
+"""At the first pace: members that commit every 50 s, and loops whose output others read, take longer."""
 LOOK_US = 100 * MS
 
 
@@ -38,11 +39,12 @@ class LastActOfGroups:
             member.kill()
 
     def _wait_until_it_is_settled(self) -> None:
-        for _ in range(SETTLE_US_MAX // LOOK_US):
+        settle_us_max = SETTLE_US_MAX * self._cluster.shape.pace
+        for _ in range(settle_us_max // LOOK_US):
             if not self._what_is_amiss():
                 return
             self._cluster.run_for(LOOK_US)
-        raise InvariantViolation(f"liveness: not within {SETTLE_US_MAX // SECOND} s: {self._what_is_amiss()}")
+        raise InvariantViolation(f"liveness: not within {settle_us_max // SECOND} s: {self._what_is_amiss()}")
 
     def _what_is_amiss(self) -> str:
         return next(filter(None, map(self._what_is_amiss_with, self._groups.shapes)), "")
