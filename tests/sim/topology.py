@@ -61,7 +61,7 @@ class Shape:
     groups: GroupsShape = field(default_factory=GroupsShape)
     transactions: TransactionsShape = field(default_factory=TransactionsShape)
     pace: int = 1
-    """How many times as long everybody rests between two acts, and the run lasts, as in the busiest of its profile."""
+    """How many times as long clients and administrators rest, and the run lasts, as in the busiest of its profile."""
 
     def make_room_for_transactions(self, partitions_max: int, replication_factor_max: int) -> None:
         """A topic that they write to; of the others, what the loop reads. Its offsets are kept by two replicas."""
