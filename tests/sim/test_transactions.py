@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.sim.history import History
 from tests.sim.mutants.planting import TRANSACTIONAL
 from tests.sim.run import Options, simulate
 from tests.sim.scheduler import InvariantViolation
-from tests.sim.shapes import Profile
+from tests.sim.shapes import Profile, random_shape
 from tests.sim.transactions.history import ClientTransaction, TransactionHistory
 from tests.sim.transactions.observer import TransactionObserver
 from tests.tiers import seeds
@@ -31,6 +32,17 @@ OPTIONS = Options(6, faults=FAULTS, at_most=TRANSACTIONAL, profile=Profile.SPARS
 TARGET = ("ledger", 0)
 FIRST, SECOND = (7, 0), (7, 1)
 INPUT = ("orders", 0, 5)
+
+
+def test_a_batch_of_a_loop_may_wait_for_two_fetches() -> None:
+    """Seeds 1892, 1927, 1943, 1956 and 1958 of an exploration: fetches of 5 s, before which a batch was given up after
+    4 s, so that nothing was committed from when nothing new was read.
+    """
+    for seed in range(300):
+        transactions = random_shape(Random(seed), Profile.LONG, is_transactional=True).transactions
+        members = transactions.loop.members if transactions.loop is not None else []
+        for member, habits in zip(members, transactions.loop_habits, strict=True):
+            assert 2 * member.taste.max_wait_ms < min(habits.delivery_timeout_ms, habits.timeout_ms)
 
 
 @pytest.mark.parametrize("seed", seeds(range(1, 11), quick=1))

@@ -15,6 +15,11 @@ LEDGER = "ledger"
 STATE_PARTITIONS = 2
 STATE_REPLICATION_FACTOR = 3
 LOOP_GROUP = "loop-0"
+PATIENT_TIMEOUT_MS = 30_000
+PATIENT_DELIVERY_TIMEOUT_MS = 15_000
+"""Of members whose fetches wait for up to 5 s. A member has one connection, on which a batch waits for up to two
+fetches, and so does the end of its transaction: with less time no transaction is committed once nothing new is read.
+"""
 VERSION_2 = 2
 
 
@@ -88,6 +93,9 @@ def random_transactions(
         members = random.choice((1, 2, 2, 3)) if not is_quiet else random.choice((1, 2))
         shape.loop = _loop(random, members, is_quiet=is_quiet, pace=pace)
         shape.loop_habits = [_habits(random, is_quiet=is_quiet, pace=pace) for _ in range(members)]
+        if pace > 1:
+            for each in shape.loop_habits:
+                each.timeout_ms, each.delivery_timeout_ms = PATIENT_TIMEOUT_MS, PATIENT_DELIVERY_TIMEOUT_MS
     return shape
 
 
