@@ -13,7 +13,7 @@ DENIED = Family(
 AUDIT_RECORDS = Family(
     "barnabas_audit_records",
     Kind.COUNTER,
-    "Records for the topic of the audit, by outcome: written or dropped.",
+    "Records for the topic of the audit, by outcome: written, handed over (by a controller) or dropped.",
     ("outcome",),
 )
 ACLS = Family("barnabas_acls", Kind.GAUGE, "ACLs that the gateway knows.")

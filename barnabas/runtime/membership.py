@@ -18,6 +18,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
 from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 OnUpdate = Callable[[UpdateMetadata, Message], None]
 """Gets the update and the message that it came in, to be passed on."""
+OnOperatorCalls = Callable[[list[OperatorCall]], None]
 
 _SUBSCRIBE = "/barnabas.controller.v1.Membership/Subscribe"
 _RETRY_S = 0.05
@@ -142,14 +144,19 @@ class MembershipClient:
             self._applied_revision = revision
             self._tell_applied()
 
-    async def subscribe(self, role: Role, pod_id: str, on_update: OnUpdate) -> None:
-        """Follow the active controller forever, calling `on_update` with all it publishes: a full update first."""
-        hello = pb.SubscribeRequest(role=role.value, pod_id=pod_id)
+    async def subscribe(
+        self, role: Role, pod_id: str, on_update: OnUpdate, on_operator_calls: OnOperatorCalls | None = None
+    ) -> None:
+        """Follow the active controller forever, calling `on_update` with all it publishes: a full update first.
+        `on_operator_calls` gets calls of operators, for the topic of the audit; None: this pod takes none.
+        """
+        takes_calls = on_operator_calls is not None
+        hello = pb.SubscribeRequest(role=role.value, pod_id=pod_id, takes_operator_calls=takes_calls)
         try:
             async with aclosing(self._elections()) as elections:
                 async for address in elections:
                     await self._stop_listening()
-                    self._link = self._listen(address, hello, on_update)
+                    self._link = self._listen(address, hello, on_update, on_operator_calls)
                     self._link.start()
         finally:
             await self._stop_listening()
@@ -397,7 +404,9 @@ class MembershipClient:
         if before is not None:
             await before.retire()
 
-    def _listen(self, address: str, hello: pb.SubscribeRequest, on_update: OnUpdate) -> StreamLink:
+    def _listen(
+        self, address: str, hello: pb.SubscribeRequest, on_update: OnUpdate, on_operator_calls: OnOperatorCalls | None
+    ) -> StreamLink:
         def take(data: bytes) -> Awaitable[None] | None:
             response = pb.SubscribeResponse.FromString(data)
             self.last_heard_ms = self._now_ms()
@@ -405,6 +414,8 @@ class MembershipClient:
                 return take_large(response)
             if response.HasField("update"):
                 on_update(from_proto(UpdateMetadata, response.update), response.update)
+            if response.operator_calls and on_operator_calls is not None:
+                on_operator_calls([from_proto(OperatorCall, each) for each in response.operator_calls])
             return None
 
         async def take_large(response: pb.SubscribeResponse) -> None:

@@ -12,6 +12,7 @@ import pytest
 from barnabas.cli.local.layout import HOST
 from tests.integration.kafka_tools import Done, KafkaTools
 from tests.integration.running_cluster import RunningCluster
+from tests.integration.test_ops_api import OPERATIONS, ReflectedService
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
@@ -183,19 +184,24 @@ def test_records_of_the_audit_are_in_their_topic(cluster: RunningCluster, site: 
     create(site, kafka_tools, "audited")
     assert site.produce("bob", "audited") == "TOPIC_AUTHORIZATION_FAILED"
     create(site, kafka_tools, "audit")
+    operator = ReflectedService(cluster.ops_address)
+    operator("ListTopics")
+    operator.close()
     consumer = Consumer({**site.librdkafka("admin"), "group.id": "auditors", "auto.offset.reset": "earliest"})
     consumer.subscribe(["audit"])
     wanted = {
         ("authenticated", "User:bob", ""),
         ("authorization denied", "User:bob", "audited"),
         ("topic created", "User:admin", "audit"),
+        ("operator's call", "anonymous", f"/{OPERATIONS}/ListTopics"),
     }
     until_s = time.monotonic() + 60
     while wanted and time.monotonic() < until_s:
         message = consumer.poll(1)
         if message is not None and message.error() is None:
             record = json.loads(message.value() or b"")
-            wanted.discard((record["event"], record["principal"], record.get("resource", "")))
+            about = record.get("resource") or record.get("operation", "")
+            wanted.discard((record["event"], record["principal"], about))
     consumer.close()
     assert not wanted
     assert site.consume("bob", "audit", "team-a") != "value"

@@ -27,6 +27,7 @@ from barnabas_controller.core.controller import ControllerCore
 from barnabas_controller.shell import membership, operations
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_controller.shell.driver import ControllerDriver
+from barnabas_controller.shell.operators.call_records import CallRecords
 from barnabas_controller.shell.operators.server import create_operators_server
 
 _STOP_GRACE_MS = 500
@@ -54,7 +55,8 @@ async def run(config: ControllerConfig) -> None:
     etcd = config.etcd_client()
     metrics_socket = bind_metrics(config.metrics_listeners)
     metrics_address = advertised_metrics_address(config.metrics_listeners, metrics_socket, config.advertised_address)
-    operators, operations_port = create_operators_server(config)
+    records = CallRecords(config.controller_id)
+    operators, operations_port = create_operators_server(config, records)
     operations_address = config.advertised_operations(operations_port)
     record = ControllerRegistration(
         config.controller_id, uuid.uuid4().hex, config.advertised_address, metrics_address, operations_address
@@ -84,14 +86,17 @@ async def run(config: ControllerConfig) -> None:
             task.add_done_callback(background.discard)
 
     driver = ControllerDriver(core, etcd, keys, on_ready_changed)
+    records.elected = driver.elected
     traces = trace_exporter(config.traces_otlp_endpoint, "controller", config.controller_id)
-    membership.add_membership(server, driver, traces)
+    membership.add_membership(server, driver, records, traces)
     operations.add_operations(operators, driver)
     add_reflection(server, membership.SERVICE)
     add_reflection(operators, operations.SERVICE)
     await server.start()
     await operators.start()
-    metrics = PodMetrics("controller", config.controller_id, [*measures_of_process("controller"), *driver.measured])
+    metrics = PodMetrics(
+        "controller", config.controller_id, [*measures_of_process("controller"), *driver.measured, records]
+    )
     if metrics_socket is not None:
         MetricsEndpoint(metrics_socket, metrics.collect, config.metrics_security).start()
     registration = Registration(
@@ -123,6 +128,7 @@ async def run(config: ControllerConfig) -> None:
         await registration.stop()
         await asyncio.gather(stop_server(operators, _STOP_GRACE_MS), stop_server(server, _STOP_GRACE_MS))
         await asyncio.gather(*(health.stop(0) for health in healths))
+        await records.close()
         await driver.close()
         await etcd.close()
 

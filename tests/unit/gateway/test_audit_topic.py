@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
@@ -59,9 +60,34 @@ def test_records_of_a_moment_are_one_batch() -> None:
     assert outcomes(at) == {"written": 2, "dropped": 0}
 
 
+def test_what_a_controller_has_recorded_is_its_own_record() -> None:
+    at = world()
+    call = OperatorCall(
+        1_700_000_000_000, "controller-1", "alice", "ipv4:127.0.0.1:1", "/x/DeleteTopic", "denied", "role"
+    )
+    at.processor.audit_topic.add_operator_call(call)
+    at.pass_ms(200)
+    assert written(at) == [
+        {
+            "time": "2023-11-14T22:13:20.000+00:00",
+            "service": "controller",
+            "controller_id": "controller-1",
+            "event": "operator's call",
+            "principal": "alice",
+            "peer": "ipv4:127.0.0.1:1",
+            "operation": "/x/DeleteTopic",
+            "verdict": "denied",
+            "reason": "role",
+        }
+    ]
+    at.logstore.append_result(committed=True)
+    assert outcomes(at) == {"written": 1, "dropped": 0}
+
+
 def test_without_the_key_nothing_is_kept() -> None:
     at = World(topic("audit"))
     add(at)
+    at.processor.audit_topic.add_operator_call(OperatorCall(0, "controller-1", "alice", "x", "x", "allowed"))
     at.pass_ms(1000)
     assert not at.logstore.appends
     assert not list(at.processor.audit_topic.samples())

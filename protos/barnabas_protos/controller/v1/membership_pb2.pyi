@@ -29,12 +29,15 @@ class SubscribeRequest(_message.Message):
     POD_ID_FIELD_NUMBER: _builtins.int
     APPLIED_REVISION_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    TAKES_OPERATOR_CALLS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """"gateway" or "purgatory"; given in the first message."""
     pod_id: _builtins.str
     applied_revision: _builtins.int
     """The revision that every processor of this pod has applied."""
     heartbeat: _builtins.int
+    takes_operator_calls: _builtins.bool
+    """Whether this pod is a gateway that writes operators' calls to a topic; given in the first message."""
     def __init__(
         self,
         *,
@@ -42,10 +45,11 @@ class SubscribeRequest(_message.Message):
         pod_id: _builtins.str = ...,
         applied_revision: _builtins.int = ...,
         heartbeat: _builtins.int = ...,
+        takes_operator_calls: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_revision", b"applied_revision", "heartbeat", b"heartbeat", "pod_id", b"pod_id", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_revision", b"applied_revision", "heartbeat", b"heartbeat", "pod_id", b"pod_id", "role", b"role", "takes_operator_calls", b"takes_operator_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -57,22 +61,106 @@ class SubscribeResponse(_message.Message):
 
     UPDATE_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    OPERATOR_CALLS_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def update(self) -> _cluster_pb2.UpdateMetadata: ...
+    @_builtins.property
+    def operator_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorCall]:
+        """For a gateway that takes them: each call is sent to one of them, once."""
+
     def __init__(
         self,
         *,
         update: _cluster_pb2.UpdateMetadata | None = ...,
         heartbeat: _builtins.int = ...,
+        operator_calls: _abc.Iterable[Global___OperatorCall] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "operator_calls", b"operator_calls", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SubscribeResponse: _TypeAlias = SubscribeResponse  # noqa: Y015
+
+@_typing.final
+class OperatorCall(_message.Message):
+    """One call to the operators' API."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    CONTROLLER_ID_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    PEER_FIELD_NUMBER: _builtins.int
+    OPERATION_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    time_ms: _builtins.int
+    """Unix time."""
+    controller_id: _builtins.str
+    principal: _builtins.str
+    """A name in a certificate, or a token's subject; empty: the caller was not authenticated."""
+    peer: _builtins.str
+    operation: _builtins.str
+    """The path of the method."""
+    verdict: _builtins.str
+    """"allowed", "denied" or "unauthenticated"."""
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        time_ms: _builtins.int = ...,
+        controller_id: _builtins.str = ...,
+        principal: _builtins.str = ...,
+        peer: _builtins.str = ...,
+        operation: _builtins.str = ...,
+        verdict: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["controller_id", b"controller_id", "operation", b"operation", "peer", b"peer", "principal", b"principal", "reason", b"reason", "time_ms", b"time_ms", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperatorCall: _TypeAlias = OperatorCall  # noqa: Y015
+
+@_typing.final
+class RecordOperatorCallsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperatorCall]: ...
+    def __init__(
+        self,
+        *,
+        calls: _abc.Iterable[Global___OperatorCall] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordOperatorCallsRequest: _TypeAlias = RecordOperatorCallsRequest  # noqa: Y015
+
+@_typing.final
+class RecordOperatorCallsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordOperatorCallsResponse: _TypeAlias = RecordOperatorCallsResponse  # noqa: Y015
 
 @_typing.final
 class CreateTopicsRequest(_message.Message):

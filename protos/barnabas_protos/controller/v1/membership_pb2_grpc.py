@@ -119,6 +119,11 @@ class MembershipStub:
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsResponse.FromString,
                 _registered_method=True)
+        self.RecordOperatorCalls = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/RecordOperatorCalls',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.RecordOperatorCallsRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.RecordOperatorCallsResponse.FromString,
+                _registered_method=True)
 
 
 class MembershipServicer:
@@ -236,6 +241,13 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecordOperatorCalls(self, request, context):
+        """Of a controller that is not active: calls of operators that it has recorded, for the topic of the audit.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MembershipServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -323,6 +335,11 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.AllocateProducerIds,
                     request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.FromString,
                     response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsResponse.SerializeToString,
+            ),
+            'RecordOperatorCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordOperatorCalls,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.RecordOperatorCallsRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.RecordOperatorCallsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -784,6 +801,33 @@ class Membership:
             '/barnabas.controller.v1.Membership/AllocateProducerIds',
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordOperatorCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/RecordOperatorCalls',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.RecordOperatorCallsRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.RecordOperatorCallsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -60,6 +60,8 @@ class MembershipStub:
     ShareQuotas: _grpc.UnaryUnaryMultiCallable[_membership_pb2.ShareQuotasRequest, _membership_pb2.ShareQuotasResponse]
     """What a gateway uses of quotas, for its share of them. It is decided at once, and remembered nowhere."""
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
+    RecordOperatorCalls: _grpc.UnaryUnaryMultiCallable[_membership_pb2.RecordOperatorCallsRequest, _membership_pb2.RecordOperatorCallsResponse]
+    """Of a controller that is not active: calls of operators that it has recorded, for the topic of the audit."""
 
 @_typing.type_check_only
 class MembershipAsyncStub(MembershipStub):
@@ -91,6 +93,8 @@ class MembershipAsyncStub(MembershipStub):
     ShareQuotas: _aio.UnaryUnaryMultiCallable[_membership_pb2.ShareQuotasRequest, _membership_pb2.ShareQuotasResponse]  # type: ignore[assignment]
     """What a gateway uses of quotas, for its share of them. It is decided at once, and remembered nowhere."""
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
+    RecordOperatorCalls: _aio.UnaryUnaryMultiCallable[_membership_pb2.RecordOperatorCallsRequest, _membership_pb2.RecordOperatorCallsResponse]  # type: ignore[assignment]
+    """Of a controller that is not active: calls of operators that it has recorded, for the topic of the audit."""
 
 class MembershipServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -221,5 +225,13 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         request: _membership_pb2.AllocateProducerIdsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.AllocateProducerIdsResponse, _abc.Awaitable[_membership_pb2.AllocateProducerIdsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RecordOperatorCalls(
+        self,
+        request: _membership_pb2.RecordOperatorCallsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.RecordOperatorCallsResponse, _abc.Awaitable[_membership_pb2.RecordOperatorCallsResponse]]:
+        """Of a controller that is not active: calls of operators that it has recorded, for the topic of the audit."""
 
 def add_MembershipServicer_to_server(servicer: MembershipServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, assert_never
 
-from barnabas.cluster.keys import Keys, Role
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role
 from barnabas.cluster.messages import (
     ControlRequest,
     ControlResponse,
@@ -133,6 +133,11 @@ class ControllerDriver:
         self._subscribers.pop(subscriber_id, None)
         self.core.on_unsubscribed(subscriber_id, monotonic_ms())
         self._carry_out()
+
+    def elected(self) -> ControllerRegistration | None:
+        """Return the controller that is active, or was last; None: none is known."""
+        election = self.core.image.election
+        return election.record if election is not None else None
 
     async def close(self) -> None:
         if self._timer is not None:

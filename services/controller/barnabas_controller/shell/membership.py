@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from barnabas.cluster.access.operator_calls import RecordOperatorCallsRequest
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
 from barnabas.cluster.features import UpdateFeaturesRequest
 from barnabas.cluster.keys import Role
@@ -35,6 +36,7 @@ from barnabas.runtime.streams import ServerStream, register_stream
 from barnabas.runtime.tracing.trace_parent import trace_of
 from barnabas.runtime.tracing.traces import Span, TraceExporter
 from barnabas_controller.shell.driver import ControllerDriver, NotActive
+from barnabas_controller.shell.operators.call_records import CallRecords
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 
 if TYPE_CHECKING:
@@ -44,9 +46,11 @@ SERVICE = pb.DESCRIPTOR.services_by_name["Membership"].full_name
 _ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
 
 
-def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: TraceExporter | None = None) -> None:
+def add_membership(
+    server: grpc.aio.Server, driver: ControllerDriver, records: CallRecords, traces: TraceExporter | None = None
+) -> None:
     """Register the service. (The generated registration would bypass the shared stream machinery for Subscribe.)"""
-    register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver))
+    register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver, records))
     handlers = {
         "CreateTopics": _unary(driver, traces, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
         "DeleteTopics": _unary(driver, traces, DeleteTopicsRequest, pb.DeleteTopicsRequest, pb.DeleteTopicsResponse),
@@ -90,8 +94,22 @@ def add_membership(server: grpc.aio.Server, driver: ControllerDriver, traces: Tr
         "AllocateProducerIds": _unary(
             driver, traces, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse
         ),
+        "RecordOperatorCalls": _recording(records),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+
+
+def _recording(records: CallRecords) -> grpc.RpcMethodHandler[Any, Any]:
+    """What another controller has recorded goes the way of this one's own."""
+
+    async def serve(message: pb.RecordOperatorCallsRequest, _context: Context) -> Message:
+        for call in from_proto(RecordOperatorCallsRequest, message).calls:
+            records.add(call)
+        return pb.RecordOperatorCallsResponse()
+
+    return grpc.unary_unary_rpc_method_handler(
+        serve, pb.RecordOperatorCallsRequest.FromString, pb.RecordOperatorCallsResponse.SerializeToString
+    )
 
 
 def _unary(
@@ -121,9 +139,10 @@ def _unary(
 class _Subscription:
     """One subscriber's stream."""
 
-    def __init__(self, stream: ServerStream, driver: ControllerDriver) -> None:
+    def __init__(self, stream: ServerStream, driver: ControllerDriver, records: CallRecords) -> None:
         self._stream = stream
         self._driver = driver
+        self._records = records
         self._subscriber_id: int | None = None
 
     def on_message(self, data: bytes) -> None:
@@ -134,11 +153,14 @@ class _Subscription:
                 self._stream.close("a subscription begins with a role (gateway or purgatory) and a pod id")
                 return
             self._subscriber_id = self._driver.subscribe(self._stream, role, request.pod_id)
+            if request.takes_operator_calls and self._driver.core.active:
+                self._records.add_taker(self._subscriber_id, self._stream)
         if request.applied_revision > 0:
             self._driver.acknowledge(self._subscriber_id, request.applied_revision)
 
     def on_closed(self, reason: str) -> None:
         if self._subscriber_id is not None:
+            self._records.remove_taker(self._subscriber_id)
             self._driver.unsubscribe(self._subscriber_id)
 
     def pack_heartbeat(self, count: int) -> bytes:
@@ -147,8 +169,7 @@ class _Subscription:
 
 async def abort_not_active(context: Context, driver: ControllerDriver, outcome: NotActive) -> NoReturn:
     """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: the outcome is unknown."""
-    election = driver.core.image.election
-    record = election.record if election is not None else None
+    record = driver.elected()
     active = (record.operations_address or record.address) if record is not None else ""
     if active:
         context.set_trailing_metadata((("barnabas-controller", active),))

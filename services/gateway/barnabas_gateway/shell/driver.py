@@ -132,6 +132,9 @@ class GatewayDriver:
                 self._core.quota_shares(processor_ipc.decode_shares(payload), monotonic_ms())
             case processor_ipc.PROCESSORS:
                 self._core.processors_changed(int(payload), monotonic_ms())
+            case processor_ipc.OPERATOR_CALLS:
+                for call in processor_ipc.decode_operator_calls(payload):
+                    self._core.audit_topic.add_operator_call(call)
             case processor_ipc.DRAIN:
                 for _, client in self._handshaking.values():
                     client.abort()

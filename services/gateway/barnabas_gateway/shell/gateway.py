@@ -115,7 +115,10 @@ class Gateway:
             _log.info("registered", gateway_id=properties.gateway_id, ports=self._acceptor.bound_ports)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(registration.run())
-                tasks.create_task(self._membership.subscribe(Role.GATEWAY, properties.gateway_id, self._updated))
+                take_calls = self._processors.write_operator_calls if properties.audit_topic else None
+                tasks.create_task(
+                    self._membership.subscribe(Role.GATEWAY, properties.gateway_id, self._updated, take_calls)
+                )
                 tasks.create_task(self._watch_readiness(health))
 
         life = asyncio.ensure_future(live())

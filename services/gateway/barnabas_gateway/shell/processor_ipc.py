@@ -8,6 +8,7 @@ acceptor → processor    SETTINGS     ProcessorSettings, first of all
                         METRICS      tell what has been measured
                         QUOTAS       the rates of the shares of quotas that were reported
                         PROCESSORS   how many processors the gateway has
+                        OPERATOR_CALLS   records for the topic of the audit
 processor → acceptor    APPLIED      the revision that requests are answered by
                         CALL         call id, trace id and span id where it is traced, then the request as protobuf
                         CLOSED       ids of connections that are gone
@@ -23,6 +24,7 @@ from typing import Final
 import msgspec
 from google.protobuf.message import Message
 
+from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
 from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -67,6 +69,7 @@ CLOSED: Final = b"closed"
 METRICS: Final = b"metrics"
 QUOTAS: Final = b"quotas"
 PROCESSORS: Final = b"processors"
+OPERATOR_CALLS: Final = b"operator calls"
 
 DRAIN_GRACE_MS: Final = 5_000
 """How long a processor may drain at most."""
@@ -133,6 +136,14 @@ def decode_metadata(payload: bytes) -> UpdateMetadata:
 
 def decode_metadata_in_steps(payload: bytes) -> Steps[UpdateMetadata]:
     return from_proto_in_steps(UpdateMetadata, cluster_pb2.UpdateMetadata.FromString(payload))
+
+
+def encode_operator_calls(calls: list[OperatorCall]) -> bytes:
+    return msgspec.json.encode(calls)
+
+
+def decode_operator_calls(payload: bytes) -> list[OperatorCall]:
+    return msgspec.json.decode(payload, type=list[OperatorCall])
 
 
 def encode_uses(uses: list[QuotaUse]) -> bytes:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
@@ -192,6 +193,16 @@ class Processors:
         """Pass an UpdateMetadata on, as protobuf."""
         for processor in (*self._by_index.values(), *self._draining):
             processor.child.messages.send(processor_ipc.METADATA, payload)
+
+    def write_operator_calls(self, calls: list[OperatorCall]) -> None:
+        """Have a processor write them to the topic of the audit."""
+        serving = self._serving()
+        if serving:
+            payload = processor_ipc.encode_operator_calls(calls)
+            serving[0].child.messages.send(processor_ipc.OPERATOR_CALLS, payload)
+        else:
+            reason = "no processor is alive"
+            _log.warning("records of the audit dropped", records=len(calls), reason=reason, limit_key=reason)
 
     def applied_revision(self) -> int:
         """Return the revision that every live processor has applied; -1 while one of them has none. A silent processor

@@ -18,7 +18,9 @@ from barnabas.runtime.configuration.config import ConfigError, build_config
 from barnabas.runtime.pem_files import TlsFiles
 from barnabas.runtime.rpc import add_health
 from barnabas_controller.shell.config import ControllerConfig
+from barnabas_controller.shell.operators.call_records import CallRecords
 from barnabas_controller.shell.operators.server import create_operators_server
+from tests.unit.controller.operators.test_call_records import Kept
 from tests.unit.controller.operators.test_operator_tokens import AUDIENCE, CLAIMS, EC, ISSUER, RSA, signed, write_keys
 from tests.unit.runtime.inter_service.certificates import Certificates, certificates
 
@@ -35,8 +37,8 @@ def configured(**keys: str) -> ControllerConfig:
 
 
 @asynccontextmanager
-async def serving(config: ControllerConfig) -> AsyncIterator[str]:
-    server, port = create_operators_server(config)
+async def serving(config: ControllerConfig, records: CallRecords | None = None) -> AsyncIterator[str]:
+    server, port = create_operators_server(config, records)
     await add_health(server)
 
     async def answer(request: bytes, _context: object) -> bytes:
@@ -143,6 +145,19 @@ async def test_a_token_names_its_caller(
         assert await outcomes(address, OperatorAccess(tls=tls, token=token)) == expected
         assert await outcomes(address, OperatorAccess(tls=tls)) == [UNKNOWN] * 3
         assert await outcomes(address, OperatorAccess(tls=tls, token="garbage")) == [UNKNOWN] * 3
+
+
+async def test_every_call_is_recorded_with_its_verdict(issued: Certificates) -> None:
+    config = configured(**own(issued), operations_tls_authority=str(issued.directory / "ca.crt"))
+    records = Kept("controller-1")
+    async with serving(config, records) as address:
+        assert await outcomes(address, OperatorAccess(tls=issued.plain_files("viewer"))) == [OK, DENIED, DENIED]
+    assert [(each.principal, each.operation.rpartition("/")[2], each.verdict) for each in records.calls] == [
+        ("viewer", LIST, "allowed"),
+        ("viewer", PAUSE, "denied"),
+        ("viewer", DELETE, "denied"),
+    ]
+    assert [bool(each.reason) for each in records.calls] == [False, True, True]
 
 
 async def test_on_a_loopback_address_no_authentication_is_needed_by_default() -> None:

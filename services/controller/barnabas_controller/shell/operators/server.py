@@ -12,6 +12,7 @@ from barnabas.runtime.inter_service.identity import reloading_server_credentials
 from barnabas.runtime.pem_files import ReloadedPem
 from barnabas.runtime.rpc import bind_server, server_options
 from barnabas_controller.shell.operators.access import OperatorCheck
+from barnabas_controller.shell.operators.call_records import CallRecords
 from barnabas_controller.shell.operators.config import OperatorsConfig
 from barnabas_controller.shell.operators.operator_tokens import OperatorTokens
 
@@ -19,11 +20,13 @@ REQUEST_BYTES_MAX: Final = 16 << 20
 """A plan with every partition of a large cluster fits; what has not been authenticated yet is read up to it."""
 
 
-def create_operators_server(config: OperatorsConfig) -> tuple[grpc.aio.Server, int]:
-    """Return the server, not yet started, and its port. Raises OSError: the listener, or its PEM files."""
+def create_operators_server(config: OperatorsConfig, records: CallRecords | None = None) -> tuple[grpc.aio.Server, int]:
+    """Return the server, not yet started, and its port; `records` gets every call. Raises OSError: the listener, or its
+    PEM files.
+    """
     how = config.authentication_of_operators
     tokens = OperatorTokens(config.token_rules(), lambda: wall_ms() // 1000) if how == "token" else None
-    check = OperatorCheck(how, config.names_by_role(), tokens)
+    check = OperatorCheck(how, config.names_by_role(), tokens, records)
     options = server_options((("grpc.max_receive_message_length", REQUEST_BYTES_MAX),))
     server = grpc.aio.server(options=options, interceptors=[CallGuard(check)])
     tls = config.operations_tls()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from barnabas.cluster.access.operator_calls import EVENT as OPERATOR_CALL
+from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.messages import NO_LEADER
 from barnabas.metrics import security_families as families
 from barnabas.metrics.family import Sample
@@ -127,10 +129,25 @@ class AuditTopic:
 
     def add_record(self, event: str, fields: Mapping[str, str | int]) -> None:
         """Have it written later, or drop it; never wait."""
-        if not self.is_enabled:
-            return
-        now_ms = self._wall_ms()
-        value = _encode_record(event, fields, now_ms, self._handler.config.gateway_id)
+        if self.is_enabled:
+            source = {"service": "gateway", "gateway_id": self._handler.config.gateway_id}
+            now_ms = self._wall_ms()
+            self._add_value(_encode_record(event, source, fields, now_ms), now_ms)
+
+    def add_operator_call(self, call: OperatorCall) -> None:
+        """The same for what a controller has recorded."""
+        if self.is_enabled:
+            source = {"service": "controller", "controller_id": call.controller_id}
+            fields = {
+                "principal": call.principal,
+                "peer": call.peer,
+                "operation": call.operation,
+                "verdict": call.verdict,
+            }
+            fields |= {"reason": call.reason} if call.reason else {}
+            self._add_value(_encode_record(OPERATOR_CALL, source, fields, call.time_ms), self._wall_ms())
+
+    def _add_value(self, value: bytes, now_ms: int) -> None:
         if self._waiting_bytes + _size(value) > WAITING_BYTES_MAX:
             self._drop(1, "too many wait")
             return
@@ -211,10 +228,10 @@ def _size(value: bytes | None) -> int:
     return len(value or b"") + _RECORD_OVERHEAD_BYTES
 
 
-def _encode_record(event: str, fields: Mapping[str, str | int], wall_ms: int, gateway_id: str) -> bytes:
-    """Return a JSON object: that of the log's line, with the gateway's id."""
+def _encode_record(event: str, source: Mapping[str, str], fields: Mapping[str, str | int], wall_ms: int) -> bytes:
+    """Return a JSON object: that of the log's line, with the service that logged it and its id."""
     time = datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    record: dict[str, str | int] = {"time": time, "service": "gateway", "gateway_id": gateway_id, "event": event}
+    record: dict[str, str | int] = {"time": time, **source, "event": event}
     for name, value in fields.items():
         if name != "limit_key":
             record[name] = value[:_TEXT_LENGTH_MAX] if isinstance(value, str) else value
