@@ -137,9 +137,11 @@ class Swarm:
             now = time.perf_counter()
             if now > deadline:
                 raise TimeoutError(f"not over after {seconds_max:.0f} s")
+            has_acted = bool(due) and due[0][0] <= now
             while due and due[0][0] <= now:
                 heapq.heappop(due)[2]()
-            self._wait(min(due[0][0] if due else deadline, deadline))
+            # What was done may be the end: the sockets are looked at, not waited for.
+            self._wait(now if has_acted else min(due[0][0] if due else deadline, deadline))
 
     def run_for(self, seconds: float) -> None:
         until = time.perf_counter() + seconds
