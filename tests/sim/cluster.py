@@ -124,6 +124,7 @@ class Cluster:
     def _watch(self) -> None:
         self.history.committed_at = lambda partition, offset: self.promises.of(partition).book.value_at(offset)
         self.history.ids_of = self.promises.elections.ids_of
+        self.history.is_cleaned = lambda partition, begin, end: self.promises.of(partition).book.may_be_gone(begin, end)
         self.etcd.changed = self.promises.elections.etcd_changed
         self.etcd.wrote = partial(check_writer, self.etcd.model)
 

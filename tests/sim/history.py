@@ -78,6 +78,8 @@ class History:
         # Known by those who see everything: what is committed at an offset, and the ids that a name has ever had.
         self.committed_at: Callable[[Partition, int], bytes | None] = lambda partition, offset: None
         self.ids_of: Callable[[str], list[bytes]] = lambda topic: []
+        # Whether what is committed in a range of offsets may have been cleaned, since it is there again further on.
+        self.is_cleaned: Callable[[Partition, int, int], bool] = lambda partition, begin, end: False
         # Whether a value may be in a log more than once: its producer may have sent it again under another epoch.
         self.may_be_twice: Callable[[bytes], bool] = lambda value: False
 
@@ -164,6 +166,10 @@ class History:
                     del table[offset]
             if history.offset_of.get(value) == offset:
                 del history.offset_of[value]
+
+    def may_be_cleaned(self, topic: str, partition: int, begin: int, end: int) -> bool:
+        """Whether a reader of a compacted topic may miss the records of [begin, end)."""
+        return any(self.is_cleaned((topic_id, partition), begin, end) for topic_id in self.ids_of(topic))
 
     def may_jump(self, topic: str, partition: int) -> bool:
         """Offsets may be at unexpected places: records were lost or deleted, or it is another topic by now."""

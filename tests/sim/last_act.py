@@ -212,7 +212,9 @@ class LastAct:
         lost = [
             offset
             for offset, value in history.acked.items()
-            if offset >= log_start_offset and history.consumed.get(offset) != value
+            if offset >= log_start_offset
+            and history.consumed.get(offset) != value
+            and not self._cluster.history.is_cleaned(key, offset, offset + 1)
         ]
         lost_values = [value for value in history.acked_without_offset if value not in history.offset_of]
         if lost or (lost_values and not log_start_offset):

@@ -190,11 +190,24 @@ class Book:
         self.end = end
         self._end_by_epoch[leader_epoch] = end
 
-    def value_at(self, offset: int) -> bytes | None:
+    def may_be_gone(self, begin: int, end: int) -> bool:
+        """Whether a cleaner may have removed each record of [begin, end): a later one of its key is committed."""
+        keys = self.keys()
+        for offset in range(begin, end):
+            batch = self._batch_at(offset)
+            records = decode_payload(batch.whole.header, batch.whole.payload) if batch is not None else []
+            if not any(record.offset == offset and keys.may_go(record, self.end) for record in records):
+                return False
+        return True
+
+    def _batch_at(self, offset: int) -> Batch | None:
         index = bisect_left(self._bases, offset + 1) - 1
-        if index < 0 or offset >= self.end:
+        return None if index < 0 or offset >= self.end else self._batches[index]
+
+    def value_at(self, offset: int) -> bytes | None:
+        batch = self._batch_at(offset)
+        if batch is None:
             return None
-        batch = self._batches[index]
         if self._decoded is None or self._decoded[0] is not batch:
             self._decoded = (batch, batch.values())
         return self._decoded[1].get(offset)

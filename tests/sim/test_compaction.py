@@ -105,6 +105,19 @@ def test_a_batch_may_lose_all_records_and_stay_for_its_producer() -> None:
     assert scene.agreed_end_of(ab, empty_batch(parse_header(c)), a, last) == 5
 
 
+def test_a_reader_may_miss_what_is_there_again() -> None:
+    """Seed 2008 of an exploration: a record was written twice under two epochs of its producer, as Kafka allows after a
+    restart, and cleaned where it was first.
+    """
+    scene = Scene()
+    assert scene.book.may_be_gone(0, 1)
+    for begin, end in (0, 2), (1, 2), (2, 3), (3, 4), (3, 5):
+        assert not scene.book.may_be_gone(begin, end)
+    scene.append(_batch("cab"))
+    assert scene.book.may_be_gone(0, 4)
+    assert not scene.book.may_be_gone(0, 5)
+
+
 def test_a_batch_that_no_pass_has_removed_is_missed() -> None:
     """Also where a pass could have removed it: a replica has lost it."""
     scene = Scene()

@@ -247,9 +247,9 @@ class Consumer(Client):
             for record in decode_payload(header, batch):
                 if record.offset < position:
                     continue
-                if record.offset != position:
+                if record.offset != position and not self.history.may_be_cleaned(*key, position, record.offset):
                     raise InvariantViolation(f"{topic}-{key[1]}: offset {record.offset} follows {position - 1}")
-                position += 1
+                position = record.offset + 1
                 if header.is_control:
                     continue
                 assert record.value is not None
@@ -259,6 +259,8 @@ class Consumer(Client):
                 if not is_aborted:
                     given.append((record.offset, record.value))
                     self.given(key, record.offset, record.value)
+            if position < header.next_offset and self.history.may_be_cleaned(*key, position, header.next_offset):
+                position = header.next_offset
         if given and aborted is not None:
             self.polled(Poll(self.name, key, self.positions[key], given))
         if position > self.positions[key]:

@@ -197,6 +197,14 @@ class Operator(Client):
         self._operate("a logstore is returned", request)
         self.work()
 
+    def _make_room(self) -> None:
+        """A topic has no place while a logstore is drained: return it, after some seconds in which others ask for the
+        topic in vain.
+        """
+        random, drained = self.scheduler.random, self._elections.drains.node_ids
+        if drained and random.random() < 0.1:
+            self._operate("a logstore is returned", ReturnNode(random.choice(drained), True, TIMEOUT_MS))
+
     def _pause_or_resume(self, topic: str, partition: int) -> None:
         request = PauseBalance(self.scheduler.random.random() < 0.5, TIMEOUT_MS)
         self._operate("the balance is paused or resumed", request)
@@ -274,6 +282,8 @@ class Operator(Client):
             if response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 self._to_create = None
                 self.history.counts.administered["a topic is made again"] += 1
+            elif response.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                self._make_room()
             self.meanwhile(300 * MS, "goes on", self.work)
 
         request = CreateTopicsRequest([creatable(topic, self._topics[topic])], TIMEOUT_MS)
