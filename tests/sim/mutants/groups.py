@@ -164,12 +164,13 @@ def it_answers_while_it_loads() -> None:
 @GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
 def it_loads_what_is_committed_and_nothing_after() -> None:
     """A leader's first watermark is behind what the leader before it has acknowledged."""
-    original = Loader._records_of
+    original = Loader.apply
 
-    def records_of(self: Loader, header: BatchHeader, payload: memoryview) -> list[Record]:
-        return original(self, header, payload) if header.base_offset < self._end_offset else []
+    def apply(self: Loader, header: BatchHeader, record: Record) -> None:
+        if header.base_offset < self._end_offset:
+            original(self, header, record)
 
-    replace_in(Loader, "_records_of", records_of)
+    replace_in(Loader, "apply", apply)
     replace_in(LedPartition, "end_offset", lambda self: self.partition.high_watermark)
 
 

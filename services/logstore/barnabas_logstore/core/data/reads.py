@@ -17,6 +17,7 @@ from barnabas.channel.assembly import ReadResult
 from barnabas.channel.messages import ABORTED_TRANSACTION, Read, ReadPartition, ReadPartitionResult
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.file_range import FileRange
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector, preferred_read_replica
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -161,21 +162,27 @@ class Reads:
             return
         assert isinstance(found, FoundBatches | NotFound)
         partition, plan = awaited.partition, awaited.plan
+        aborted: list[AbortedTransaction] | ErrorCode = []
         try:
             records = partition.log.finish_read(plan, found)
+            if awaited.pending.read.isolation_level == READ_COMMITTED and isinstance(records, memoryview | FileRange):
+                aborted = partition.log.aborted_transactions(plan, records)
         except DiskError as error:
             self._replicas.disk_failed(partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
             return
-        if isinstance(records, ErrorCode):
-            self._fail(awaited, records)
-            return
         if isinstance(records, ReadBatchesEffect):
             self._read(awaited, records)
             return
+        if isinstance(records, ErrorCode):
+            self._fail(awaited, records)
+            return
+        if isinstance(aborted, ErrorCode):
+            self._fail(awaited, aborted)
+            return
         awaited.result.records = records
-        if awaited.pending.read.isolation_level == READ_COMMITTED:
-            awaited.result.aborted_transactions = _pack(partition.log.aborted_transactions(plan, records))
+        if aborted:
+            awaited.result.aborted_transactions = _pack(aborted)
         partition.meter.bytes_out += len(records)
         awaited.result.fetch_position = plan.fetch_position
         awaited.pending.outstanding -= 1

@@ -165,9 +165,11 @@ class LogView:
         """Return the batches that `plan.effect` has found, or another effect to run first."""
         return _finish(self.state, plan, found)
 
-    def aborted_transactions(self, plan: ReadPlan, records: Records) -> list[AbortedTransaction]:
+    def aborted_transactions(self, plan: ReadPlan, records: Records) -> list[AbortedTransaction] | ErrorCode:
         """Return the aborted transactions that may have batches among `records`, which `plan` has found, in the order
         of their markers. Raises DiskError.
+
+        OFFSET_OUT_OF_RANGE: the records have been deleted since, and what is known of their transactions with them.
         """
         found: list[AbortedTransaction] = []
         if not len(records):
@@ -175,10 +177,16 @@ class LogView:
         segments, segment = self.state.segments, plan.segment
         following = segments.after(segment)
         upto_offset = plan.upto_offset if following is None else min(plan.upto_offset, following.base_offset)
-        end_position = plan.fetch_position + len(records) - segment.position_in_log(0)
-        upto_offset = min(upto_offset, segment.offset_index.offset_from(end_position, upto_offset))
-        # What has replaced a cleaned segment since has what is needed of its transactions.
-        after: Segment | None = segments.containing(segment.base_offset) if segment.is_retired else segment
+        after: Segment | None = segment
+        if not segment.is_retired:
+            end_position = plan.fetch_position + len(records) - segment.position_in_log(0)
+            upto_offset = min(upto_offset, segment.offset_index.offset_from(end_position, upto_offset))
+        elif plan.effect.offset < self.state.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        else:
+            # Its files are those of the cleaned segment that has replaced it, or gone. That one has what is needed of
+            # its transactions; without an index of these records, more of them are named.
+            after = segments.containing(segment.base_offset)
         while after is not None:
             for aborted in after.aborted.ending_from(plan.effect.offset):
                 if aborted.first_offset < upto_offset:
