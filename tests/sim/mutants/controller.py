@@ -24,8 +24,8 @@ from barnabas_controller.core.state.writes import Write
 from tests.sim.mutants.planting import (
     CONTROLLERS,
     DISKS,
-    LATE_LEADERS,
     LEADERS,
+    SLOW_LEADERS,
     SMALL,
     TWO_CONTROLLERS,
     Mutants,
@@ -222,7 +222,7 @@ def eligible_replicas_are_never_forgotten() -> None:
     replace_in(partition_changes, "_with_members", with_members)
 
 
-@CONTROLLER.breaks("5", LATE_LEADERS)
+@CONTROLLER.breaks("5", SLOW_LEADERS)
 def isr_of_an_older_leader_epoch_is_accepted() -> None:
     original = alter_partition
 

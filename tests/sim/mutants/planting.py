@@ -78,6 +78,7 @@ TWO_CONTROLLERS = [
 LATE_WORDS = [Fault.JITTER, Fault.PAUSE, Fault.SLOW_DISK]
 # And who says it does not lead any more when it is heard.
 LATE_LEADERS = [*LATE_WORDS, Fault.ISOLATE, Fault.CUT_ONE_WAY, Fault.LEASE_ENDS_EARLY]
+SLOW_LEADERS = [Fault.JITTER, Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.LEASE_ENDS_EARLY]
 
 
 @dataclass(slots=True, frozen=True)
