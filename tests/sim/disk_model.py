@@ -125,10 +125,19 @@ class DiskModel:
     # --- what rots ---
 
     def flip_bit(self, path: str, position: int, bit: int) -> None:
-        """Of a file at rest: in what is read as well as on the platter."""
-        node = self.open(path).node
-        # A recovery cuts it off, and what follows takes its place.
-        node.sent_end = 0
+        """Of a file at rest: in what is read as well as on the platter. A process that has it open already, for
+        example a gateway that sends a range of it, reads what it was.
+        """
+        parent, name = self._parent("open", path)
+        whole = self.open(path).node
+        # A recovery cuts the bit off, and what follows takes its place: none of it was sent.
+        node = FileNode(whole.content[:], whole.durable[:], whole.unflushed[:], whole.is_flush_failed)
+        parent.entries[name] = node
+        if parent.durable.get(name) is whole:
+            parent.durable[name] = node
+        parent.unflushed = [
+            [(each, node if changed is whole else changed) for each, changed in change] for change in parent.unflushed
+        ]
         node.content[position] ^= 1 << bit
         for index, (start, data) in enumerate(node.unflushed):
             if data is not None and start <= position < start + len(data):

@@ -169,10 +169,20 @@ def test_a_bit_flips_for_good() -> None:
     file = disk.open("/f", create=True)
     disk.write_at(file, 0, (b"\0\0\0\0",))
     disk.flip_bit("/f", 2, 3)
-    disk.flush(file)
+    disk.flush(disk.open("/f"))
     disk.flush_directory("")
     disk.lose_power(Random(1))
     assert disk.peek("/f") == b"\0\0\x08\0"
+
+
+def test_a_file_that_is_open_reads_as_it_was_before_a_bit_flipped() -> None:
+    """Seed 118 of the sparse profile: a gateway sent a range of the file of a logstore that was down."""
+    disk = DiskModel()
+    file = disk.open("/f", create=True)
+    disk.write_at(file, 0, (b"\0\0",))
+    disk.flip_bit("/f", 0, 3)
+    assert disk.read_at(file, 0, 2) == b"\0\0"
+    assert disk.read_at(disk.open("/f"), 0, 2) == b"\x08\0"
 
 
 def test_a_lost_file_stays_lost() -> None:
