@@ -410,12 +410,13 @@ class MembershipClient:
         def take(data: bytes) -> Awaitable[None] | None:
             response = pb.SubscribeResponse.FromString(data)
             self.last_heard_ms = self._now_ms()
-            if len(data) >= LARGE_BYTES:
-                return take_large(response)
-            if response.HasField("update"):
-                on_update(from_proto(UpdateMetadata, response.update), response.update)
             if response.operator_calls and on_operator_calls is not None:
                 on_operator_calls([from_proto(OperatorCall, each) for each in response.operator_calls])
+            if not response.HasField("update"):
+                return None
+            if len(data) >= LARGE_BYTES:
+                return take_large(response)
+            on_update(from_proto(UpdateMetadata, response.update), response.update)
             return None
 
         async def take_large(response: pb.SubscribeResponse) -> None:

@@ -43,7 +43,7 @@ def read_begun(disk: DiskModel, log: PartitionLog, offset: int) -> tuple[ReadPla
     """The fetch's plan and the bytes that were found, before anything is made of them."""
     plan = log.plan_read(offset, 1 << 20, stable(log), min_one_batch=True)
     assert isinstance(plan, ReadPlan)
-    assert plan.segment._offset_index is None, "at the begin of a segment none is needed"
+    assert plan.segment._offset_index is None, "at the start of a segment none is needed"
     found = run_read(disk, plan.effect)
     records = log.finish_read(plan, found)
     assert isinstance(records, memoryview)

@@ -13,6 +13,8 @@ from typing import Final
 EVENT: Final = "operator's call"
 TEXT_LENGTH_MAX: Final = 1_024
 """Of each text, in characters: a caller chooses some of them."""
+_TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, after which there is no date."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,6 +42,8 @@ class RecordOperatorCallsRequest:
     calls: list[OperatorCall] = field(default_factory=list)
 
 
-def shortened(text: str) -> str:
-    """Return what is kept of a text."""
-    return text[:TEXT_LENGTH_MAX]
+def bounded(call: OperatorCall) -> OperatorCall:
+    """Return what is kept of a call: each text shortened, and a time that is a date."""
+    texts = (call.controller_id, call.principal, call.peer, call.operation, call.verdict, call.reason)
+    time_ms = min(max(0, call.time_ms), _TIME_MS_MAX)
+    return OperatorCall(time_ms, *[text[:TEXT_LENGTH_MAX] for text in texts])

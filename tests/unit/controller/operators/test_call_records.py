@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -118,6 +119,19 @@ async def test_what_is_recorded_is_shortened(world: World) -> None:
     assert call.time_ms > 0
 
 
+async def test_a_time_that_is_no_date_becomes_one(world: World) -> None:
+    """As another process may send it: the record of a gateway has a date."""
+    sent: list[bytes] = []
+    gateway: Any = Gateway()
+    gateway.send = sent.append
+    world.records.add_taker(1, gateway)
+    for time_ms in (-5, 1 << 60):
+        world.records.add(OperatorCall(time_ms, "controller-2", "alice", "peer", "operation", "allowed"))
+    await asyncio.sleep(TURN_S)
+    times = [each.time_ms for each in pb.SubscribeResponse.FromString(sent[0]).operator_calls]
+    assert [datetime.fromtimestamp(each / 1000, UTC).year for each in times] == [1970, 9999]
+
+
 async def test_calls_wait_for_a_gateway(world: World) -> None:
     world.record("a")
     await asyncio.sleep(TURN_S)
@@ -209,9 +223,10 @@ async def test_what_the_active_one_may_not_have_is_sent_again_in_its_order(world
     assert world.others == [("controller-2:9091", ["a", "b", "c"])]
 
 
-async def test_an_active_one_of_an_earlier_version_is_not_asked_again(world: World) -> None:
+@pytest.mark.parametrize("status", [grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.PERMISSION_DENIED])
+async def test_an_active_one_of_an_earlier_version_is_not_asked_again(world: World, status: grpc.StatusCode) -> None:
     world.elect("controller-2")
-    world.failures = [grpc.StatusCode.UNIMPLEMENTED]
+    world.failures = [status]
     world.record("a")
     await asyncio.sleep(1.3)
     assert not world.others

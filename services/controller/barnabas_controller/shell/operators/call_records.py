@@ -16,7 +16,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from barnabas.cluster.access.operator_calls import OperatorCall, RecordOperatorCallsRequest, shortened
+from barnabas.cluster.access.operator_calls import OperatorCall, RecordOperatorCallsRequest, bounded
 from barnabas.cluster.keys import ControllerRegistration, Role
 from barnabas.metrics import security_families as families
 from barnabas.metrics.family import Sample
@@ -36,6 +36,8 @@ _RETRY_MS: Final = 1_000
 _UNSENT_BYTES_MAX: Final = 256 << 10
 """A gateway with so much unsent on its subscription gets records later: metadata comes first."""
 _ANSWER_S_MAX: Final = 5.0
+_KNOWS_NO_RECORDS: Final = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.PERMISSION_DENIED)
+"""What a controller of an earlier version answers; the second, where services have certificates."""
 
 _log = get_logger("operators")
 
@@ -79,15 +81,14 @@ class CallRecords:
 
     def record(self, principal: str, peer: str, operation: str, verdict: str, reason: str = "") -> None:
         """Record a call to this controller; the words are those of `OperatorCall`."""
-        texts = [shortened(each) for each in (principal, peer, operation, verdict, reason)]
-        self.add(OperatorCall(wall_ms(), self._controller_id, *texts))
+        self.add(OperatorCall(wall_ms(), self._controller_id, principal, peer, operation, verdict, reason))
 
     def add(self, call: OperatorCall) -> None:
         """Keep it until it is handed over, or drop it; never wait."""
         if len(self._waiting) >= WAITING_MAX:
             self._drop(1, "too many wait")
             return
-        self._waiting.append((self._now_ms(), call))
+        self._waiting.append((self._now_ms(), bounded(call)))
         self._deliver_in(LINGER_MS)
 
     def _drop(self, records: int, reason: str) -> None:
@@ -157,11 +158,13 @@ class CallRecords:
             await self._send(address, [call for _, call in batch])
             self._handed_over += len(batch)
         except grpc.aio.AioRpcError as error:
-            # It may be of an earlier version, which knows nothing of them.
-            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+            if error.code() in _KNOWS_NO_RECORDS:
+                self._drop(len(batch), "the active controller is of an earlier version")
+            else:
                 self._waiting.extendleft(reversed(batch))
                 delay_ms = _RETRY_MS
-        self._sending = None
+        finally:
+            self._sending = None
         if self._waiting:
             self._deliver_in(delay_ms)
 

@@ -91,7 +91,7 @@ class _Unowned:
 
 
 class AuditTopic:
-    """Sends the records of one processor; without a topic it does nothing."""
+    """Sends the records of one processor, and of controllers that it is given; without a topic it does nothing."""
 
     def __init__(
         self,
