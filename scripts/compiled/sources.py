@@ -31,6 +31,7 @@ COMPILED_FILES = (
     "barnabas/runtime/clock.py",
     "barnabas/runtime/collector.py",
     "barnabas/runtime/conversation.py",
+    "barnabas/runtime/loop/busy_poll.py",
     "barnabas/runtime/loop/input_selector.py",
     "barnabas/runtime/lane.py",
     "barnabas_gateway/shell/client_socket.py",

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from barnabas.runtime.collector import COLLECTOR
+from barnabas.runtime.loop.busy_poll import BusyPoll, is_busy_polling_allowed
 from barnabas.runtime.loop.input_selector import TURNS, InputSelector
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _Ts = TypeVarTuple("_Ts")
 
 class EventLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
-        self._selecting = InputSelector(self._failed)
+        self._selecting = InputSelector(self._failed, BusyPoll(is_allowed=is_busy_polling_allowed()))
         super().__init__(_Selector(self._selecting))
         self.run_after_input = self._selecting.run_after_input
 

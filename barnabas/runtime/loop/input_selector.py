@@ -15,11 +15,10 @@ from time import monotonic_ns, thread_time_ns
 from typing import Final
 
 from barnabas.runtime.collector import COLLECTOR
+from barnabas.runtime.loop.busy_poll import EVENTS_MAX, BusyPoll
 
 _CPU_READ_EVERY_NS: Final = 1_000_000
 """Reading the thread's processor time is a system call: the use of a turn is known to this, no more exactly."""
-_EVENTS_MAX: Final = 1024
-"""Of one question; the others come with the next one."""
 _COLLECTED_EVERY_NS: Final = 1_000_000
 """No more often than that is the collector asked whether a collection is due."""
 
@@ -72,10 +71,22 @@ TURNS: Final = Turns()
 
 
 class InputSelector:
-    __slots__ = ("_collected_ns", "_due", "_epoll", "_failed", "_poll", "_readers", "_writers", "keys", "must_return")
+    __slots__ = (
+        "_busy_poll",
+        "_collected_ns",
+        "_due",
+        "_epoll",
+        "_failed",
+        "_poll",
+        "_readers",
+        "_writers",
+        "keys",
+        "must_return",
+    )
 
-    def __init__(self, failed: Callable[[BaseException, Callable[[], object]], None]) -> None:
+    def __init__(self, failed: Callable[[BaseException, Callable[[], object]], None], busy_poll: BusyPoll) -> None:
         """`failed` gets what a callback raises, and the callback."""
+        self._busy_poll = busy_poll
         self._due: list[Callable[[], object]] = []
         self.must_return = False
         """Since `select` was called asyncio has got something to do: a callback, a timer, or to stop."""
@@ -161,13 +172,13 @@ class InputSelector:
             if now_ns - turns.began_ns > turns.surpassed_ns:
                 turns.ended(now_ns)
             if has_run or not waits or self.must_return:
-                events = poll(0.0, _EVENTS_MAX)
+                events = poll(0.0, EVENTS_MAX)
                 now_ns = monotonic_ns()
             else:
                 if now_ns - self._collected_ns > _COLLECTED_EVERY_NS:
                     self._collected_ns = now_ns
                     COLLECTOR.loop_is_idle()
-                events = poll(max(0, until_ns - now_ns) / 1e9 if until_ns else None, _EVENTS_MAX)
+                events = self._busy_poll.wait(poll, now_ns, until_ns)
                 woken_ns = monotonic_ns()
                 turns.waited_ns += woken_ns - now_ns
                 now_ns = woken_ns

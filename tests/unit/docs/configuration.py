@@ -48,11 +48,12 @@ A service reads its keys from `--config FILE` (any number of files), then from t
 KEY=VALUE`; a later source overrides an earlier one. In the environment the key `num.network.threads` is
 `BARNABAS_NUM_NETWORK_THREADS`.
 
-Three variables of the environment are no keys. `BARNABAS_CORES` chooses between compiled and interpreted cores
+Four variables of the environment are no keys. `BARNABAS_CORES` chooses between compiled and interpreted cores
 ([operations.md](../operate/operations.md#run-compiled-cores)). `BARNABAS_LANE=off` keeps messages between services of
 one machine on the network; by default they go by Unix sockets ([ADR 0024](../adr/0024-the-lane.md)).
 `BARNABAS_LANE_DIRECTORY` is the directory of these sockets, which all services of the machine have to see at the same
-path: it belongs to their user, with mode 0700.
+path: it belongs to their user, with mode 0700. `BARNABAS_BUSY_POLL=off` has processes sleep in every wait; by default
+they poll in waits that have been short ([operations.md](../operate/operations.md#busy-polling)).
 
 A file has Java's properties syntax and **may be a Kafka broker's own `server.properties`**, unchanged, for every
 service; only `etcd.endpoints` has to be added. Each service takes its own keys, and at its start logs a warning for

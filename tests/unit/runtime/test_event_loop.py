@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from barnabas.runtime.loop import event_loop, input_selector
+from barnabas.runtime.loop.busy_poll import BusyPoll
 from barnabas.runtime.loop.event_loop import EventLoop
 from barnabas.runtime.loop.input_selector import InputSelector, TurnScheduler
 from tests.unit.runtime.loop_stories import pair, run, until
@@ -261,7 +262,7 @@ def test_timers_are_met_while_turns_request_more_turns() -> None:
 
 def test_a_timeout_that_is_over_while_it_is_computed_does_not_wait_for_input() -> None:
     """Epoll would wait forever for a timeout below zero."""
-    selector = InputSelector(lambda error, callback: None)
+    selector = InputSelector(lambda error, callback: None, BusyPoll(is_allowed=False))
     assert selector.select(1e-12) == []
     selector.close()
 
