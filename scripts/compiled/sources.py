@@ -27,6 +27,8 @@ COMPILED = (
 """Folders, in the layout of a wheel. The controller's core is not in the way of a request, and a fifth of a build."""
 
 COMPILED_FILES = (
+    "barnabas/cluster/image.py",
+    "barnabas/cluster/topic_config.py",
     "barnabas/metrics/histogram.py",
     "barnabas/runtime/clock.py",
     "barnabas/runtime/collector.py",

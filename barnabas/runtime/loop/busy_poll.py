@@ -53,7 +53,7 @@ class BusyPoll:
         self._read_ns = now_ns
 
     def wait(self, poll: Poll, now_ns: int, until_ns: int) -> list[tuple[int, int]]:
-        """Return what `poll` reports by `until_ns`, or whenever it does if that is 0; times are of the monotonic clock."""
+        """Return what `poll` reports, by `until_ns` unless that is 0. Times are of the monotonic clock."""
         if self._confidence >= _CONFIDENT:
             events = self._poll_again(poll, now_ns, until_ns)
             return events or poll(_seconds_until(until_ns, self._read_ns()), EVENTS_MAX)

@@ -58,33 +58,128 @@ class ProduceHandler(BaseProduceHandler):
     request_class = PendingProduce
 
     def start(self, pending: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
-        steps = _start_in_steps(pending, request)
+        handler = pending.handler
+        if pending.connection.quotas is not None:
+            handler.responder.charge_request_bytes(pending)
+        pending.acks = request.acks
+        pending.transactional_id = request.transactional_id
+        pending.deadline_ms = handler.clock.now_ms + request.timeout_ms
+        appends = _Appends(pending, request)
         if pending.is_long:
-            return steps
-        for _ in steps:
-            pass
+            return _start_in_steps(appends, request)
+        for topic in request.topic_data:
+            appends.add_topic(topic)
+            for partition in topic.partition_data:
+                appends.add_partition(partition)
+        for key, by_index in appends.responses.items():
+            appends.add_response(key, by_index)
+        appends.send()
         return None
 
 
-def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[None]:
-    handler = pending.handler
-    if pending.connection.quotas is not None:
-        handler.responder.charge_request_bytes(pending)
-    pending.acks = request.acks
-    pending.transactional_id = request.transactional_id
-    pending.deadline_ms = handler.clock.now_ms + request.timeout_ms
-    denial, refusal = _denial(pending, request), _refusal(request)
-    appends: dict[PartitionKey, PendingAppend] = {}
-    responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
+def _start_in_steps(appends: _Appends, request: ProduceRequest) -> Steps[None]:
+    """What `start` does at once with a request that is not long."""
     for topic in request.topic_data:
-        yield from _add_topic(pending, topic, denial, refusal, appends, responses)
-    for (name, topic_id), by_index in responses.items():
-        pending.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
+        appends.add_topic(topic)
         yield 1
-    if denial is None and refusal is None and pending.header.api_version < _VERSION_WITH_BATCHES:
-        pending.convert(list(appends.values()))
-    else:
-        pending.send_appends(list(appends.values()))
+        for partition in topic.partition_data:
+            appends.add_partition(partition)
+            yield 1
+    for key, by_index in appends.responses.items():
+        appends.add_response(key, by_index)
+        yield 1
+    appends.send()
+
+
+class _Appends:
+    """The appends of one request, and its response with a place for the result of each.
+
+    A partition named twice, perhaps with its topic, has the place of the first and the content of the last.
+    """
+
+    __slots__ = (
+        "_appends",
+        "_by_index",
+        "_denial",
+        "_pending",
+        "_refusal",
+        "_request_refusal",
+        "_topic_id",
+        "responses",
+    )
+
+    def __init__(self, pending: PendingProduce, request: ProduceRequest) -> None:
+        self._pending = pending
+        self._denial = _denial(pending, request)
+        self._request_refusal = _refusal(request)
+        self._appends: dict[PartitionKey, PendingAppend] = {}
+        self.responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
+        """By name and id of the topic, by index of the partition."""
+        # Of the topic that was added last:
+        self._topic_id = b""
+        self._refusal: ErrorCode | None = None
+        self._by_index: dict[int, PartitionProduceResponse] = {}
+
+    def add_topic(self, topic: TopicProduceData) -> None:
+        """Find out what the partitions that are added next may do."""
+        pending = self._pending
+        handler = pending.handler
+        self._refusal = self._request_refusal
+        if self._denial is not None:
+            self._refusal = self._denial
+        else:
+            image = handler.image
+            is_by_id = pending.header.api_version >= _VERSION_WITH_TOPIC_IDS
+            metadata = image.topics_by_id.get(topic.topic_id) if is_by_id else image.topics_by_name.get(topic.name)
+            name = topic.name if metadata is None else metadata.topic
+            if metadata is None and is_by_id:
+                # It belongs to no name that could be protected.
+                self._refusal = ErrorCode.UNKNOWN_TOPIC_ID
+            elif not handler.authorizer.authorize(pending, Operation.WRITE, (ResourceType.TOPIC, name)):
+                self._refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif metadata is None:
+                self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                self._topic_id = metadata.topic_id
+                if name in INTERNAL_TOPICS and pending.header.client_id != _ADMIN_CLIENT_ID:
+                    self._refusal = self._refusal or ErrorCode.INVALID_TOPIC_EXCEPTION
+        self._by_index = self.responses.setdefault((topic.name, topic.topic_id), {})
+
+    def add_partition(self, partition: PartitionProduceData) -> None:
+        """Add one of the topic that was added last."""
+        refusal = self._refusal
+        response = self._append(partition) if refusal is None else _failed(partition.index, refusal)
+        if response.error_code:
+            self._pending.has_failed = True
+        self._by_index[partition.index] = response
+
+    def _append(self, partition: PartitionProduceData) -> PartitionProduceResponse:
+        pending = self._pending
+        topic_id, index, records = self._topic_id, partition.index, partition.records
+        if pending.handler.image.partition(topic_id, index) is None:
+            return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not records:
+            return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")
+        fault = _fault(pending.header.api_version, records, is_transactional=pending.transactional_id is not None)
+        if fault is not None:
+            return _failed(index, *fault)
+        response = PartitionProduceResponse(index, 0, -1)
+        append = self._appends[topic_id, index] = PendingAppend(pending, (topic_id, index), records, response)
+        if pending.transactional_id is not None:
+            append.supports_epoch_bump = pending.header.api_version >= _VERSION_THAT_ADDS_PARTITIONS
+        return response
+
+    def add_response(self, key: tuple[str, bytes], by_index: dict[int, PartitionProduceResponse]) -> None:
+        name, topic_id = key
+        self._pending.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
+
+    def send(self) -> None:
+        pending, appends = self._pending, list(self._appends.values())
+        is_refused = self._denial is not None or self._request_refusal is not None
+        if pending.header.api_version < _VERSION_WITH_BATCHES and not is_refused:
+            pending.convert(appends)
+        else:
+            pending.send_appends(appends)
 
 
 def _denial(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
@@ -106,71 +201,6 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
 
 def _failed(index: int, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
     return PartitionProduceResponse(index, error, -1, error_message=message)
-
-
-def _add_topic(
-    pending: PendingProduce,
-    topic: TopicProduceData,
-    denial: ErrorCode | None,
-    refusal: ErrorCode | None,
-    appends: dict[PartitionKey, PendingAppend],
-    responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]],
-) -> Steps[None]:
-    """Add one topic's appends, and its response with a place for the result of each.
-
-    A partition named twice, perhaps with its topic, has the place of the first and the content of the last.
-    """
-    handler = pending.handler
-    image = handler.image
-    absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    metadata = None
-    if denial is not None:
-        refusal = denial
-    else:
-        is_by_id = pending.header.api_version >= _VERSION_WITH_TOPIC_IDS
-        metadata = image.topics_by_id.get(topic.topic_id) if is_by_id else image.topics_by_name.get(topic.name)
-        name = topic.name if metadata is None else metadata.topic
-        if metadata is None and is_by_id:
-            # It belongs to no name that could be protected.
-            refusal = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not handler.authorizer.authorize(pending, Operation.WRITE, (ResourceType.TOPIC, name)):
-            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif metadata is None:
-            refusal = absent
-        elif name in INTERNAL_TOPICS and pending.header.client_id != _ADMIN_CLIENT_ID:
-            refusal = refusal or ErrorCode.INVALID_TOPIC_EXCEPTION
-    by_index = responses.setdefault((topic.name, topic.topic_id), {})
-    yield 1
-    for partition in topic.partition_data:
-        if refusal is not None or metadata is None:
-            response = _failed(partition.index, refusal or absent)
-        else:
-            response = _add_partition(pending, metadata.topic_id, partition, appends)
-        if response.error_code:
-            pending.has_failed = True
-        by_index[partition.index] = response
-        yield 1
-
-
-def _add_partition(
-    pending: PendingProduce,
-    topic_id: bytes,
-    partition: PartitionProduceData,
-    appends: dict[PartitionKey, PendingAppend],
-) -> PartitionProduceResponse:
-    index, records = partition.index, partition.records
-    if pending.handler.image.partition(topic_id, index) is None:
-        return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not records:
-        return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")
-    fault = _fault(pending.header.api_version, records, is_transactional=pending.transactional_id is not None)
-    if fault is not None:
-        return _failed(index, *fault)
-    response = PartitionProduceResponse(index, 0, -1)
-    append = appends[topic_id, index] = PendingAppend(pending, (topic_id, index), records, response)
-    if pending.transactional_id is not None:
-        append.supports_epoch_bump = pending.header.api_version >= _VERSION_THAT_ADDS_PARTITIONS
-    return response
 
 
 def _fault(version: int, records: Buffer, *, is_transactional: bool) -> tuple[ErrorCode, str] | None:
