@@ -17,8 +17,8 @@ from typing import Final
 
 _POLLED_NS_MAX: Final = 80_000
 """In one wait, before the loop sleeps after all."""
-_SHORT_SLEEP_NS: Final = 120_000
-"""A wait asleep that was no longer, of which up to 40 µs are for waking up, could have been spent polling."""
+_SHORT_SLEEP_NS: Final = 160_000
+"""A wait asleep that was no longer could have been spent polling: up to 40 µs at either end are for waking up."""
 _GAVE_WAY_NS: Final = 20_000
 """One question and one offer of the processor to others take 1 to 2 µs; more, and another process or thread has run."""
 EVENTS_MAX: Final = 1024
