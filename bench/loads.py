@@ -70,7 +70,8 @@ REPLICATED_LOADS = [
         "replicated-1000",
         "produce 1,000 B, linger.ms=5, RF 3, acks=all, idempotent",
         1000,
-        _BATCHED_ALL,
+        # 50 MB wait at most: the rest of a sample is the wait for their answers, on six brokers that share a machine.
+        _BATCHED_ALL | {"queue.buffering.max.messages": 50_000},
         replication_factor=3,
     ),
 ]
