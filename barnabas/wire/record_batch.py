@@ -229,32 +229,38 @@ def build_batch(
     numbered = list(records)
     assert numbered, "a batch is built of at least one record"
     base_timestamp = numbered[0].timestamp_ms
-    payload = b"".join(encode_record(record, delta, base_timestamp) for delta, record in enumerate(numbered))
-    header = BatchHeader(
+    payload = b"".join([encode_record(record, delta, base_timestamp) for delta, record in enumerate(numbered)])
+    head = _HEADER.pack(
         base_offset,
-        0,
+        _batch_length(payload),
         partition_leader_epoch,
         MAGIC,
         0,
         TRANSACTIONAL_BIT * is_transactional | _CONTROL * is_control,
         len(numbered) - 1,
         base_timestamp,
-        max(record.timestamp_ms for record in numbered),
+        max([record.timestamp_ms for record in numbered]),
         producer_id,
         producer_epoch,
         base_sequence,
         len(numbered),
     )
-    return assemble_batch(header, payload)
+    return _with_crc(head, payload)
 
 
 def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
     """Put `header` before `payload`, which has the header's codec; length and CRC are set accordingly."""
-    length = HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(payload)
-    batch = bytearray(_HEADER.pack(*header._replace(batch_length=length, crc=0)))
-    batch += payload
-    _UINT32.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_FROM:]))
-    return bytes(batch)
+    return _with_crc(_HEADER.pack(*header._replace(batch_length=_batch_length(payload))), payload)
+
+
+def _batch_length(payload: Buffer) -> int:
+    return HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(payload)
+
+
+def _with_crc(head: bytes, payload: Buffer) -> bytes:
+    checked = head[_CHECKED_FROM:]
+    crc = crc32c(payload, crc32c(checked))
+    return b"".join((head[:_CRC_AT], _UINT32.pack(crc), checked, payload))
 
 
 def rebuild_batch(

@@ -56,8 +56,8 @@ class BusyPoll:
         """Return what `poll` reports, by `until_ns` unless that is 0. Times are of the monotonic clock."""
         if self._confidence >= _CONFIDENT:
             events = self._poll_again(poll, now_ns, until_ns)
-            return events or poll(_seconds_until(until_ns, self._read_ns()), EVENTS_MAX)
-        events = poll(_seconds_until(until_ns, now_ns), EVENTS_MAX)
+            return events or poll(seconds_until(until_ns, self._read_ns()), EVENTS_MAX)
+        events = poll(seconds_until(until_ns, now_ns), EVENTS_MAX)
         if self._read_ns() - now_ns <= _SHORT_SLEEP_NS:
             self._confidence += self._gain
         else:
@@ -86,7 +86,8 @@ class BusyPoll:
                 return events
 
 
-def _seconds_until(until_ns: int, now_ns: int) -> float | None:
+def seconds_until(until_ns: int, now_ns: int) -> float | None:
+    """Return the timeout of a poll that ends at `until_ns`, or by its input alone if that is 0."""
     return max(0, until_ns - now_ns) / 1e9 if until_ns else None
 
 

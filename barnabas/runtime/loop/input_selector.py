@@ -15,7 +15,7 @@ from time import monotonic_ns, thread_time_ns
 from typing import Final
 
 from barnabas.runtime.collector import COLLECTOR
-from barnabas.runtime.loop.busy_poll import EVENTS_MAX, BusyPoll
+from barnabas.runtime.loop.busy_poll import EVENTS_MAX, BusyPoll, seconds_until
 
 _CPU_READ_EVERY_NS: Final = 1_000_000
 """Reading the thread's processor time is a system call: the use of a turn is known to this, no more exactly."""
@@ -178,7 +178,11 @@ class InputSelector:
                 if now_ns - self._collected_ns > _COLLECTED_EVERY_NS:
                     self._collected_ns = now_ns
                     COLLECTOR.loop_is_idle()
-                events = self._busy_poll.wait(poll, now_ns, until_ns)
+                if writers:
+                    # A large answer waits for its reader, a whole piece at a time: by that, waking up is cheap.
+                    events = poll(seconds_until(until_ns, now_ns), EVENTS_MAX)
+                else:
+                    events = self._busy_poll.wait(poll, now_ns, until_ns)
                 woken_ns = monotonic_ns()
                 turns.waited_ns += woken_ns - now_ns
                 now_ns = woken_ns
