@@ -227,7 +227,7 @@ compat: setup etcd ## Real clients of every language against one logstore and th
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
 
 compiled: setup ## Compile the cores with mypyc and a C compiler, into build/compiled: services then run them; some minutes
-	@$(BIN)/python -m scripts.compiled
+	@BARNABAS_CORES=interpreted $(BIN)/python -m scripts.compiled
 
 compiled-test: compiled ## Unit, property, simulation and crash tests with compiled cores; traces equal those of interpreted ones: SIMULATED=1..8 CRASHED=1..40
 	@echo "== tests with compiled cores"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from time import monotonic_ns
 
+from barnabas.runtime.loop.busy_poll import BusyPoll
+from barnabas.runtime.loop.input_selector import InputSelector
 from tests.unit.runtime.loop_stories import pair, run, until
 
 
@@ -140,3 +144,24 @@ def test_a_closed_descriptor_whose_reader_was_left_can_be_used_again() -> None:
 
     run(story)
     assert seen == ["of the second"]
+
+
+def test_a_loop_that_waits_for_the_reader_of_an_answer_does_not_poll() -> None:
+    offered: list[None] = []
+    busy_poll = BusyPoll(is_allowed=True, give_way=lambda: offered.append(None))
+    for _ in range(20):
+        busy_poll.wait(lambda timeout, events_max: [(7, 1)], monotonic_ns(), 0)
+    selector = InputSelector(lambda error, callback: None, busy_poll)
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    while here.send(bytes(1 << 20), socket.MSG_DONTWAIT) == 1 << 20:
+        pass
+    selector.add_writer(here.fileno(), lambda: None)
+    selector.select(0.001)
+    assert not offered
+    selector.remove_writer(here.fileno())
+    selector.select(0.001)
+    assert offered
+    selector.close()
+    here.close()
+    there.close()
