@@ -6,6 +6,7 @@ A file, function, method or config key that moves takes its mention in docs/ alo
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from functools import cache
 from graphlib import TopologicalSorter
@@ -85,8 +86,9 @@ def members() -> frozenset[str]:
 @cache
 def config_keys() -> frozenset[str]:
     structs = (ControllerConfig, GatewayProperties, LogstoreSettings, PurgatoryConfig)
-    fields = {field.name for struct in structs for field in msgspec.structs.fields(struct)}
-    return frozenset(name.replace("_", ".") for name in fields | set(TopicConfig.__slots__))
+    names = {field.name for struct in structs for field in msgspec.structs.fields(struct)}
+    names |= {field.name for field in dataclasses.fields(TopicConfig)}
+    return frozenset(name.replace("_", ".") for name in names)
 
 
 def missing_paths(text: str) -> list[str]:
