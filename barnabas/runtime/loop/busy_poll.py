@@ -1,10 +1,10 @@
 """BusyPoll: how an event loop waits for input, asleep or by asking the kernel again and again.
 
 To wake a process whose processor sleeps takes 20 to 40 µs on a virtual machine, and a request that waits for its answer
-wakes a processor, a logstore and the processor again: most of the time of such a request. So a loop that has nearly
-always waited for less than that asks again instead of sleeping, as `net.core.busy_poll` does for sockets and halt
-polling for virtual machines. It stops where that is of no use: when input comes later, or another process wants the
-core (docs/adr/0038-busy-polling.md).
+wakes a processor, a logstore and the processor again: over a third of the time of such a request. So a loop that has
+nearly always waited for less than that asks again instead of sleeping, as `net.core.busy_poll` does for sockets and
+halt polling for virtual machines. It stops where that is of no use: when input comes later, or another process wants
+the core (docs/adr/0038-busy-polling.md).
 """
 
 from __future__ import annotations
