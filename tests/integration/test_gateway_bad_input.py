@@ -134,7 +134,7 @@ def test_the_log_names_the_request(cluster: RunningCluster) -> None:
         bad.send(struct.pack(">ihhih", 10, ApiKey.METADATA, 98, 4711, -1))
         assert bad.is_closed()
     log = cluster.directory.log_path("gateway").read_text()
-    line = next(line for line in log.splitlines() if "4711" in line)
+    line = next(line for line in log.splitlines() if "correlation_id=4711" in line)
     for named in ("api_key", "api_version", "correlation_id", "connection_id", "listener", "principal"):
         assert named in line
 
