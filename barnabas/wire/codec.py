@@ -15,7 +15,7 @@ from barnabas.wire.encoding import compile_encoder, compile_encoder_in_steps
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.headers import decode_response_header, encode_request_header, response_header_version
 from barnabas.wire.messages import MESSAGES, Request, Response, api_key_of
-from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Buffer, Steps
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Buffer, Decoder, Steps
 
 _SIZE: Final = Struct(">i")
 _RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
@@ -37,10 +37,9 @@ class _Encoder(NamedTuple):
     response_header: Struct
 
 
-_request_decoders: dict[tuple[int, int], Callable[[memoryview, int], Request]] = {}
-_short_request_decoders: dict[tuple[int, int], Callable[[memoryview, int], Request]] = {}
+_request_decoders: dict[tuple[int, int], Decoder] = {}
 _request_decoders_in_steps: dict[tuple[int, int], Callable[[memoryview, int], Steps[Request]]] = {}
-_response_decoders: dict[tuple[int, int], Callable[[memoryview, int], Response]] = {}
+_response_decoders: dict[tuple[int, int], Decoder] = {}
 _encoders: dict[tuple[type[Request | Response], int], _Encoder] = {}
 _encoders_in_steps: dict[tuple[type[Response], int], Callable[[Response], Steps[list[Buffer]]]] = {}
 
@@ -50,27 +49,22 @@ def decode_request(api_key: int, version: int, frame: memoryview, position: int)
 
     Records are slices of `frame`. Raises MalformedFrame, and UnsupportedVersion for what has no schema here.
     """
-    decode = _request_decoders.get((api_key, version))
-    if decode is None:
-        key = _known(api_key, version)
-        decode = cast(
-            "Callable[[memoryview, int], Request]", compile_decoder(MESSAGES[key][0], version, key.is_flexible(version))
-        )
-        _request_decoders[api_key, version] = decode
-    return decode(frame, position)
+    decode = _request_decoders.get((api_key, version)) or _compile_request_decoder(api_key, version)
+    request: Request = decode(frame, position)
+    return request
 
 
 def decode_short_request(api_key: int, version: int, frame: memoryview, position: int) -> Request:
     """Decode a request with at most `SHORT_ELEMENTS_MAX` elements; raises TooManyElements for another one."""
-    decode = _short_request_decoders.get((api_key, version))
-    if decode is None:
-        key = _known(api_key, version)
-        decode = cast(
-            "Callable[[memoryview, int], Request]",
-            compile_decoder(MESSAGES[key][0], version, key.is_flexible(version), SHORT_ELEMENTS_MAX),
-        )
-        _short_request_decoders[api_key, version] = decode
-    return decode(frame, position)
+    decode = _request_decoders.get((api_key, version)) or _compile_request_decoder(api_key, version)
+    request: Request = decode(frame, position, SHORT_ELEMENTS_MAX)
+    return request
+
+
+def _compile_request_decoder(api_key: int, version: int) -> Decoder:
+    key = _known(api_key, version)
+    decode = _request_decoders[api_key, version] = compile_decoder(MESSAGES[key][0], version, key.is_flexible(version))
+    return decode
 
 
 def decode_request_in_steps(api_key: int, version: int, frame: memoryview, position: int) -> Steps[Request]:
@@ -87,22 +81,20 @@ def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int,
     """Return `(correlation id, message)` of a response frame without its size. Raises as `decode_request` does."""
     decode = _response_decoder(api_key, version)
     correlation_id, position = decode_response_header(api_key, version, frame)
-    return correlation_id, decode(frame, position)
+    return correlation_id, decode(frame, position, _RESPONSE_ELEMENTS_MAX)
 
 
 def decode_response_body(api_key: int, version: int, body: memoryview) -> Response:
     """Decode a response without a header. Raises as `decode_request` does."""
-    return _response_decoder(api_key, version)(body, 0)
+    response: Response = _response_decoder(api_key, version)(body, 0, _RESPONSE_ELEMENTS_MAX)
+    return response
 
 
-def _response_decoder(api_key: int, version: int) -> Callable[[memoryview, int], Response]:
+def _response_decoder(api_key: int, version: int) -> Decoder:
     decode = _response_decoders.get((api_key, version))
     if decode is None:
         key = _known(api_key, version)
-        decode = cast(
-            "Callable[[memoryview, int], Response]",
-            compile_decoder(MESSAGES[key][1], version, key.is_flexible(version), _RESPONSE_ELEMENTS_MAX),
-        )
+        decode = compile_decoder(MESSAGES[key][1], version, key.is_flexible(version))
         _response_decoders[api_key, version] = decode
     return decode
 

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.wire import primitives
-from barnabas.wire.primitives import ELEMENTS_MAX, ZERO_UUID, MalformedFrame, Steps, TooManyElements
+from barnabas.wire.frequent_codecs import DECODERS, codec_name
+from barnabas.wire.primitives import ELEMENTS_MAX, ZERO_UUID, Decoder, MalformedFrame, Steps, TooManyElements
 from barnabas.wire.schema import (
     FIXED_FORMATS,
     FIXED_SIZES,
+    FIXED_TYPES,
     LENGTH_FORMATS,
     Field,
     Kind,
@@ -26,19 +28,15 @@ from barnabas.wire.schema import (
 )
 from barnabas.wire.source import Source
 
-
-def _fixed_array(frame: memoryview, position: int, count: int, element_format: str) -> list[Any]:
-    return list(struct.unpack_from(f">{count}{element_format}", frame, position))
-
-
-_NAMES: Final[dict[str, Any]] = {
+DECODER_NAMES: Final[dict[str, Any]] = {
     "MalformedFrame": MalformedFrame,
+    "ELEMENTS_MAX": ELEMENTS_MAX,
     "TooManyElements": TooManyElements,
     "bad_length": primitives.bad_length,
     "check_count": primitives.check_count,
     "check_tag_count": primitives.check_tag_count,
     "continue_uvarint": primitives.continue_uvarint,
-    "fixed_array": _fixed_array,
+    "fixed_array": primitives.fixed_array,
     "read_tag": primitives.read_tag,
     "skip_tags": primitives.skip_tags,
     "struct_error": struct.error,
@@ -47,59 +45,80 @@ _NAMES: Final[dict[str, Any]] = {
 }
 
 
-def compile_decoder(
-    message: type[Any], version: int, is_flexible: bool, elements_max: int = ELEMENTS_MAX
-) -> Callable[[memoryview, int], Any]:
-    """Return a function `(frame, position) -> message` that raises only MalformedFrame, for any bytes.
+def compile_decoder(message: type[Any], version: int, is_flexible: bool) -> Decoder:
+    """Return a function `(frame, position, elements_max=ELEMENTS_MAX) -> message` that raises only MalformedFrame, for
+    any bytes.
 
-    All arrays together, and the tagged fields, may have at most `elements_max` elements. Bytes past the last field are
-    ignored, as in Kafka.
+    All arrays together, and the tagged fields, may have at most `elements_max` elements; with more it raises
+    TooManyElements. Bytes past the last field are ignored, as in Kafka.
     """
-    return _Decoder(message, version, is_flexible, elements_max).compile()
+    ready = DECODERS.get(codec_name(message, version))
+    if ready is not None:
+        return ready
+    made: Decoder = _Decoder(message, version, is_flexible).compile()
+    return made
 
 
 def compile_decoder_in_steps(
-    message: type[Any], version: int, is_flexible: bool, elements_max: int = ELEMENTS_MAX
+    message: type[Any], version: int, is_flexible: bool
 ) -> Callable[[memoryview, int], Steps[Any]]:
     """Return the same function as a generator, which pauses at each element of an array."""
-    return _Decoder(message, version, is_flexible, elements_max, in_steps=True).compile()
+    return _Decoder(message, version, is_flexible, in_steps=True).compile()
+
+
+def write_decoder(source: Source, name: str, message: type[Any], version: int, is_flexible: bool) -> None:
+    """Append the function `name` that decodes a message to typed source."""
+    _Decoder(message, version, is_flexible, source=source).write(name)
 
 
 class _Decoder:
     """Writes one decoder. `run` holds the fixed-size reads that will become one unpack_from."""
 
     def __init__(
-        self, message: type[Any], version: int, is_flexible: bool, elements_max: int, *, in_steps: bool = False
+        self,
+        message: type[Any],
+        version: int,
+        is_flexible: bool,
+        *,
+        in_steps: bool = False,
+        source: Source | None = None,
     ) -> None:
-        self.elements_max = elements_max
         self.in_steps = in_steps
         self.message = message
         self.version = version
         self.is_flexible = is_flexible
-        self.source = Source(_NAMES)
+        self.source = source or Source(DECODER_NAMES)
         self.run: list[tuple[str, str, int]] = []
 
     def compile(self) -> Callable[[memoryview, int], Any]:
         """Return a generator function if it works in steps."""
+        self.write("decode")
+        return self.source.function("decode", f"decode {self.message.__name__} v{self.version}")
+
+    def write(self, name: str) -> None:
         label = f"{self.message.__name__} v{self.version}"
         source = self.source
-        with source.block("def decode(frame, p):"):
+        parameters = "frame, p, elements_max=ELEMENTS_MAX"
+        result = ""
+        if source.is_typed:
+            parameters = "frame: memoryview, p: int, elements_max: int = ELEMENTS_MAX"
+            result = f" -> {source.message_class(self.message)}"
+        with source.block(f"def {name}({parameters}){result}:"):
             source.line("limit = len(frame)")
-            source.line(f"left = {self.elements_max}")
+            source.line("left = elements_max")
             self.pause("1")
             with source.block("try:"):
                 self.read_struct("message", self.message)
                 self.flush()
             with source.block("except (struct_error, IndexError):"):
                 source.line(f"raise MalformedFrame(f'{label}: {{limit}} bytes end before its fields do') from None")
-            with source.block("except UnicodeDecodeError as error:"):
-                source.line(f"raise MalformedFrame(f'{label}: not UTF-8: {{error.reason}}') from None")
-            with source.block("except TooManyElements as error:"):
-                source.line(f"raise TooManyElements(f'{label}: {{error}}') from None")
+            with source.block("except UnicodeDecodeError as not_text:"):
+                source.line(f"raise MalformedFrame(f'{label}: not UTF-8: {{not_text.reason}}') from None")
+            with source.block("except TooManyElements as excess:"):
+                source.line(f"raise TooManyElements(f'{label}: {{excess}}') from None")
             with source.block("except MalformedFrame as error:"):
                 source.line(f"raise MalformedFrame(f'{label}: {{error}}') from None")
             source.line("return message")
-        return source.function("decode", f"decode {label}")
 
     def fixed(self, target: str, element_format: str, size: int) -> None:
         self.run.append((target, element_format, size))
@@ -113,8 +132,13 @@ class _Decoder:
         if formats == "B":
             self.source.line(f"{targets} = frame[p]")
         else:
-            unpack = self.source.struct_method("unpack_from", formats)
-            self.source.line(f"{targets}{',' * (len(self.run) == 1)} = {unpack}(frame, p)")
+            unpacked = f"{self.source.struct_method('unpack_from', formats)}(frame, p)"
+            if self.source.is_typed:
+                types = ", ".join(FIXED_TYPES.get(element_format, "int") for _, element_format, _ in self.run)
+                values = self.source.fresh("v")
+                self.source.line(f"{values}: tuple[{types}] = {unpacked}")
+                unpacked = values
+            self.source.line(f"{targets}{',' * (len(self.run) == 1)} = {unpacked}")
         self.source.line(f"p += {sum(size for _, _, size in self.run)}")
         self.run.clear()
 
@@ -130,18 +154,20 @@ class _Decoder:
     def read_struct(self, target: str, message: type[Any]) -> None:
         """Read the fields of one struct into a new object in `target`; may leave a run waiting."""
         source = self.source
-        made = f"{source.allocator(message)}({source.constant(message.__name__, message)})"
+        made = source.new_object(message)
         if "." in target:
             struct_in_field, target = target, source.fresh("s")
-            source.line(f"{target} = {struct_in_field} = {made}")
+            source.line(f"{target} = {made}")
+            source.line(f"{struct_in_field} = {target}")
         else:
             source.line(f"{target} = {made}")
-        for name, default in absent_from(message, self.version):
-            source.line(f"{target}.{name} = {self.default(default)}")
         fields = fields_of(message, self.version)
         tagged = [field for field in fields if field.tag is not None]
-        for field in tagged:
-            source.line(f"{target}.{field.name} = {self.default(field.default)}")
+        if not source.is_typed:
+            for name, default in absent_from(message, self.version):
+                source.line(f"{target}.{name} = {self.default(default)}")
+            for field in tagged:
+                source.line(f"{target}.{field.name} = {self.default(field.default)}")
         for field in fields:
             if field.tag is None:
                 self.read_field(f"{target}.{field.name}", field)
@@ -151,7 +177,7 @@ class _Decoder:
     def default(self, value: Any) -> str:
         """Return the expression of a field's default; an array gets a new list each time, a struct a new object."""
         if isinstance(value, type):
-            return f"{self.source.constant(value.__name__, value)}()"
+            return f"{self.source.message_class(value)}()"
         return self.source.constant("uuid", value) if value == ZERO_UUID else repr(value)
 
     def read_field(self, target: str, field: Field) -> None:
@@ -245,13 +271,20 @@ class _Decoder:
         """Subtract `count` elements from the message's allowance."""
         self.source.line(f"left -= {count}")
         with self.source.block("if left < 0:"):
-            self.source.line(f"raise too_many_elements({name!r}, {self.elements_max})")
+            self.source.line(f"raise too_many_elements({name!r}, elements_max)")
 
     def read_elements(self, target: str, count: str, field: Field) -> None:
         source = self.source
         elements = source.fresh("a")
         element = source.fresh("o")
-        source.line(f"{elements} = {target} = []")
+        if isinstance(field.kind, str):
+            element_type = FIXED_TYPES.get(
+                FIXED_FORMATS.get(field.kind, ""), "str" if field.kind == "string" else "bytes"
+            )
+        else:
+            element_type = source.message_class(field.kind)
+        source.line(f"{source.declared(elements, f'list[{element_type}]')} = []")
+        source.line(f"{target} = {elements}")
         with source.block(f"for _ in range({count}):"):
             self.read_value(element, field.kind, field.name, is_nullable=False)
             self.flush()

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.wire import primitives
+from barnabas.wire.frequent_codecs import ENCODERS, codec_name
 from barnabas.wire.primitives import Buffer, Steps
 from barnabas.wire.schema import FIXED_FORMATS, LENGTH_FORMATS, Field, Kind, fields_of
 from barnabas.wire.source import Source
 
-_NAMES: Final[dict[str, Any]] = {
+ENCODER_NAMES: Final[dict[str, Any]] = {
     "UVARINT_BYTES": primitives.UVARINT_BYTES,
-    "join": b"".join,
     "uvarint": primitives.uvarint,
 }
 
@@ -32,7 +32,7 @@ too.
 
 def compile_encoder(message: type[Any], version: int, is_flexible: bool) -> Callable[[Any], list[Buffer]]:
     """Return a function `message -> buffers` for the body alone; the first buffer is always `bytes`."""
-    return _Encoder(message, version, is_flexible).compile()
+    return ENCODERS.get(codec_name(message, version)) or _Encoder(message, version, is_flexible).compile()
 
 
 def compile_encoder_in_steps(
@@ -40,6 +40,11 @@ def compile_encoder_in_steps(
 ) -> Callable[[Any], Steps[list[Buffer]]]:
     """Return the same function as a generator, which pauses at each struct, string or bytes in an array."""
     return _Encoder(message, version, is_flexible, in_steps=True).compile()
+
+
+def write_encoder(source: Source, name: str, message: type[Any], version: int, is_flexible: bool) -> None:
+    """Append the function `name` that encodes a message to typed source."""
+    _Encoder(message, version, is_flexible, source=source).write(name)
 
 
 def _has_records(message: type[Any], version: int) -> bool:
@@ -52,38 +57,54 @@ def _has_records(message: type[Any], version: int) -> bool:
 class _Encoder:
     """Writes one encoder. `run` holds the fixed-size values that will become one pack.
 
-    In the generated code `w` appends to the small parts of the present buffer, and `out` is the list of buffers.
+    In the generated code `parts` are the small parts of the present buffer, and `out` is the list of buffers.
     """
 
-    def __init__(self, message: type[Any], version: int, is_flexible: bool, *, in_steps: bool = False) -> None:
+    def __init__(
+        self,
+        message: type[Any],
+        version: int,
+        is_flexible: bool,
+        *,
+        in_steps: bool = False,
+        source: Source | None = None,
+    ) -> None:
         self.in_steps = in_steps
         self.message = message
         self.version = version
         self.is_flexible = is_flexible
-        self.source = Source(_NAMES)
+        self.source = source or Source(ENCODER_NAMES)
+        self.parts = "parts"
+        """The list that the next part is appended to."""
         self.run: list[tuple[str, str]] = []
         """(expression, struct format); a zero byte is format `x` and has no expression."""
 
     def compile(self) -> Callable[[Any], Any]:
         """Return a generator function if it works in steps."""
+        self.write("encode")
+        return self.source.function("encode", f"encode {self.message.__name__} v{self.version}")
+
+    def write(self, name: str) -> None:
         source = self.source
         has_records = _has_records(self.message, self.version)
-        with source.block("def encode(message):"):
-            source.line("parts = []")
-            source.line("w = parts.append")
+        result = " -> list[Any]" if source.is_typed else ""
+        with source.block(f"def {name}({source.declared('message', source.message_class(self.message))}){result}:"):
+            source.line(f"{source.declared('parts', 'list[bytes]')} = []")
             if has_records or self.in_steps:
-                source.line("out = []")
+                source.line(f"{source.declared('out', 'list[Any]')} = []")
             if self.in_steps:
                 source.line("yield 1")
             self.write_struct("message", self.message)
             self.flush()
             if has_records or self.in_steps:
                 with source.block("if parts or not out:"):
-                    source.line("out.append(join(parts))")
+                    source.line("out.append(b''.join(parts))")
                 source.line("return out")
             else:
-                source.line("return [join(parts)]")
-        return source.function("encode", f"encode {self.message.__name__} v{self.version}")
+                source.line("return [b''.join(parts)]")
+
+    def append(self, part: str) -> None:
+        self.source.line(f"{self.parts}.append({part})")
 
     def fixed(self, value: str, element_format: str) -> None:
         self.run.append((value, element_format))
@@ -97,23 +118,23 @@ class _Encoder:
 
     def flush(self) -> None:
         if self.run:
-            self.source.line(f"w({self.pack_run()})")
+            self.append(self.pack_run())
             self.run.clear()
 
     def write_uvarint(self, value: str) -> None:
         """Flush with an unsigned varint, held by the variable `value`, at the end."""
         if not self.run:
-            self.source.line(f"w(UVARINT_BYTES[{value}] if {value} < 128 else uvarint({value}))")
+            self.append(f"UVARINT_BYTES[{value}] if {value} < 128 else uvarint({value})")
             return
         without_length = self.pack_run()
         self.fixed(value, "B")
         with_length = self.pack_run()
         self.run.clear()
         with self.source.block(f"if {value} < 128:"):
-            self.source.line(f"w({with_length})")
+            self.append(with_length)
         with self.source.block("else:"):
-            self.source.line(f"w({without_length})")
-            self.source.line(f"w(uvarint({value}))")
+            self.append(without_length)
+            self.append(f"uvarint({value})")
 
     def write_struct(self, value: str, message: type[Any]) -> None:
         """May leave a run waiting."""
@@ -148,7 +169,7 @@ class _Encoder:
             return
         self.flush()
         with source.block(f"if {value} is None:"):
-            source.line("w(b'\\xff')")
+            self.append("b'\\xff'")
         with source.block("else:"):
             self.fixed("1", "b")
             self.write_struct(value, message)
@@ -168,29 +189,34 @@ class _Encoder:
     def write_sized(self, value: str, kind: str, is_nullable: bool) -> None:
         """Write a string, bytes or records: a length, then the bytes."""
         source = self.source
-        content = source.fresh("b")
+        content = value
+        if "." in value:
+            content = source.fresh("f")
+            source.line(f"{content} = {value}")
+        encoded = source.fresh("b") if kind == "string" else content
         length = source.fresh("n")
-        source.line(f"{content} = {value}")
         if is_nullable:
             with source.block(f"if {content} is None:"):
                 source.line(f"{length} = {0 if self.is_flexible else -1}")
+                if encoded != content:
+                    source.line(f"{encoded} = b''")
             with source.block("else:"):
-                self.measure(content, length, kind)
+                self.measure(content, encoded, length)
         else:
-            self.measure(content, length, kind)
+            self.measure(content, encoded, length)
         self.write_length(length, LENGTH_FORMATS[kind])
-        with source.block(f"if {content}:"):
+        with source.block(f"if {encoded}:"):
             if kind == "records":
-                source.line("out.append(join(parts))")
+                source.line("out.append(b''.join(parts))")
                 source.line("parts.clear()")
-                source.line(f"out.append({content})")
+                source.line(f"out.append({encoded})")
             else:
-                source.line(f"w({content})")
+                self.append(encoded)
 
-    def measure(self, content: str, length: str, kind: str) -> None:
-        if kind == "string":
-            self.source.line(f"{content} = {content}.encode()")
-        self.source.line(f"{length} = {self.length_of(content)}")
+    def measure(self, content: str, encoded: str, length: str) -> None:
+        if encoded != content:
+            self.source.line(f"{encoded} = {content}.encode()")
+        self.source.line(f"{length} = {self.length_of(encoded)}")
 
     def write_array(self, value: str, field: Field) -> None:
         source = self.source
@@ -209,7 +235,7 @@ class _Encoder:
             self.flush()
             if self.in_steps and field.kind not in FIXED_FORMATS:
                 with source.block(f"if len(parts) >= {_PARTS_MAX}:"):
-                    source.line("out.append(join(parts))")
+                    source.line("out.append(b''.join(parts))")
                     source.line("parts.clear()")
                 source.line("yield 1")
 
@@ -222,25 +248,25 @@ class _Encoder:
         self.flush()
         present = [self.is_present(f"{value}.{field.name}", field) for field in tagged]
         with source.block(f"if {' or '.join(present)}:"):
-            pieces, outer, count = source.fresh("pieces"), source.fresh("outer"), source.fresh("n")
-            source.line(f"{pieces} = []")
-            source.line(f"{outer} = w")
+            pieces, count = source.fresh("pieces"), source.fresh("n")
+            source.line(f"{source.declared(pieces, 'list[bytes]')} = []")
             source.line(f"{count} = 0")
+            outer = self.parts
             for field, condition in zip(tagged, present, strict=True):
                 assert field.kind != "records", "records in a tagged field would be copied"
-                content = source.fresh("b")
+                content, self.parts = source.fresh("b"), source.fresh("parts")
                 with source.block(f"if {condition}:"):
-                    source.line(f"{content} = []")
-                    source.line(f"w = {content}.append")
+                    source.line(f"{source.declared(self.parts, 'list[bytes]')} = []")
                     self.write_field(f"{value}.{field.name}", field)
                     self.flush()
-                    source.line(f"{content} = join({content})")
-                    source.line(f"{pieces} += (uvarint({field.tag}), uvarint(len({content})), {content})")
+                    source.line(f"{content} = b''.join({self.parts})")
+                    source.line(f"{pieces}.append(uvarint({field.tag}) + uvarint(len({content})))")
+                    source.line(f"{pieces}.append({content})")
                     source.line(f"{count} += 1")
-            source.line(f"w = {outer}")
-            source.line(f"w(uvarint({count}) + join({pieces}))")
+            self.parts = outer
+            self.append(f"uvarint({count}) + b''.join({pieces})")
         with source.block("else:"):
-            source.line("w(b'\\0')")
+            self.append("b'\\0'")
 
     def is_present(self, value: str, field: Field) -> str:
         if field.is_array:

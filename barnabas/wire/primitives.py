@@ -10,8 +10,8 @@ Source: https://kafka.apache.org/protocol.html#protocol_types; varints are proto
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
-from typing import Final, NoReturn, TypeAlias, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """One-dimensional bytes: `len()` is the number of bytes."""
@@ -33,6 +33,9 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[int, None, T]
 """Work that is done a little at a time, and its result. Each `yield` gives the number of elements processed since the
 previous one: the caller decides when the work continues."""
+
+Decoder: TypeAlias = Callable[..., Any]
+"""A function `(frame, position, elements_max=ELEMENTS_MAX) -> message`."""
 
 TAGGED_FIELDS_MAX: Final = 1 << 10
 """Tagged fields in one struct or header. Kafka has at most five of them anywhere; skipping many only takes time, but
@@ -168,6 +171,11 @@ def skip_tags(buffer: Buffer, position: int, count: int) -> int:
     for _ in range(count):
         tag, _, position = read_tag(buffer, position, tag)
     return position
+
+
+def fixed_array(frame: memoryview, position: int, count: int, element_format: str) -> list[Any]:
+    """Read `count` values of a fixed size; raises struct.error past the end."""
+    return list(struct.unpack_from(f">{count}{element_format}", frame, position))
 
 
 def check_count(name: str, count: int, element_bytes_min: int, bytes_left: int) -> None:

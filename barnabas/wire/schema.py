@@ -48,6 +48,9 @@ FIXED_SIZES: Final = {
     "uuid": 16,
 }
 
+FIXED_TYPES: Final = {"?": "bool", "d": "float", "16s": "bytes"}
+"""What `struct` makes of these formats if it is no int."""
+
 LENGTH_FORMATS: Final = {"string": "h", "bytes": "i", "records": "i"}
 """Types preceded by a length, and that length's format in versions that are not flexible."""
 

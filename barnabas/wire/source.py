@@ -9,10 +9,15 @@ from typing import Any
 
 
 class Source:
-    """Lines, their indentation, and the names that they may use."""
+    """Lines, their indentation, and the names that they may use.
 
-    def __init__(self, names: dict[str, Any]) -> None:
+    Typed source says of what type its variables are, and names classes by the modules that they are in: it is compiled
+    with mypyc, where the other is executed.
+    """
+
+    def __init__(self, names: dict[str, Any], *, is_typed: bool = False) -> None:
         self.names = dict(names)
+        self.is_typed = is_typed
         self._lines: list[str] = []
         self._indent = 0
         self._numbers: dict[str, int] = {}
@@ -46,11 +51,27 @@ class Source:
         self.names[name] = value
         return name
 
-    def allocator(self, message: type[Any]) -> str:
-        """Bind the `__new__` of a class as a global, once: compiled classes have one of their own."""
+    def message_class(self, message: type[Any]) -> str:
+        """Return the expression of a class."""
+        if self.is_typed:
+            return f"{message.__module__.rpartition('.')[2]}.{message.__name__}"
+        return self.constant(message.__name__, message)
+
+    def new_object(self, message: type[Any]) -> str:
+        """Return the expression of an object whose fields are assigned next.
+
+        What executes this leaves out `__init__`: each class has a `__new__`, since compiled classes have one of their
+        own. In C, `__init__` is a call like others.
+        """
+        if self.is_typed:
+            return f"{self.message_class(message)}()"
         name = f"new_{message.__name__}"
         self.names[name] = message.__new__
-        return name
+        return f"{name}({self.message_class(message)})"
+
+    def declared(self, name: str, type_text: str) -> str:
+        """Return a variable as its first assignment has it."""
+        return f"{name}: {type_text}" if self.is_typed else name
 
     def struct_method(self, method: str, formats: str) -> str:
         """Bind `Struct(">" + formats).pack` or `.unpack_from` as a global, once."""

@@ -10,17 +10,27 @@
 `dataclass` still makes `__repr__`, what `replace` and `fields` need, and for a frozen class `__eq__` and `__hash__`. A
 class of mypyc has slots anyway; that a frozen one is not changed, the type checker found in the plain source. The
 methods are written into the blank lines behind the class, so that every other line keeps its number.
+
+A field that `barnabas.wire.schema.wire` declares has the default that `wire` gives it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _ALLOWED_OPTIONS = {"slots", "frozen", "eq"}
 _ALLOWED_FIELD_OPTIONS = {"default", "default_factory", "init", "repr"}
 _EMPTY = {"list": "[]", "dict": "{}"}
+_WIRE_DEFAULTS = {
+    "bool": "False",
+    "float64": "0.0",
+    "uuid": "bytes(16)",
+    "string": "''",
+    "bytes": "b''",
+    "records": "None",
+}
 
 
 class UnknownForm(Exception):  # noqa: N818 - a message for who has written the class
@@ -37,6 +47,8 @@ class _Field:
 
     @property
     def parameter(self) -> str:
+        if self.factory is not None and self._is_none_given:
+            return f"{self.name}: {self.annotation} | tuple[()] = ()"
         if self.factory is not None:
             return f"{self.name}: {self.annotation} | None = None"
         return f"{self.name}: {self.annotation}" + (f" = {self.default}" if self.default is not None else "")
@@ -47,7 +59,15 @@ class _Field:
         made = None if self.factory is None else _EMPTY.get(self.factory, f"({self.factory})()")
         if not self.is_argument:
             return self.default if made is None else made
-        return self.name if made is None else f"{made} if {self.name} is None else {self.name}"
+        if made is None:
+            return self.name
+        is_missing = f"isinstance({self.name}, tuple)" if self._is_none_given else f"{self.name} is None"
+        return f"{made} if {is_missing} else {self.name}"
+
+    @property
+    def _is_none_given(self) -> bool:
+        """Whether None is a value, so that something else has to say that the argument is missing."""
+        return self.annotation.endswith("| None")
 
 
 def write_out(source: str, place: str) -> str:
@@ -101,7 +121,9 @@ def _fields(node: ast.ClassDef, place: str) -> Iterator[_Field]:
             continue
         assert isinstance(each.target, ast.Name)
         name, annotation, value = each.target.id, ast.unparse(each.annotation), each.value
-        if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "wire":
+            yield _wire_field(name, annotation, value)
+        elif isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
             given = {keyword.arg: ast.unparse(keyword.value) for keyword in value.keywords}
             if not given.keys() <= _ALLOWED_FIELD_OPTIONS:
                 raise UnknownForm(f"{place}: an option of field that is not known, of {name}")
@@ -110,7 +132,37 @@ def _fields(node: ast.ClassDef, place: str) -> Iterator[_Field]:
             yield _Field(name, annotation, None if value is None else ast.unparse(value), None, True)
 
 
+def _wire_field(name: str, annotation: str, call: ast.Call) -> _Field:
+    """Return the field with the default that `wire` computes."""
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    kind = call.args[0]
+    if "default" in given:
+        return _Field(name, annotation, given["default"], None, True)
+    if isinstance(kind, ast.List):
+        return _Field(name, annotation, None, "list", True)
+    if isinstance(kind, ast.Constant):
+        return _Field(name, annotation, _WIRE_DEFAULTS.get(kind.value, "0"), None, True)
+    if "tag" in given or "nullable" in given:
+        return _Field(name, annotation, "None", None, True)
+    return _Field(name, annotation, None, ast.unparse(kind), True)
+
+
 def _replace(lines: list[str], node: ast.expr, text: str) -> None:
     assert node.lineno == node.end_lineno, "a decorator in one line"
     line = lines[node.lineno - 1]
     lines[node.lineno - 1] = line[: node.col_offset] + text + line[node.end_col_offset :]
+
+
+def open_to_subclasses(source: str, names: Sequence[str]) -> str:
+    """Return the source with what lets interpreted classes have these as bases, in the blank lines before them."""
+    lines = source.split("\n")
+    imported = next(number for number, line in enumerate(lines) if line.startswith("from typing import "))
+    lines[imported] = lines[imported].replace("import ", "import TYPE_CHECKING, ")
+    for number, line in enumerate(lines):
+        if line.startswith("class ") and line.removeprefix("class ").rstrip(":") in names:
+            # mypyc reads the decorator and does not call it, so a process needs no mypy_extensions.
+            lines[number - 2 : number] = [
+                "if TYPE_CHECKING: from mypy_extensions import mypyc_attr",
+                "@mypyc_attr(allow_interpreted_subclasses=True)",
+            ]
+    return "\n".join(lines)

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from barnabas.cores import ROOT
-from scripts.compiled.constructors import write_out
+from scripts.compiled.codecs import FREQUENT_MODULES, codecs_text
+from scripts.compiled.constructors import open_to_subclasses, write_out
 
 PACKAGES = {
     "barnabas": "barnabas",
@@ -49,8 +50,7 @@ INTERPRETED = {
     "barnabas/wire/api_keys.py": "an enum with a __new__: it makes its members before mypyc has the class",
     "barnabas/wire/errors.py": "an enum with a __new__",
     "barnabas/wire/file_range.py": "a dataclass's field of exactly `object` is a KeyError at import",
-    "barnabas/wire/messages": "the schema of a codec is in the fields of its dataclasses",
-    "barnabas/wire/schema.py": "the base of the messages, which are interpreted",
+    "barnabas/wire/messages": "codecs of all but the frequent ones are made when they are first used, and interpreted",
     "barnabas/wire/decoding.py": "it executes what it makes",
     "barnabas/wire/encoding.py": "it executes what it makes",
     "barnabas/wire/source.py": "it executes what it makes",
@@ -61,7 +61,7 @@ INTERPRETED = {
     "barnabas_logstore/core/coordinator/groups/records.py": "the schema of a codec",
     "barnabas_logstore/core/coordinator/transactions/records.py": "the schema of a codec",
 }
-"""What of these stays interpreted, and why."""
+"""What of these stays interpreted, and why. Frequent messages are compiled nonetheless."""
 
 
 SEEN = (*COMPILED, *COMPILED_FILES, "barnabas/cluster", "barnabas/metrics")
@@ -77,6 +77,8 @@ def compiled_files(copy: Path) -> list[str]:
 
 def _is_interpreted(path: Path) -> bool:
     """A package's own file has nothing that takes time."""
+    if str(path) in FREQUENT_MODULES:
+        return False
     return path.name == "__init__.py" or any(str(each) in INTERPRETED for each in (path, *path.parents))
 
 
@@ -100,6 +102,10 @@ def _copy(path: Path, target: Path, copy: Path) -> None:
     is_compiled = is_compiled and not _is_interpreted(relative)
     if is_compiled and path.suffix == ".py":
         text = write_out(text, str(path.relative_to(ROOT)))
+        if str(relative) == "barnabas/wire/schema.py":
+            text = open_to_subclasses(text, ("Request", "Response"))
+        if str(relative) == "barnabas/wire/frequent_codecs.py":
+            text += codecs_text()
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Buffer, Steps
+from barnabas.wire.schema import shape_of
 
 _ERROR_FIRST: Final[dict[int, int]] = {
     ApiKey.JOIN_GROUP: 2,
@@ -72,17 +73,11 @@ def error_name(code: int) -> str:
 def _fields(message: type[Any]) -> tuple[bool, tuple[str, ...]]:
     """Return whether it has its own code, and its fields that contain such messages."""
     names = []
-    for name, hint in get_type_hints(message).items():
-        within = [_fields(each) for each in _messages_within(hint)]
-        if any(has_code or fields for has_code, fields in within):
-            names.append(name)
+    for field in dataclasses.fields(message):
+        kind: Any = shape_of(field).kind
+        if not isinstance(kind, str) and any(_fields(kind)):
+            names.append(field.name)
     return any(field.name == "error_code" for field in dataclasses.fields(message)), tuple(names)
-
-
-def _messages_within(hint: Any) -> list[Any]:
-    """Yield the classes of messages that an annotation names."""
-    nested = [each for argument in get_args(hint) for each in _messages_within(argument)]
-    return [hint, *nested] if dataclasses.is_dataclass(hint) else nested
 
 
 def _codes(message: Any) -> Iterator[int]:
