@@ -1,6 +1,6 @@
 """BusyPoll: how an event loop waits for input, asleep or by asking the kernel again and again.
 
-To wake a process whose processor sleeps takes 20 to 40 µs on a virtual machine, and a request that waits for its answer
+To wake a process whose processor sleeps takes 20 to 50 µs on a virtual machine, and a request that waits for its answer
 wakes a processor, a logstore and the processor again: over a third of the time of such a request. So a loop that has
 nearly always waited for less than that asks again instead of sleeping, as `net.core.busy_poll` does for sockets and
 halt polling for virtual machines. It stops where that is of no use: when input comes later, or another process wants
@@ -15,12 +15,16 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Final
 
-_POLLED_NS_MAX: Final = 80_000
+_POLLED_NS_MAX: Final = 120_000
 """In one wait, before the loop sleeps after all."""
-_SHORT_SLEEP_NS: Final = 160_000
-"""A wait asleep that was no longer could have been spent polling: up to 40 µs at either end are for waking up."""
-_GAVE_WAY_NS: Final = 20_000
-"""One question and one offer of the processor to others take 1 to 2 µs; more, and another process or thread has run."""
+_SHORT_SLEEP_NS: Final = 240_000
+"""A wait asleep that was no longer could have been spent polling: up to 50 µs at either end are for waking up, and as
+much for the process that is asked.
+"""
+_GAVE_WAY_NS: Final = 60_000
+"""One question and one offer of the processor to others take 1 to 2 µs, and a client that takes an answer on this
+processor and sends its next request 10 to 40. More, and another process or thread has work of its own.
+"""
 EVENTS_MAX: Final = 1024
 """Of one question; the others come with the next one."""
 

@@ -61,7 +61,7 @@ def test_a_loop_whose_waits_are_long_sleeps_and_asks_once() -> None:
     assert kernel.questions == 100
 
 
-@pytest.mark.parametrize("long_us", [100, 5_000])
+@pytest.mark.parametrize("long_us", [150, 5_000])
 def test_polling_ends_where_input_comes_later_than_it_is_polled_for(long_us: int) -> None:
     kernel = Kernel()
     for _ in range(50):
@@ -72,7 +72,7 @@ def test_polling_ends_where_input_comes_later_than_it_is_polled_for(long_us: int
     assert slept == [True] * 6
     assert kernel.now_ns - began_ns < 6 * long_us * US + 20 * US, "no wait is longer by polling"
     polled = kernel.questions - 6
-    assert polled <= 3 * 60, "three waits in vain, at most"
+    assert polled <= 3 * 80, "three waits in vain, at most"
 
 
 def test_one_long_wait_among_short_ones_does_not_end_polling() -> None:
@@ -93,6 +93,14 @@ def test_a_process_that_others_keep_from_its_processor_sleeps() -> None:
     slept = [kernel.wait(2_000) for _ in range(20)]
     assert slept == [True] * 20
     assert kernel.questions <= 22
+
+
+def test_a_client_that_has_its_turn_on_the_same_processor_does_not_end_polling() -> None:
+    """It takes an answer and sends the next request, which is what the loop waits for."""
+    kernel = Kernel(gives_way_us=40)
+    for _ in range(8):
+        kernel.wait(60)
+    assert not any(kernel.wait(60) for _ in range(50))
 
 
 def test_the_next_timer_ends_a_wait_that_polls() -> None:
