@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sysconfig
 import time
@@ -59,6 +60,8 @@ def build(optimization: int, jobs: int) -> None:
     if found is not None and not problem_of(found) and found.made_by == made_by:
         print("compiled: build/compiled is current")
         return
+    compiler = _compiler()
+    print(f"compiled: mypyc and {compiler[0]} compile the cores: two to four minutes on two processors", flush=True)
     began = time.monotonic()
     copy = FOLDER / "source"
     copy_sources(copy)
@@ -68,7 +71,7 @@ def build(optimization: int, jobs: int) -> None:
         needed = _make_c(files)
     print(f"compiled: {len(files)} modules are C after {time.monotonic() - began:.0f} s", flush=True)
     library = FOLDER / (LIBRARY + EXTENSION_SUFFIXES[0])
-    _compile(needed, optimization, jobs, library)
+    _compile(compiler, needed, optimization, jobs, library)
     manifest = {
         "suffix": EXTENSION_SUFFIXES[0],
         "modules": [file.removesuffix(".py").replace("/", ".") for file in files],
@@ -105,11 +108,21 @@ def _make_c(files: Sequence[str]) -> list[SourceDep]:
     return needed
 
 
-def _compile(needed: Sequence[SourceDep], optimization: int, jobs: int, library: Path) -> None:
+def _compiler() -> list[str]:
+    """Return the command of a C compiler; raises SystemExit if there is none, or no header files of Python."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        raise SystemExit(f"compiled: no C compiler {compiler[0]!r} on PATH: install one, or name it by CC")
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        raise SystemExit(f"compiled: no Python.h in {headers}: install Python's headers (on Debian python3-dev)")
+    return compiler
+
+
+def _compile(compiler: Sequence[str], needed: Sequence[SourceDep], optimization: int, jobs: int, library: Path) -> None:
     objects = FOLDER / "objects"
     objects.mkdir(exist_ok=True)
     mypyc.build.setup_mypycify_vars()
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     flags = mypyc.build.get_cflags(compiler_type="unix", opt_level=str(optimization), debug_level="0", multi_file=True)
     folders = [_LIB_RT, *(_LIB_RT / each for dependency in needed for each in dependency.include_dirs)]
     folders += [FOLDER / "c", Path(sysconfig.get_path("include"))]
