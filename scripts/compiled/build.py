@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 import time
 from collections.abc import Sequence
@@ -102,7 +104,14 @@ def _make_c(files: Sequence[str]) -> list[SourceDep]:
         old.unlink()
     # mypyc says nothing of what its library lacks for a module that it has from a cache.
     arguments = [f"--config-file={FOLDER / 'mypy.ini'}", "--cache-dir=/dev/null", *files]
-    _, _, needed = mypyc.build.mypyc_build(arguments, options, only_compile_paths=files)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            _, _, needed = mypyc.build.mypyc_build(arguments, options, only_compile_paths=files)
+    except SystemExit:
+        # If it succeeds, it has warnings about each form of which docs/adr/0028-compiled-cores.md says what it becomes.
+        print(said.getvalue(), file=sys.stderr)
+        raise
     for made in (FOLDER / "c").glob("*.c"):
         made.write_text(_RARE.sub("__attribute__((cold)) ", made.read_text()))
     return needed
