@@ -57,7 +57,7 @@ LENGTH_FORMATS: Final = {"string": "h", "bytes": "i", "records": "i"}
 Kind: TypeAlias = str | type[Any]
 """The name of a primitive type, or the dataclass of a nested struct."""
 
-_DEFAULTS: Final[dict[str, Any]] = {
+DEFAULTS: Final[dict[str, Any]] = {
     "bool": False,
     "float64": 0.0,
     "uuid": ZERO_UUID,
@@ -65,6 +65,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "bytes": b"",
     "records": None,
 }
+"""Of fields without a default of their own; 0 for the other types."""
 
 
 class Request:
@@ -145,7 +146,7 @@ def wire(
     if is_array:
         return dataclasses.field(default_factory=list, metadata=metadata)
     if isinstance(element, str):
-        return dataclasses.field(default=_DEFAULTS.get(element, 0), metadata=metadata)
+        return dataclasses.field(default=DEFAULTS.get(element, 0), metadata=metadata)
     if tag is None and nullable == "none":
         return dataclasses.field(default_factory=element, metadata=metadata)
     return dataclasses.field(default=None, metadata=metadata)

@@ -20,17 +20,11 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from barnabas.wire.schema import DEFAULTS
+
 _ALLOWED_OPTIONS = {"slots", "frozen", "eq"}
 _ALLOWED_FIELD_OPTIONS = {"default", "default_factory", "init", "repr"}
 _EMPTY = {"list": "[]", "dict": "{}"}
-_WIRE_DEFAULTS = {
-    "bool": "False",
-    "float64": "0.0",
-    "uuid": "bytes(16)",
-    "string": "''",
-    "bytes": "b''",
-    "records": "None",
-}
 
 
 class UnknownForm(Exception):  # noqa: N818 - a message for who has written the class
@@ -141,7 +135,7 @@ def _wire_field(name: str, annotation: str, call: ast.Call) -> _Field:
     if isinstance(kind, ast.List):
         return _Field(name, annotation, None, "list", True)
     if isinstance(kind, ast.Constant):
-        return _Field(name, annotation, _WIRE_DEFAULTS.get(kind.value, "0"), None, True)
+        return _Field(name, annotation, repr(DEFAULTS.get(kind.value, 0)), None, True)
     if "tag" in given or "nullable" in given:
         return _Field(name, annotation, "None", None, True)
     return _Field(name, annotation, None, ast.unparse(kind), True)
