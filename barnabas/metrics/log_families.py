@@ -48,5 +48,10 @@ UNCLEANABLE_PARTITIONS = Family(
 CLEANER_PASSES = Family(
     "barnabas_log_cleaner_passes", Kind.COUNTER, "Passes of the cleaner over a log, by how they ended.", ("outcome",)
 )
+CLEANER_DEATHS = Family(
+    "barnabas_log_cleaner_deaths",
+    Kind.COUNTER,
+    "How often the cleaner's process has died at an order; the next order starts it again.",
+)
 CLEANER_BYTES_READ = Family("barnabas_log_cleaner_bytes_read", Kind.COUNTER, "Bytes that the cleaner has read.")
 CLEANER_BYTES_WRITTEN = Family("barnabas_log_cleaner_bytes_written", Kind.COUNTER, "And written.")

@@ -33,7 +33,8 @@ from mypyc.ir.deps import SourceDep
 from mypyc.options import CompilerOptions
 
 from barnabas.cores import LIBRARY, MANIFEST, ROOT, digest, find_build, problem_of
-from scripts.compiled.sources import SEEN, compiled_files, copy_sources
+from scripts.compiled.annotations import ErasedAnnotationError, check_annotations
+from scripts.compiled.sources import SEEN, compiled_files, compiled_modules, copy_sources, product_files
 
 FOLDER = ROOT / "build/compiled"
 UNITS = 24
@@ -56,13 +57,19 @@ class _Unit:
 
 
 def build(optimization: int, jobs: int) -> None:
-    """Make `build/compiled` current. Raises SystemExit if the sources or the C can't be compiled."""
+    """Make `build/compiled` current. Raises SystemExit if the sources or the C can't be compiled, or if a class is read
+    by annotations that the binary would not have.
+    """
     made_by = _made_by(optimization)
     found = find_build([FOLDER])
     if found is not None and not problem_of(found) and found.made_by == made_by:
         print("compiled: build/compiled is current")
         return
     compiler = _compiler()
+    try:
+        check_annotations(product_files(), compiled_modules())
+    except ErasedAnnotationError as error:
+        raise SystemExit(f"compiled: {error}") from None
     print(f"compiled: mypyc and {compiler[0]} compile the cores: two to four minutes on two processors", flush=True)
     began = time.monotonic()
     copy = FOLDER / "source"

@@ -58,6 +58,7 @@ INTERPRETED = {
     "barnabas/channel/scanners.py": "it makes the source of scanners",
     "barnabas/channel/packing_source.py": "it makes the source of packers and scanners",
     "barnabas/channel/proto_fields.py": "it reads annotations",
+    "barnabas_logstore/core/storage/compaction/orders.py": "msgspec decodes its classes by their annotations",
     "barnabas_logstore/core/coordinator/groups/records.py": "the schema of a codec",
     "barnabas_logstore/core/coordinator/transactions/records.py": "the schema of a codec",
 }
@@ -73,6 +74,26 @@ def compiled_files(copy: Path) -> list[str]:
     found = [path.relative_to(copy) for folder in COMPILED for path in (copy / folder).rglob("*.py")]
     found += map(Path, COMPILED_FILES)
     return sorted(str(path) for path in found if not _is_interpreted(path))
+
+
+def product_files() -> dict[str, Path]:
+    """Return all modules of the product, but generated ones of protobuf, by their path in a wheel."""
+    return {
+        str(Path(package) / path.relative_to(ROOT / folder)): path
+        for package, folder in PACKAGES.items()
+        if package != "barnabas_protos"
+        for path in (ROOT / folder).rglob("*.py")
+    }
+
+
+def compiled_modules() -> frozenset[str]:
+    """Return the names of the modules that are compiled."""
+    return frozenset(
+        file.removesuffix(".py").replace("/", ".")
+        for file in product_files()
+        if any(Path(file).is_relative_to(each) for each in (*COMPILED, *COMPILED_FILES))
+        and not _is_interpreted(Path(file))
+    )
 
 
 def _is_interpreted(path: Path) -> bool:

@@ -13,35 +13,20 @@ import asyncio
 import math
 import signal
 import sys
-from typing import Final
+from typing import assert_never
 
 import msgspec
 
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.compression import CODECS
-from barnabas.runtime.logs import LogFormat, LogLevel, configure_logging
+from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import parent_socket
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
-from barnabas_logstore.core.storage.compaction.orders import CancelOrder, CleanedSegment, CleanerReport, CleanOrder
+from barnabas_logstore.core.storage.compaction.orders import CancelOrder, CleanerReport, CleanOrder
+from barnabas_logstore.shell.cleaner_messages import CleanerSettings, decode_command, encode_report
 from barnabas_logstore.shell.posix_disk import PosixDisk
-
-# The kinds of messages between this process and its parent.
-ORDER: Final = b"order"
-CANCEL: Final = b"cancel"
-CLEANED: Final = b"cleaned"
-ENDED: Final = b"ended"
-
-
-class CleanerSettings(msgspec.Struct, frozen=True):
-    """The parent passes them in the one argument, as JSON. `io_bytes_per_second_max` counts reads and writes."""
-
-    dedupe_buffer_bytes: int
-    io_buffer_bytes: int
-    io_bytes_per_second_max: float
-    log_level: LogLevel
-    log_format: LogFormat
 
 
 class Throttle:
@@ -71,9 +56,6 @@ class CleanerHost:
         self._throttle = Throttle(settings.io_bytes_per_second_max)
         self._ordered = asyncio.Event()
         self._parent: MessageSocket | None = None
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._order_decoder = msgspec.msgpack.Decoder(CleanOrder)
-        self._cancel_decoder = msgspec.msgpack.Decoder(CancelOrder)
 
     async def run(self) -> None:
         """Work until SIGTERM, or until the parent is gone."""
@@ -102,15 +84,18 @@ class CleanerHost:
 
     def _report(self, report: CleanerReport) -> None:
         assert self._parent is not None
-        self._parent.send(CLEANED if isinstance(report, CleanedSegment) else ENDED, self._encode(report))
+        self._parent.send(*encode_report(report))
 
     def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
-        if kind == ORDER:
-            self._cleaner.begin(self._order_decoder.decode(payload), monotonic_ms())
-            self._ordered.set()
-            return
-        assert kind == CANCEL, kind
-        self._cleaner.cancel(self._cancel_decoder.decode(payload).order_id)
+        command = decode_command(kind, payload)
+        match command:
+            case CleanOrder():
+                self._cleaner.begin(command, monotonic_ms())
+                self._ordered.set()
+            case CancelOrder():
+                self._cleaner.cancel(command.order_id)
+            case _:
+                assert_never(command)
 
 
 def main() -> None:

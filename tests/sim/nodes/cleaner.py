@@ -1,4 +1,7 @@
-"""The cleaner of a logstore, in steps that take their time, on the same disk. It dies with the logstore, and alone."""
+"""The cleaner of a logstore, in steps that take their time, on the same disk. It dies with the logstore, and alone.
+
+Orders and reports are encoded and decoded as between the real processes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 from barnabas.runtime.compression import CODECS
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import CancelOrder, CleanerCommand, CleanOrder
+from barnabas_logstore.shell.cleaner_messages import decode_command, decode_report, encode_command, encode_report
 from tests.sim.scheduler import MS
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ class CleanerNode:
         )
 
     def command(self, command: CleanerCommand) -> None:
+        command = decode_command(*encode_command(command))
         match command:
             case CleanOrder():
                 self.end_offsets[command.directory] = command.end_offset
@@ -59,7 +64,7 @@ class CleanerNode:
         else:
             _, report = self._cleaner.step(self._node.now_ms)
             if report is not None:
-                core.on_cleaner_report(report)
+                core.on_cleaner_report(decode_report(*encode_report(report)))
             if self._cleaner.is_busy:
                 self._step_later()
         self._node.turn_soon()

@@ -14,17 +14,14 @@ import msgspec
 
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
-from barnabas_logstore.cleaner import CANCEL, CLEANED, ENDED, ORDER, CleanerSettings
 from barnabas_logstore.core.storage.compaction.orders import (
-    CancelOrder,
-    CleanedSegment,
     CleanerCommand,
     CleanerReport,
     CleanOrder,
-    PassEnded,
     PassOutcome,
     PassReport,
 )
+from barnabas_logstore.shell.cleaner_messages import CleanerSettings, decode_report, encode_command
 
 MODULE: Final = "barnabas_logstore.cleaner"
 STOP_GRACE_MS: Final = 2_000
@@ -43,23 +40,13 @@ class CleanerProcess:
         self._on_gone = on_gone
         self._child: ChildProcess | None = None
         self._is_stopping = False
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._cleaned_decoder = msgspec.msgpack.Decoder(CleanedSegment)
-        self._ended_decoder = msgspec.msgpack.Decoder(PassEnded)
 
     def send(self, command: CleanerCommand) -> None:
         """An order starts the process if there is none; a cancellation then has nothing to cancel."""
-        match command:
-            case CleanOrder():
-                if self._child is None and not self._spawn():
-                    return
-                assert self._child is not None
-                self._child.messages.send(ORDER, self._encode(command))
-            case CancelOrder():
-                if self._child is not None:
-                    self._child.messages.send(CANCEL, self._encode(command))
-            case _:
-                assert_never(command)
+        if isinstance(command, CleanOrder) and self._child is None:
+            self._spawn()
+        if self._child is not None:
+            self._child.messages.send(*encode_command(command))
 
     async def stop(self) -> None:
         """End it, whatever it is doing."""
@@ -67,21 +54,15 @@ class CleanerProcess:
         if self._child is not None:
             await self._child.stop(STOP_GRACE_MS)
 
-    def _spawn(self) -> bool:
+    def _spawn(self) -> None:
         try:
             self._child = spawn(MODULE, (self._settings,), on_message=self._on_message, on_exit=self._on_exit)
         except OSError as error:
             _log.error("the cleaner can't be started", error=str(error))
             asyncio.get_running_loop().call_soon(self._on_gone)
-            return False
-        return True
 
     def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
-        if kind == CLEANED:
-            self._on_report(self._cleaned_decoder.decode(payload))
-            return
-        assert kind == ENDED, kind
-        self._on_report(self._ended_decoder.decode(payload))
+        self._on_report(decode_report(kind, payload))
 
     def _on_exit(self, exit_code: int) -> None:
         self._child = None
@@ -119,7 +100,7 @@ def log_pass(report: PassReport) -> None:
         case _:
             assert_never(ended.outcome)
     if report.uncleanable:
-        _log.error("partition is uncleanable, and not compacted until the next start", **where, why=report.uncleanable)
+        _log.error("partition is uncleanable", **where, why=report.uncleanable)
 
 
 def _mib(byte_count: float) -> float:

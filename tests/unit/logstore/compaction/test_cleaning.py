@@ -8,7 +8,7 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from barnabas_logstore.core.maintenance.cleaning import DEATHS_MAX
+from barnabas_logstore.core.maintenance.cleaning import DEATHS_MAX, RETRY_MS_MIN
 from barnabas_logstore.core.storage.checkpoints import parse_offsets
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import (
@@ -376,24 +376,62 @@ def test_a_batch_that_cant_be_opened_stops_that_partition_alone(host: CleaningHo
         report = host.clean()
         outcomes[report.partition] = (report.ended.outcome, report.uncleanable)
     assert outcomes[1] == (PassOutcome.DONE, "")
-    assert outcomes[0] == (PassOutcome.UNCLEANABLE, "the batch at offset 0: its CRC is wrong")
-    assert host.core.uncleanable_partitions == {(TOPIC_ID, 0): "the batch at offset 0: its CRC is wrong"}
+    reason = "the batch at offset 0: its CRC is wrong; not tried again until the next start"
+    assert outcomes[0] == (PassOutcome.UNCLEANABLE, reason)
+    assert host.core.uncleanable_partitions == {(TOPIC_ID, 0): reason}
     host.tick()
     assert host.commands == []
 
 
-def test_a_log_that_kills_the_cleaner_again_and_again_is_given_up(host: CleaningHost) -> None:
+def reasons_of(host: CleaningHost) -> list[str]:
+    return list(host.core.uncleanable_partitions.values())
+
+
+def let_cleaner_die(host: CleaningHost) -> None:
+    host.tick()
+    host.take_order()
+    host.step_cleaner()
+    host.core.on_cleaner_gone()
+    host.restart_cleaner()
+    host.settle()
+    assert not any(name.endswith(".cleaned") for name in host.names)
+
+
+def test_a_log_that_kills_the_cleaner_again_and_again_is_tried_ever_more_rarely(host: CleaningHost) -> None:
     host.fill("a", "b", "a", "b", "a")
     for _ in range(DEATHS_MAX):
         assert host.core.uncleanable_partitions == {}
-        host.tick()
-        host.take_order()
-        host.step_cleaner()
-        host.core.on_cleaner_gone()
-        host.restart_cleaner()
-        host.settle()
-        assert not any(name.endswith(".cleaned") for name in host.names)
-    assert list(host.core.uncleanable_partitions.values()) == [f"the cleaner died at it {DEATHS_MAX} times"]
+        let_cleaner_die(host)
+    assert reasons_of(host) == ["the cleaner died at it 3 times; tried again after 60 s"]
+    host.tick()
+    assert host.commands == []
+    host.now_ms += RETRY_MS_MIN
+    let_cleaner_die(host)
+    assert list(host.core.uncleanable_partitions.values()) == [
+        "the cleaner died at it 4 times; tried again after 120 s"
+    ]
+    host.now_ms += RETRY_MS_MIN
+    host.tick()
+    assert host.commands == []
+
+
+def test_a_log_at_which_the_cleaner_died_is_cleaned_when_it_dies_no_more(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a")
+    for _ in range(DEATHS_MAX):
+        let_cleaner_die(host)
+    host.now_ms += RETRY_MS_MIN
+    report = host.clean()
+    assert (report.ended.outcome, report.uncleanable) == (PassOutcome.DONE, "")
+    assert host.core.uncleanable_partitions == {}
+
+
+def test_a_partition_that_is_deleted_is_not_remembered(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a")
+    for _ in range(DEATHS_MAX):
+        let_cleaner_die(host)
+    host.stop_replica()
+    host.tick()
+    assert host.core.uncleanable_partitions == {}
 
 
 def test_what_a_dead_cleaner_said_of_an_older_order_counts_no_more(host: CleaningHost) -> None:

@@ -22,6 +22,7 @@ from barnabas.metrics.family import Sample
 from barnabas.metrics.log_families import (
     CLEANER_BYTES_READ,
     CLEANER_BYTES_WRITTEN,
+    CLEANER_DEATHS,
     CLEANER_PASSES,
     MAX_DIRTY_PERCENT,
     TIME_SINCE_LAST_RUN,
@@ -48,8 +49,10 @@ from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 # Checking a log takes some microseconds.
 LOGS_PER_TICK = 128
-# If the cleaner dies at one log this often, the log is taken for the cause.
+# If the cleaner dies at one log this often, the log is taken for the cause, and tried again ever more rarely.
 DEATHS_MAX = 3
+RETRY_MS_MIN = 60_000
+RETRY_MS_MAX = 3_600_000
 
 
 @dataclass(slots=True)
@@ -68,7 +71,9 @@ class _Pass:
 
 
 class Cleaning:
-    """`uncleanable` gives the reason for partitions that are not cleaned again until this process restarts."""
+    """`uncleanable` gives the reason for partitions that are not cleaned: until this process restarts if a batch can't
+    be opened; if the cleaner dies at them, until a later try succeeds.
+    """
 
     def __init__(
         self,
@@ -92,6 +97,9 @@ class Cleaning:
         self._filthiest: tuple[Partition, CleanableLog] | None = None
         self._pass: _Pass | None = None
         self._deaths: dict[PartitionKey, int] = {}
+        self._retries: dict[PartitionKey, int] = {}
+        """When a partition at which the cleaner has died too often is tried again, in ms."""
+        self._deaths_in_all = 0
         self.uncleanable: dict[PartitionKey, str] = {}
         self._dirty_ratio_max = 0.0
         self._looked_ms = -1
@@ -103,6 +111,7 @@ class Cleaning:
         yield Sample(MAX_DIRTY_PERCENT, (), 100 * self._dirty_ratio_max)
         yield Sample(TIME_SINCE_LAST_RUN, (), -1 if self._looked_ms < 0 else self._now_ms - self._looked_ms)
         yield Sample(UNCLEANABLE_PARTITIONS, (), len(self.uncleanable))
+        yield Sample(CLEANER_DEATHS, (), self._deaths_in_all)
         for outcome, passes in self._passes.items():
             yield Sample(CLEANER_PASSES, (outcome.name.lower(),), passes)
         yield Sample(CLEANER_BYTES_READ, (), self._bytes_read)
@@ -153,9 +162,13 @@ class Cleaning:
             is_ours
             and self._replicas.by_log.get(partition.log) is partition
             and partition.log.config.is_compacted
-            and partition.key not in self.uncleanable
+            and (partition.key not in self.uncleanable or self._may_retry(partition.key))
             and not partition.log.is_held
         )
+
+    def _may_retry(self, key: PartitionKey) -> bool:
+        due_ms = self._retries.get(key)
+        return due_ms is not None and self._now_ms >= due_ms
 
     def _look_at(self, partition: Partition, wall_ms: int) -> None:
         if not self._can_be_cleaned(partition):
@@ -182,6 +195,7 @@ class Cleaning:
         by_key = self._replicas.by_key
         self.uncleanable = {key: reason for key, reason in self.uncleanable.items() if key in by_key}
         self._deaths = {key: deaths for key, deaths in self._deaths.items() if key in by_key}
+        self._retries = {key: due_ms for key, due_ms in self._retries.items() if key in by_key}
 
     # --- what becomes of it ---
 
@@ -219,9 +233,12 @@ class Cleaning:
             return
         key = present.partition.key
         if not present.is_aborted:
-            self._deaths[key] = self._deaths.get(key, 0) + 1
-            if self._deaths[key] >= DEATHS_MAX:
-                self.uncleanable[key] = f"the cleaner died at it {DEATHS_MAX} times"
+            self._deaths_in_all += 1
+            self._deaths[key] = deaths = self._deaths.get(key, 0) + 1
+            if deaths >= DEATHS_MAX:
+                wait_ms = min(RETRY_MS_MAX, RETRY_MS_MIN << min(deaths - DEATHS_MAX, 6))
+                self._retries[key] = self._now_ms + wait_ms
+                self.uncleanable[key] = f"the cleaner died at it {deaths} times; tried again after {wait_ms // 1000} s"
         self.on_report(PassEnded(present.order.order_id, PassOutcome.ABORTED, reason="the cleaner died"))
 
     def _on_swapped(self, present: _Pass, effect: SwapEffect, result: EffectResult) -> None:
@@ -292,12 +309,14 @@ class Cleaning:
             case PassOutcome.DONE:
                 log.compacted_upto(ended.next_dirty_offset)
                 self._checkpoints.first_dirty_offset_moved(log)
-                self._deaths.pop(key, None)
+                for forgotten in (self._deaths, self._retries, self.uncleanable):
+                    forgotten.pop(key, None)
             case PassOutcome.ABORTED:
                 # The obstacle, such as a full disk, may persist for a while.
                 self._due_ms = self._now_ms + self._backoff_ms
             case PassOutcome.UNCLEANABLE:
-                self.uncleanable[key] = ended.reason
+                self.uncleanable[key] = f"{ended.reason}; not tried again until the next start"
+                self._retries.pop(key, None)
             case PassOutcome.DISK_ERROR:
                 assert ended.disk_error is not None
                 if self._replicas.by_log.get(log) is present.partition:
