@@ -57,7 +57,7 @@ def test_who_begins_the_next_transaction_waits(epoch: int, following: Producer, 
     assert Producer(completed.producer_id, completed.producer_epoch) == following, "what the client has been answered"
     waits = ErrorCode.CONCURRENT_TRANSACTIONS
     assert add_partitions(ending, following, {PARTITION}, 2, NOW_MS) is waits
-    assert init_producer_id(ending, following, 60_000, FRESH + 1, NOW_MS) is waits
+    assert init_producer_id(ending, following, 60_000, 2, FRESH + 1, NOW_MS) is waits
     for commits in (True, False):
         assert end_transaction(ending, following, 2, FRESH + 1, NOW_MS, commit=commits) is waits
     begun = add_partitions(completed, following, {PARTITION}, 2, NOW_MS)

@@ -21,6 +21,7 @@ from barnabas_logstore.core.coordinator.transactions.records import tombstone
 from barnabas_logstore.core.coordinator.transactions.rules import Producer
 from barnabas_logstore.core.coordinator.transactions.transaction import (
     ENDING,
+    NO_PRODUCER_ID,
     OVER,
     Transaction,
     TransactionState,
@@ -294,7 +295,7 @@ def a_marker_begins_no_epoch() -> None:
 
 @TRANSACTIONS.breaks_in_transactions("19", [])
 def transactions_never_time_out() -> None:
-    replace_in(transaction_partition, "abort_timed_out", lambda transaction, now_ms: None)
+    replace_in(transaction_partition, "abort_timed_out", lambda *arguments: None)
 
 
 @TRANSACTIONS.breaks_in_transactions("18", [])
@@ -314,7 +315,10 @@ def an_id_expires_while_it_is_in_use() -> None:
 
 @TRANSACTIONS.breaks_in_transactions("17", [*ZOMBIES])
 def a_timeout_raises_no_epoch() -> None:
-    replace_in(Transaction, "fenced", lambda self: self)
+    def ended(transaction: Transaction, cluster_version: int, fresh_producer_id: int, now_ms: int) -> Transaction:
+        return transaction.prepared(commit=False, version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
+
+    replace_in(rules, "_ended_by_coordinator", ended)
 
 
 @TRANSACTIONS.breaks_in_transactions("17", ZOMBIES)

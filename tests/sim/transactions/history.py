@@ -61,6 +61,8 @@ class TransactionCounts:
     aborted: int = 0
     fenced: int = 0
     timed_out: int = 0
+    rotated: int = 0
+    """Producer ids whose epochs were used up."""
     effects: int = 0
     """Inputs of loops whose effect is committed."""
     reads: int = 0
@@ -73,8 +75,8 @@ class TransactionCounts:
     def __str__(self) -> str:
         return (
             f"{self.begun} transactions: {self.committed} committed, {self.aborted} aborted, {self.timed_out} timed "
-            f"out, {self.fenced} producers fenced, {self.effects} inputs transformed, {self.reads} records of "
-            f"transactions read, {self.filtered} filtered"
+            f"out, {self.fenced} producers fenced, {self.rotated} producer ids used up, {self.effects} inputs "
+            f"transformed, {self.reads} records of transactions read, {self.filtered} filtered"
         )
 
 
@@ -89,6 +91,8 @@ class TransactionHistory:
         """By value, or by the id of a commit of offsets."""
         self._initialized: dict[str, tuple[int, int]] = {}
         """By transactional id: the producer id and epoch that the newest instance was given."""
+        self._producer_ids: dict[str, list[int]] = {}
+        """By transactional id, in their order: another one follows when all epochs are used up."""
         self._asked: dict[tuple[int, int, bool], int] = {}
         """EndTxn requests sent, by producer id, epoch and commit."""
         self.effects: dict[tuple[str, Input], ClientTransaction] = {}
@@ -97,11 +101,25 @@ class TransactionHistory:
 
     def initialized(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
         """InitProducerId is answered."""
-        before = self._initialized.get(transactional_id, (-1, -1))
-        if before[0] == producer_id and producer_epoch < before[1]:
+        self._know(transactional_id, producer_id)
+        before = self._initialized.get(transactional_id)
+        if before is not None and self._is_before(transactional_id, (producer_id, producer_epoch), before):
             # An answer that was overtaken by that of the next instance: its producer finds itself fenced.
             return
         self._initialized[transactional_id] = (producer_id, producer_epoch)
+
+    def rotated(self, transactional_id: str, producer_id: int) -> None:
+        """EndTxn is answered with another producer id."""
+        self._know(transactional_id, producer_id)
+
+    def _know(self, transactional_id: str, producer_id: int) -> None:
+        known = self._producer_ids.setdefault(transactional_id, [])
+        if producer_id not in known:
+            known.append(producer_id)
+
+    def _is_before(self, transactional_id: str, producer: tuple[int, int], other: tuple[int, int]) -> bool:
+        order = self._producer_ids[transactional_id].index
+        return (order(producer[0]), producer[1]) < (order(other[0]), other[1])
 
     def begun(self, client: str, transactional_id: str, producer: tuple[int, int]) -> ClientTransaction:
         self.counts.begun += 1
@@ -129,8 +147,9 @@ class TransactionHistory:
         """EndTxn is sent."""
         key = (transaction.producer_id, transaction.producer_epoch, commit)
         self._asked[key] = self._asked.get(key, 0) + 1
-        newest = self._initialized.get(transaction.transactional_id, (-1, -1))
-        is_current = newest <= (transaction.producer_id, transaction.producer_epoch)
+        newest = self._initialized.get(transaction.transactional_id)
+        own = (transaction.producer_id, transaction.producer_epoch)
+        is_current = newest is None or not self._is_before(transaction.transactional_id, own, newest)
         transaction.ends_asked[commit] = transaction.ends_asked.get(commit, False) or is_current
 
     def was_end_asked(self, producer_id: int, producer_epoch: int, *, commit: bool) -> bool:

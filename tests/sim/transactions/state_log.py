@@ -8,8 +8,9 @@
    +--------+--+  (version 2: EMPTY and COMPLETE also go to PREPARE_ABORT)
 ```
 
-Further: an epoch never decreases, and rises where a coordinator aborts on its own; what a client decides it has asked
-for; and a transaction is complete only when each of its partitions has its marker.
+Further: an epoch never decreases, and rises by one with each end of version 2, and where a coordinator aborts on its
+own; behind the last epoch another producer id follows; what a client decides it has asked for; and a transaction is
+complete only when each of its partitions has its marker.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _AFTER: dict[TransactionState | None, tuple[TransactionState, ...]] = {
     _S.COMPLETE_ABORT: (_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT),
 }
 _VERSION_2 = 2
+_LAST_EPOCH = 2**15 - 2
+"""The last one that clients get."""
+_NONE = -1
 
 Decision = tuple[int, int, bool, str, int]
 """Producer id and epoch of the markers, commit, topic, partition."""
@@ -95,7 +99,10 @@ class StateLog:
             return
         is_same = before.producer_id == after.producer_id
         if is_same and after.producer_epoch < before.producer_epoch:
-            raise InvariantViolation(f"{where} goes from epoch {before.producer_epoch} back to {after.producer_epoch}")
+            raise InvariantViolation(
+                f"17: {where} goes from epoch {before.producer_epoch} back to {after.producer_epoch}"
+            )
+        self._check_producer_id(where, before, after)
         if after.state is _S.ONGOING and before.state is _S.ONGOING and not before.partitions <= after.partitions:
             raise InvariantViolation(f"{where} forgets {before.partitions - after.partitions}")
         if after.state in (_S.PREPARE_COMMIT, _S.PREPARE_ABORT):
@@ -103,19 +110,41 @@ class StateLog:
         if after.state in _COMPLETE:
             self._check_complete(where, before)
 
+    def _check_producer_id(self, where: str, before: Transaction, after: Transaction) -> None:
+        """It changes behind the last epoch: to the one that the end has named, or by InitProducerId."""
+        is_due = after.state is _S.EMPTY and before.producer_epoch >= _LAST_EPOCH
+        named = before.next_producer_id if after.state in _COMPLETE else _NONE
+        if named != _NONE and after.producer_id != named:
+            raise InvariantViolation(f"17: {where} was to have producer id {named}, and has {after.producer_id}")
+        if after.producer_id == before.producer_id:
+            return
+        self._history.counts.rotated += 1
+        if (named == _NONE and not is_due) or after.producer_epoch:
+            raise InvariantViolation(
+                f"17: {where} goes from producer {before.producer_id}, epoch {before.producer_epoch}, to "
+                f"{after.producer_id}, epoch {after.producer_epoch}"
+            )
+
     def _check_decision(self, where: str, before: Transaction, after: Transaction) -> None:
         """The coordinator aborts by an epoch that no client has."""
         is_commit = after.state is _S.PREPARE_COMMIT
-        clients_epoch = after.producer_epoch - (after.version >= _VERSION_2)
+        raised = after.producer_epoch - before.producer_epoch
         is_clients = self._history.was_end_asked(before.producer_id, before.producer_epoch, commit=is_commit)
-        if clients_epoch == before.producer_epoch and not is_clients:
+        if not is_clients and (is_commit or not raised):
             raise InvariantViolation(
                 f"{where} goes to {after.state.name} in epoch {after.producer_epoch}, and its client, of epoch "
                 f"{before.producer_epoch}, has not asked for that"
             )
-        if clients_epoch != before.producer_epoch:
-            if is_commit:
-                raise InvariantViolation(f"{where} is committed, and its producer fenced")
+        is_version_2 = after.version >= _VERSION_2
+        if raised > 1 or (is_version_2 and raised != 1):
+            raise InvariantViolation(f"17: {where} goes to {after.state.name}, and its epoch rises by {raised}")
+        if is_commit and raised and not is_version_2:
+            raise InvariantViolation(f"{where} is committed, and its producer fenced")
+        if is_version_2 and before.producer_epoch >= _LAST_EPOCH and after.next_producer_id == _NONE:
+            raise InvariantViolation(
+                f"17: {where} ends in epoch {before.producer_epoch}, and names no next producer id"
+            )
+        if not is_clients or (raised and not is_version_2):
             self._history.counts.timed_out += 1
         if after.partitions != before.partitions:
             raise InvariantViolation(f"{where} has {after.partitions} at its end, it had {before.partitions}")

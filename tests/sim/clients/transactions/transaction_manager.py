@@ -416,6 +416,7 @@ class TransactionManager:
             if code == ErrorCode.NONE:
                 self._history.ended(transaction, commit=commit)
                 if self.is_version_2:
+                    self._history.rotated(self.transactional_id, response.producer_id)
                     self._take_producer(response.producer_id, response.producer_epoch)
                 self._over(committed=commit)
             elif code in _AGAIN:

@@ -206,6 +206,18 @@ def test_a_marker_of_version_2_begins_the_next_epoch(log: PartitionLog) -> None:
     assert end(log, commit=True, epoch=1, version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_a_marker_of_the_last_epoch_is_never_late(log: PartitionLog) -> None:
+    """No client has that epoch, but of what earlier releases gave it to; its coordinator can't raise it."""
+    last = 2**15 - 1
+    write(log, 0, epoch=last - 1, version=2)
+    assert end(log, commit=True, epoch=last - 1, version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(log, commit=True, epoch=last, version=2) == 1
+    write(log, 0, epoch=last, version=2)
+    assert end(log, commit=True, epoch=last - 1, version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert end(log, commit=True, epoch=last, version=2) == 3
+    assert stable(log, log.next_offset) == log.next_offset
+
+
 def test_a_producer_with_an_open_transaction_is_not_forgotten(log: PartitionLog) -> None:
     write(log, 0)
     for producer_id in range(2, PRODUCERS_MAX + 40):

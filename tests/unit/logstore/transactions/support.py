@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from barnabas.channel.messages import GroupAnswer, GroupCall
+from barnabas.cluster.features import TRANSACTION_VERSION, finalized_features
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import Broker, PartitionMetadata, TopicMetadata, UpdateMetadata
 from barnabas.runtime.compression import decompress
@@ -15,6 +16,7 @@ from barnabas.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
 )
 from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -46,7 +48,9 @@ def image_of(*brokers: int, leader: int = 1, revision: int = 1, topics: bool = T
     return image
 
 
-def update_of(*brokers: int, leader: int, revision: int, topics: bool = True) -> UpdateMetadata:
+def update_of(*brokers: int, leader: int, revision: int, topics: bool = True, level: int = 2) -> UpdateMetadata:
+    """`level` is that of transaction.version."""
+
     def partitions() -> list[PartitionMetadata]:
         members = tuple(sorted({*brokers, leader} - {-1}))
         return [PartitionMetadata(number, leader, revision, revision, members, members) for number in range(2)]
@@ -60,6 +64,7 @@ def update_of(*brokers: int, leader: int, revision: int, topics: bool = True) ->
         brokers=[Broker(each, f"host{each}:1", 1) for each in brokers],
         purgatories=[],
         topics=[TopicMetadata(name, topic_id, {}, partitions()) for name, topic_id in named],
+        finalized_features=finalized_features(1, {TRANSACTION_VERSION: level}),
     )
 
 
@@ -200,6 +205,15 @@ class World:
             for topic_result in response.results_by_topic_v3_and_below
             for each in topic_result.results_by_partition
         }
+        return ErrorCode(error)
+
+    def add_by_broker(self, producer_id: int, epoch: int, *partitions: int) -> ErrorCode:
+        """As a partition's leader or gateway adds them for a client of version 2."""
+        topics = [AddPartitionsToTxnTopic(TOPIC, list(partitions))]
+        asked = AddPartitionsToTxnTransaction(ID, producer_id, epoch, verify_only=False, topics=topics)
+        response = self.ask(AddPartitionsToTxnRequest([asked]), 5, AddPartitionsToTxnResponse)
+        (result,) = response.results_by_transaction
+        (error,) = {each.partition_error_code for topic in result.topic_results for each in topic.results_by_partition}
         return ErrorCode(error)
 
     def end(self, producer_id: int, epoch: int, *, commit: bool = True, version: int = 4) -> EndTxnResponse:

@@ -96,7 +96,7 @@ def test_an_end_of_version_2(state: STATES, commits: ErrorCode | STATES, aborts:
         (STATES.PREPARE_COMMIT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
         (STATES.PREPARE_ABORT, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
         (STATES.COMPLETE_COMMIT, ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE),
-        (STATES.COMPLETE_ABORT, ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE),
+        (STATES.COMPLETE_ABORT, ErrorCode.PRODUCER_FENCED, ErrorCode.NONE),
     ],
 )
 def test_an_end_of_version_2_that_comes_again(state: STATES, commits: ErrorCode, aborts: ErrorCode) -> None:
@@ -145,7 +145,7 @@ def test_what_is_being_ended_takes_no_partitions(state: STATES) -> None:
     known = transaction(state)
     assert add_partitions(known, PRODUCER, {OTHER}, 0, NOW_MS) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert verify_partitions(known, PRODUCER, [PARTITION]) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert init_producer_id(known, None, 60_000, FRESH, NOW_MS) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert init_producer_id(known, None, 60_000, 2, FRESH, NOW_MS) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def test_only_what_was_added_is_verified() -> None:
@@ -156,57 +156,59 @@ def test_only_what_was_added_is_verified() -> None:
 
 
 def test_another_producer_of_the_same_id_fences_the_one_before() -> None:
-    known = init_producer_id(transaction(STATES.COMPLETE_COMMIT), None, 60_000, FRESH, NOW_MS)
+    known = init_producer_id(transaction(STATES.COMPLETE_COMMIT), None, 60_000, 2, FRESH, NOW_MS)
     assert isinstance(known, Transaction)
     assert (known.state, known.producer_epoch, known.last_producer_epoch) == (STATES.EMPTY, 6, -1)
     assert add_partitions(known, PRODUCER, {PARTITION}, 0, NOW_MS) is ErrorCode.PRODUCER_FENCED
-    assert init_producer_id(known, PRODUCER, 60_000, FRESH, NOW_MS) is ErrorCode.PRODUCER_FENCED
+    assert init_producer_id(known, PRODUCER, 60_000, 2, FRESH, NOW_MS) is ErrorCode.PRODUCER_FENCED
 
 
-@pytest.mark.parametrize(("version", "epoch"), [(0, 6), (2, 7)])
+@pytest.mark.parametrize(("version", "epoch"), [(0, 6), (2, 6)])
 def test_a_transaction_under_way_is_aborted_for_the_next_producer(version: int, epoch: int) -> None:
     under_way = transaction(STATES.ONGOING)._replace(version=version)
-    fenced = init_producer_id(under_way, None, 60_000, FRESH, NOW_MS)
+    fenced = init_producer_id(under_way, None, 60_000, version, FRESH, NOW_MS)
     assert isinstance(fenced, Fenced)
     assert (fenced.transaction.state, fenced.transaction.producer_epoch) == (STATES.PREPARE_ABORT, epoch)
     while_ending = ErrorCode.CONCURRENT_TRANSACTIONS if version == 2 else ErrorCode.PRODUCER_FENCED
     assert end(fenced.transaction, commit=True, version=version) is while_ending
     completed = fenced.transaction.completed(NOW_MS)
     assert end(completed, commit=True, version=version) is ErrorCode.PRODUCER_FENCED
-    known = init_producer_id(fenced.transaction.completed(NOW_MS), None, 60_000, FRESH, NOW_MS)
+    known = init_producer_id(completed, None, 60_000, version, FRESH, NOW_MS)
     assert isinstance(known, Transaction)
     assert known.producer_epoch == epoch + 1
 
 
 def test_a_producer_goes_on_after_an_error_and_may_ask_twice() -> None:
     """KIP-360."""
-    known = init_producer_id(transaction(STATES.COMPLETE_ABORT), PRODUCER, 60_000, FRESH, NOW_MS)
+    known = init_producer_id(transaction(STATES.COMPLETE_ABORT), PRODUCER, 60_000, 2, FRESH, NOW_MS)
     assert isinstance(known, Transaction)
     assert (known.producer_epoch, known.last_producer_epoch) == (6, 5)
-    again = init_producer_id(known, PRODUCER, 60_000, FRESH, NOW_MS)
+    again = init_producer_id(known, PRODUCER, 60_000, 2, FRESH, NOW_MS)
     assert isinstance(again, Transaction)
     assert (again.producer_epoch, again.last_producer_epoch) == (6, 5)
-    assert init_producer_id(known, Producer(8, 5), 60_000, FRESH, NOW_MS) is ErrorCode.PRODUCER_FENCED
-    assert init_producer_id(known, Producer(7, 4), 60_000, FRESH, NOW_MS) is ErrorCode.PRODUCER_FENCED
+    assert init_producer_id(known, Producer(8, 5), 60_000, 2, FRESH, NOW_MS) is ErrorCode.PRODUCER_FENCED
+    assert init_producer_id(known, Producer(7, 4), 60_000, 2, FRESH, NOW_MS) is ErrorCode.PRODUCER_FENCED
 
 
 def test_used_up_epochs_are_followed_by_another_producer_id() -> None:
     used_up = transaction(STATES.COMPLETE_ABORT, epoch=EPOCH_MAX - 1)
     for expected, last_epoch in ((None, -1), (Producer(7, EPOCH_MAX - 1), EPOCH_MAX - 1)):
-        known = init_producer_id(used_up, expected, 60_000, FRESH, NOW_MS)
+        known = init_producer_id(used_up, expected, 60_000, 2, FRESH, NOW_MS)
         assert isinstance(known, Transaction)
         assert (known.producer_id, known.producer_epoch, known.last_producer_epoch) == (FRESH, 0, last_epoch)
         assert known.previous_producer_id == 7
-    asked_again = init_producer_id(known, Producer(7, EPOCH_MAX - 1), 60_000, FRESH + 1, NOW_MS)
+    asked_again = init_producer_id(known, Producer(7, EPOCH_MAX - 1), 60_000, 2, FRESH + 1, NOW_MS)
     assert isinstance(asked_again, Transaction)
     assert (asked_again.producer_id, asked_again.producer_epoch) == (FRESH, 0)
 
 
 def test_what_takes_longer_than_its_producer_allowed_is_aborted() -> None:
     known = transaction(STATES.ONGOING)
-    assert abort_timed_out(known, known.start_ms + 60_000) is None
-    aborted = abort_timed_out(known, known.start_ms + 60_001)
-    assert aborted is not None
-    assert (aborted.state, aborted.producer_epoch) == (STATES.PREPARE_ABORT, 6)
-    assert abort_timed_out(transaction(STATES.EMPTY), NOW_MS + 10**9) is None
-    assert end(aborted, commit=True, version=0) is ErrorCode.PRODUCER_FENCED
+    for version, last_epoch in ((0, -1), (1, -1), (2, 5)):
+        assert abort_timed_out(known, version, FRESH, known.start_ms + 60_000) is None
+        aborted = abort_timed_out(known, version, FRESH, known.start_ms + 60_001)
+        assert aborted is not None
+        assert (aborted.state, aborted.producer_epoch) == (STATES.PREPARE_ABORT, 6)
+        assert aborted.last_producer_epoch == last_epoch
+        assert abort_timed_out(transaction(STATES.EMPTY), version, FRESH, NOW_MS + 10**9) is None
+        assert end(aborted, commit=True, version=0) is ErrorCode.PRODUCER_FENCED

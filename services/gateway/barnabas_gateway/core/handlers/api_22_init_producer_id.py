@@ -6,7 +6,8 @@
 - An empty transactional id, or a producer id without epoch or the reverse (v3), is INVALID_REQUEST.
 - While the gateway has no block of ids from the controller: COORDINATOR_LOAD_IN_PROGRESS, which producers retry.
 
-Deviations: none known.
+Deviation: where all epochs of a producer id are used up, a client with an earlier one is answered the last epoch if it
+has asked for that before, else PRODUCER_FENCED; Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 - v5 is of transaction version 2: the answer has the producer id and epoch of the next transaction.
 - Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE if the request may have been received.
 
-Deviations: none known.
+Deviation: a commit that comes after the coordinator has aborted the transaction is PRODUCER_FENCED in version 2 as in
+the others; Kafka 4.4.0 answers INVALID_TXN_STATE, Kafka after it PRODUCER_FENCED (KAFKA-20785).
 """
 
 from __future__ import annotations

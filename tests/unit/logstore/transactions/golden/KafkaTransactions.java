@@ -26,7 +26,7 @@ public class KafkaTransactions {
             step(version, "prepare commit", one, one.prepareAbortOrCommit(TransactionState.PREPARE_COMMIT, client, -1, WALL_MS + 4, false));
             step(version, "committed", one, one.prepareComplete(WALL_MS + 5));
             step(version, "next", one, one.prepareAddPartitions(Set.of(new TopicPartition("u", 0)), WALL_MS + 6, client));
-            fence(one);
+            fence(one, version);
             step(version, "fenced", one, one.prepareAbortOrCommit(TransactionState.PREPARE_ABORT, client, -1, WALL_MS + 7, false));
             step(version, "aborted", one, one.prepareComplete(WALL_MS + 8));
             step(version, "again", one, one.prepareIncrementProducerEpoch(50_000, Optional.empty(), WALL_MS + 9));
@@ -47,10 +47,12 @@ public class KafkaTransactions {
             WALL_MS, TransactionVersion.TV_0);
     }
 
-    /** As the coordinator does it before it aborts a transaction of an earlier producer. */
-    static void fence(TransactionMetadata transaction) {
+    /** As the coordinator does it before it aborts a transaction of an earlier producer: in version 2 the abort raises the epoch. */
+    static void fence(TransactionMetadata transaction, TransactionVersion version) {
         short epoch = transaction.prepareFenceProducerEpoch().producerEpoch();
         transaction.pendingState(Optional.empty());
+        if (version == TransactionVersion.TV_2)
+            return;
         transaction.setProducerEpoch(epoch);
         transaction.setLastProducerEpoch((short) -1);
     }

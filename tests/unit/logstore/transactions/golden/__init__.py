@@ -1,7 +1,8 @@
-"""Records of `__transaction_state` by Apache Kafka 4.3's own transaction coordinator.
+"""Records of `__transaction_state` by Apache Kafka 4.3's own transaction coordinator, and the answers of that of 4.4.
 
-`KafkaTransactions.java` says what is in them. Where Kafka's jars are (`make peer`), `python -m
-tests.unit.logstore.transactions.golden` rewrites the file.
+`KafkaTransactions.java` says which records, `KafkaAnswers.java` which answers. Where Kafka's jars are (`make peer`),
+`python -m tests.unit.logstore.transactions.golden` rewrites the records; with `answers JARS` the answers, by the jars
+of 4.4.0 in that folder.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tests.unit.wire.golden import JARS
 
 HERE = Path(__file__).parent
 GOLDEN_FILE = HERE / "kafka-4.3.0.txt"
+ANSWERS_FILE = HERE / "kafka-4.4.0-answers.txt"
 
 
 def golden_records() -> dict[str, tuple[bytes, bytes]]:
@@ -22,8 +24,16 @@ def golden_records() -> dict[str, tuple[bytes, bytes]]:
 
 
 def kafka_writes() -> str:
+    return _output_of("KafkaTransactions.java", JARS)
+
+
+def kafka_answers(jars: Path) -> str:
+    return _output_of("KafkaAnswers.java", jars)
+
+
+def _output_of(program: str, jars: Path) -> str:
     done = subprocess.run(
-        ["java", "-cp", f"{JARS}/*", HERE / "KafkaTransactions.java"],
+        ["java", "-cp", f"{jars}/*", HERE / program],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

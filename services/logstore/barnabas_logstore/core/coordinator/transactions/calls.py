@@ -117,9 +117,12 @@ class TransactionCalls:
         transaction = known or Transaction(transactional_id, fresh_id, timeout_ms, now_ms)
         resumed = request.producer_id != NO_PRODUCER_ID
         expected = Producer(request.producer_id, request.producer_epoch) if resumed else None
-        outcome = rules.init_producer_id(transaction, expected, timeout_ms, fresh_id, now_ms)
+        outcome = rules.init_producer_id(transaction, expected, timeout_ms, led.cluster_version, fresh_id, now_ms)
         if isinstance(outcome, Fenced):
-            return led.put(outcome.transaction) or ErrorCode.CONCURRENT_TRANSACTIONS
+            error = led.put(outcome.transaction)
+            if not error:
+                self._producer_ids.use_if_next(outcome.transaction)
+            return error or ErrorCode.CONCURRENT_TRANSACTIONS
         if isinstance(outcome, ErrorCode):
             return outcome
         error = led.put(outcome)
@@ -248,8 +251,7 @@ class TransactionCalls:
         error = led.put(outcome)
         if error:
             return error
-        if fresh_id != NO_PRODUCER_ID and outcome.next_producer_id == fresh_id:
-            self._producer_ids.use(fresh_id)
+        self._producer_ids.use_if_next(outcome)
         completed = outcome.completed(now_ms)
         return Producer(completed.producer_id, completed.producer_epoch)
 

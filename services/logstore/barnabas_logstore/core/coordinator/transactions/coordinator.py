@@ -51,7 +51,9 @@ class TransactionCoordinator:
         self.producer_ids = ProducerIds()
         self.meter = TransactionMeter()
         self._refused: dict[TransactionPartition, None] = {}
-        self._parts = CoordinatorParts(markers, config, self._clock, self.meter, self._refused)
+        self._parts = CoordinatorParts(
+            markers, config, self._clock, self.meter, image, self.producer_ids, self._refused
+        )
         self._calls = TransactionCalls(config, self._clock, image, self.producer_ids)
         self._partitions: dict[int, TransactionPartition] = {}
         self._loading: dict[int, TransactionPartition] = {}

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas_logstore.core.coordinator.transactions.transaction import Transaction
+
 _PREFETCH_PARTS: Final = 10
 """The next block is requested when less than this fraction of the present one is left."""
 
@@ -41,6 +43,11 @@ class ProducerIds:
         """The id that `peek` has returned is in use."""
         assert producer_id == self._next_id < self._block_end, "this id is not the next one"
         self._next_id += 1
+
+    def use_if_next(self, transaction: Transaction) -> None:
+        """The id that `peek` has returned is in use if it is the next one of this transaction."""
+        if transaction.next_producer_id == self._next_id < self._block_end:
+            self._next_id += 1
 
     def take_request(self) -> bool:
         """Return whether a block is to be requested now."""

@@ -17,12 +17,27 @@ from barnabas.wire.encoding import compile_encoder
 from barnabas.wire.primitives import Buffer, MalformedFrame
 from barnabas.wire.record_batch import Record
 from barnabas.wire.schema import wire
-from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, Transaction, TransactionState
+from barnabas_logstore.core.coordinator.transactions.transaction import (
+    EPOCH_BUMP_VERSION,
+    EPOCH_MAX,
+    NO_PRODUCER_EPOCH,
+    TopicPartition,
+    Transaction,
+    TransactionState,
+)
 
 _VERSION: Final = Struct(">h")
 _KEY: Final = 0
 _VALUE_WRITTEN: Final = 1
 _STATES: Final = frozenset(map(int, TransactionState))
+_ENDED: Final = frozenset(
+    (
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_ABORT,
+    )
+)
 
 
 @dataclass(slots=True)
@@ -111,11 +126,23 @@ def read_record(key: Buffer | None, value: Buffer | None) -> tuple[str, Transact
         previous_producer_id=found.previous_producer_id,
         next_producer_id=found.next_producer_id,
         producer_epoch=found.producer_epoch,
+        last_producer_epoch=_last_epoch_of(found),
         state=TransactionState(found.transaction_status),
         partitions=frozenset(partitions),
         start_ms=found.transaction_start_timestamp_ms,
         version=found.client_transaction_version,
     )
+
+
+def _last_epoch_of(found: TransactionLogValue) -> int:
+    """Return the epoch that a client may still repeat a request with, as far as the record says it.
+
+    No record has it. An end of version 2 has raised it by one, or has used up the last one; what InitProducerId has
+    done to it is forgotten with the coordinator, as in Kafka, which forgets all of it.
+    """
+    if found.client_transaction_version < EPOCH_BUMP_VERSION or found.transaction_status not in _ENDED:
+        return NO_PRODUCER_EPOCH
+    return EPOCH_MAX - 1 if found.producer_epoch == 0 else found.producer_epoch - 1
 
 
 def _key_of(transactional_id: str) -> bytes:

@@ -6,6 +6,16 @@ NONE: the request repeats what is done.
 While markers are on their way, a request is CONCURRENT_TRANSACTIONS before its producer is looked at: in version 2 the
 client knows its next epoch, and after the last one its next producer id, before they are those of the transaction. In
 Kafka a transaction has a pending transition until all markers are written.
+
+A transaction that takes too long, or is in the way of the next producer, is ended by its coordinator, by the version
+that the cluster has. In version 2 its epoch rises once, as by an end that its client asks for: the client has the epoch
+before, may repeat that end, or ask for its epoch by InitProducerId, and goes on. In versions 0 and 1 it is fenced for
+good. In version 2 the end of a transaction of the last epoch always names the next producer id.
+
+It differs from Kafka 4.4.0 in a few answers. A commit of what the coordinator has aborted is PRODUCER_FENCED, as in
+Kafka since (KAFKA-20785), and not INVALID_TXN_STATE, from which clients do not recover. Where Kafka fails with
+UNKNOWN_SERVER_ERROR, InitProducerId that asks for the last epoch once more is answered with it, a fenced producer is
+PRODUCER_FENCED there, too, and a commit behind the last epoch is carried out: earlier releases gave clients that epoch.
 """
 
 from __future__ import annotations
@@ -42,10 +52,15 @@ class Fenced(NamedTuple):
 
 
 def init_producer_id(
-    transaction: Transaction, expected: Producer | None, timeout_ms: int, fresh_producer_id: int, now_ms: int
+    transaction: Transaction,
+    expected: Producer | None,
+    timeout_ms: int,
+    cluster_version: int,
+    fresh_producer_id: int,
+    now_ms: int,
 ) -> Transaction | Fenced | ErrorCode:
     """InitProducerId. `expected` is the producer that the client takes itself for, which goes on after an error
-    (KIP-360); `fresh_producer_id` was never used.
+    (KIP-360); `cluster_version` is the transaction version of the cluster; `fresh_producer_id` was never used.
 
     CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
     """
@@ -54,18 +69,20 @@ def init_producer_id(
     if expected is not None and not _may_be(transaction, expected):
         return ErrorCode.PRODUCER_FENCED
     if transaction.state is TransactionState.ONGOING:
-        return Fenced(_ended_by_coordinator(transaction, now_ms))
-    epoch = transaction.producer_epoch
-    if transaction.is_epoch_exhausted and (expected is None or expected.epoch == epoch):
-        keeps_last_epoch = expected is not None
-        return transaction.rotated(fresh_producer_id, timeout_ms, now_ms, keeps_last_epoch=keeps_last_epoch)
+        return Fenced(_ended_by_coordinator(transaction, cluster_version, fresh_producer_id, now_ms))
+    epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
     if expected is None:
+        if transaction.is_epoch_exhausted:
+            return transaction.rotated(fresh_producer_id, NO_PRODUCER_EPOCH, timeout_ms, now_ms)
         return transaction.initialized(epoch + 1, NO_PRODUCER_EPOCH, timeout_ms, now_ms)
-    if epoch in (NO_PRODUCER_EPOCH, expected.epoch):
-        return transaction.initialized(epoch + 1, epoch, timeout_ms, now_ms)
-    if expected.epoch == transaction.last_producer_epoch:
-        return transaction.initialized(epoch, transaction.last_producer_epoch, timeout_ms, now_ms)
-    return ErrorCode.PRODUCER_FENCED
+    is_repeated = epoch not in (NO_PRODUCER_EPOCH, expected.epoch)
+    if is_repeated and expected.epoch != last_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if epoch == EPOCH_MAX or (transaction.is_epoch_exhausted and not is_repeated):
+        return transaction.rotated(fresh_producer_id, expected.epoch, timeout_ms, now_ms)
+    if is_repeated:
+        return transaction.initialized(epoch, last_epoch, timeout_ms, now_ms)
+    return transaction.initialized(epoch + 1, epoch, timeout_ms, now_ms)
 
 
 def _may_be(transaction: Transaction, expected: Producer) -> bool:
@@ -120,8 +137,8 @@ def end_transaction(
 ) -> Transaction | ErrorCode:
     """EndTxn of a client. `version`: EndTxn v5 and later is of version 2, in which each end raises the epoch.
 
-    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (it is being ended), or INVALID_TXN_STATE (it
-    was ended in the other way, or has not begun).
+    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED (also a commit of what the coordinator has aborted),
+    CONCURRENT_TRANSACTIONS (it is being ended), or INVALID_TXN_STATE (it was ended in the other way, or has not begun).
     """
     if version >= EPOCH_BUMP_VERSION:
         return _end_raising_epoch(transaction, producer, version, fresh_producer_id, now_ms, commit=commit)
@@ -140,7 +157,7 @@ def _end_raising_epoch(
     state, epoch = transaction.state, transaction.producer_epoch
     if state in ENDING:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    had_last_epoch = transaction.previous_producer_id == producer.producer_id and producer.epoch == EPOCH_MAX - 1
+    had_last_epoch = transaction.previous_producer_id == producer.producer_id and is_epoch_exhausted(producer.epoch)
     is_after_overflow = had_last_epoch and epoch == 0
     if producer.producer_id != transaction.producer_id and not is_after_overflow:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -154,6 +171,9 @@ def _end_raising_epoch(
     if state is TransactionState.ONGOING or begins_abort:
         next_producer_id = fresh_producer_id if transaction.is_epoch_exhausted else NO_PRODUCER_ID
         return transaction.prepared(commit=commit, version=version, next_producer_id=next_producer_id, now_ms=now_ms)
+    if is_repeated and commit and state is TransactionState.COMPLETE_ABORT:
+        # A client repeats the end that it has asked for: this transaction was aborted by its coordinator.
+        return ErrorCode.PRODUCER_FENCED
     return _repeated_end(state, commit=commit) if is_repeated else ErrorCode.INVALID_TXN_STATE
 
 
@@ -165,18 +185,22 @@ def _repeated_end(state: TransactionState, *, commit: bool) -> ErrorCode:
     return ErrorCode.NONE if is_done else ErrorCode.INVALID_TXN_STATE
 
 
-def abort_timed_out(transaction: Transaction, now_ms: int) -> Transaction | None:
+def abort_timed_out(
+    transaction: Transaction, cluster_version: int, fresh_producer_id: int, now_ms: int
+) -> Transaction | None:
     """Return the aborted transaction if it has taken longer than its producer allowed; None if it has not.
 
-    Its producer is fenced, and learns of the abort with its next request.
+    Its producer learns of the abort with its next request.
     """
     is_late = transaction.state is TransactionState.ONGOING and now_ms - transaction.start_ms > transaction.timeout_ms
-    return _ended_by_coordinator(transaction, now_ms) if is_late else None
+    return _ended_by_coordinator(transaction, cluster_version, fresh_producer_id, now_ms) if is_late else None
 
 
-def _ended_by_coordinator(transaction: Transaction, now_ms: int) -> Transaction:
-    """Abort the transaction under an epoch that no client has. A version 2 transaction's epoch is raised once more, by
-    its end.
-    """
-    fenced, version = transaction.fenced(), transaction.version
-    return fenced.prepared(commit=False, version=version, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
+def _ended_by_coordinator(
+    transaction: Transaction, cluster_version: int, fresh_producer_id: int, now_ms: int
+) -> Transaction:
+    """Abort the transaction under an epoch that no client has."""
+    if cluster_version < EPOCH_BUMP_VERSION:
+        return transaction.fenced().prepared(commit=False, version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
+    next_producer_id = fresh_producer_id if transaction.is_epoch_exhausted else NO_PRODUCER_ID
+    return transaction.prepared(commit=False, version=cluster_version, next_producer_id=next_producer_id, now_ms=now_ms)

@@ -1,4 +1,4 @@
-"""One transactional id: its producer, and the transaction that is under way (Kafka's TransactionMetadata of 4.3).
+"""One transactional id: its producer, and the transaction that is under way (Kafka's TransactionMetadata of 4.4).
 
     EMPTY ──▶ ONGOING ──▶ PREPARE_COMMIT ──▶ COMPLETE_COMMIT
                  │                                │ ▲ the next transaction begins from either of them
@@ -96,9 +96,8 @@ class Transaction(NamedTuple):
             start_ms=NO_TIMESTAMP,
         )
 
-    def rotated(self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_last_epoch: bool) -> Transaction:
+    def rotated(self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
         """The epochs of its producer id are used up: it has another one."""
-        last_producer_epoch = self.producer_epoch if keeps_last_epoch else NO_PRODUCER_EPOCH
         rotated = self.initialized(0, last_producer_epoch, timeout_ms, now_ms)
         return rotated._replace(producer_id=producer_id)
 
@@ -109,12 +108,14 @@ class Transaction(NamedTuple):
         return self._to(TransactionState.ONGOING, now_ms, partitions=partitions, start_ms=start_ms, version=version)
 
     def fenced(self) -> Transaction:
-        """No client has this epoch: whatever the producer still sends is refused."""
+        """No client has this epoch, and none may ask for it: all that the producer still sends is refused."""
         producer_epoch = min(self.producer_epoch + 1, EPOCH_MAX)
         return self._replace(producer_epoch=producer_epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
 
     def prepared(self, *, commit: bool, version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """It is decided how the transaction ends. From version 2 on, its markers have the next epoch."""
+        """It is decided how the transaction ends. From version 2 on, its markers have the next epoch; behind the last
+        one, where only what earlier releases did has led, they keep it, and the producer id changes.
+        """
         epochs: dict[str, Any] = {}
         if version >= EPOCH_BUMP_VERSION:
             epochs["last_producer_epoch"] = self.producer_epoch

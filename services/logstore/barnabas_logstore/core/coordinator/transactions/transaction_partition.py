@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from barnabas.cluster.features import NEW_CLUSTER_LEVELS, TRANSACTION_VERSION
+from barnabas.cluster.image import ClusterImage
 from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
@@ -19,9 +21,16 @@ from barnabas_logstore.core.coordinator.coordinator_log_writer import Coordinato
 from barnabas_logstore.core.coordinator.log_loader import LogLoader
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
+from barnabas_logstore.core.coordinator.transactions.producer_ids import ProducerIds
 from barnabas_logstore.core.coordinator.transactions.records import read_record, tombstone, transaction_record
 from barnabas_logstore.core.coordinator.transactions.rules import abort_timed_out
-from barnabas_logstore.core.coordinator.transactions.transaction import ENDING, OVER, Transaction, TransactionState
+from barnabas_logstore.core.coordinator.transactions.transaction import (
+    ENDING,
+    NO_PRODUCER_ID,
+    OVER,
+    Transaction,
+    TransactionState,
+)
 
 CHECKS_PER_STEP: Final = 500
 """Transactions that are looked at in one step, for a timeout or their expiry."""
@@ -67,6 +76,8 @@ class CoordinatorParts(NamedTuple):
     config: TransactionConfig
     clock: Clock
     meter: TransactionMeter
+    image: ClusterImage
+    producer_ids: ProducerIds
     refused: dict[TransactionPartition, None]
     """Those with completions that the log has refused, so that a turn need not look at all partitions."""
 
@@ -92,6 +103,8 @@ class TransactionPartition:
         self._config = parts.config
         self._clock = parts.clock
         self.meter = parts.meter
+        self._image = parts.image
+        self._producer_ids = parts.producer_ids
         self._refused = parts.refused
         self.ongoing: dict[str, None] = {}
         """Ids whose transaction may take too long."""
@@ -124,6 +137,14 @@ class TransactionPartition:
         self.log_writer.lose()
 
     # --- changes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def cluster_version(self) -> int:
+        """The transaction version by which the coordinator ends transactions on its own: that of the cluster, or, while
+        nothing is known of this one, of any that is new.
+        """
+        levels = NEW_CLUSTER_LEVELS if self._image.revision < 0 else self._image.finalized_features.levels()
+        return levels.get(TRANSACTION_VERSION, 0)
 
     def check(self) -> ErrorCode:
         """Return why nothing can be written in this turn, as Kafka's TransactionStateManager does."""
@@ -199,10 +220,20 @@ class TransactionPartition:
     def _abort_timed_out(self, transactional_ids: list[str]) -> Iterator[None]:
         for transactional_id in transactional_ids:
             transaction = self.transactions.get(transactional_id)
-            aborted = transaction and abort_timed_out(transaction, self._clock.wall_ms)
-            if aborted is not None and not self.check() and not self.put(aborted):
-                self.meter.count_timeout()
+            if transaction is not None:
+                self._abort_if_timed_out(transaction)
             yield
+
+    def _abort_if_timed_out(self, transaction: Transaction) -> None:
+        fresh_id = self._producer_ids.peek() if transaction.is_epoch_exhausted else NO_PRODUCER_ID
+        if fresh_id is None:
+            # The next look finds one, or asks again.
+            return
+        aborted = abort_timed_out(transaction, self.cluster_version, fresh_id, self._clock.wall_ms)
+        if aborted is None or self.check() or self.put(aborted):
+            return
+        self._producer_ids.use_if_next(aborted)
+        self.meter.count_timeout()
 
     def _remove_expired(self, transactional_ids: list[str]) -> Iterator[None]:
         for transactional_id in transactional_ids:

@@ -45,6 +45,7 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_COORDINATOR_EPOCH = -1
+EPOCH_MAX = 2**15 - 1
 EPOCH_BUMP_VERSION = 2
 """The first transaction version with an epoch for each transaction."""
 BATCHES_KEPT = 5
@@ -309,14 +310,16 @@ def check_marker(
 
     Before version 2 it has the epoch of the transaction's batches, or a later one. In version 2 its coordinator has
     raised the epoch for it (KIP-890, KIP-1228): one of the same epoch is late, and ends nothing that it was meant for,
-    unless no transaction is open, where it only comes again.
+    unless no transaction is open, where it only comes again. No client has the last epoch, so that a marker of it is
+    never late: earlier releases gave that epoch to clients, and its coordinator can't raise it.
     """
     if entry is None:
         return ErrorCode.NONE
     if producer_epoch < entry.producer_epoch:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     is_open = entry.transaction_first_offset != NO_OFFSET
-    if transaction_version >= EPOCH_BUMP_VERSION and producer_epoch == entry.producer_epoch and is_open:
+    is_raised = producer_epoch > entry.producer_epoch or producer_epoch == EPOCH_MAX
+    if transaction_version >= EPOCH_BUMP_VERSION and is_open and not is_raised:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     is_fenced = marker.coordinator_epoch < entry.coordinator_epoch
     return ErrorCode.TRANSACTION_COORDINATOR_FENCED if is_fenced else ErrorCode.NONE
