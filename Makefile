@@ -9,6 +9,7 @@ DATA ?= ./data
 PORT ?=
 LOGSTORES ?=
 SECURE ?=
+SUPERVISOR ?=
 SEED ?= 1
 SEEDS ?=
 HOURS ?= 1
@@ -56,7 +57,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -68,9 +69,9 @@ help: ## Show this help
 setup: ## Create .venv with everything to work on Barnabas
 	@scripts/setup dev
 
-up: ## Start a local cluster in the background; LOGSTORES=3 for three logstores, SECURE=1 for TLS and a password
+up: ## Start a local cluster in the background; LOGSTORES=3 for three logstores, SECURE=1 for TLS and a password, SUPERVISOR=no so that what dies stays dead
 	@scripts/setup run
-	@$(BIN)/barnabas up --data-dir "$(DATA)" $(if $(PORT),--port $(PORT)) $(if $(LOGSTORES),--logstores $(LOGSTORES)) $(if $(SECURE),--secure)
+	@$(BIN)/barnabas up --data-dir "$(DATA)" $(if $(PORT),--port $(PORT)) $(if $(LOGSTORES),--logstores $(LOGSTORES)) $(if $(SECURE),--secure) $(if $(filter no,$(SUPERVISOR)),--no-supervisor)
 
 down: ## Stop the local cluster; its data is kept
 	@scripts/setup run
@@ -169,6 +170,10 @@ faults: setup etcd ## Inject real faults into real processes, cell by cell: CELL
 faults-transactions: setup etcd ## The same under transactions, of librdkafka and of Java, exactly once: CELLS=kill-coordinator,bridge for some, SECONDS=20 each; LANE=on
 	@echo "== faults under transactions"
 	@$(WITH_LANE) $(BIN)/python -m tests.faults.transactions --save $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+supervised-kills: setup etcd ## kill -9 of each process in turn, TIMES=3 each, under the supervisor of make up: how soon each is back
+	@$(BIN)/python -m tests.faults.supervised_kills $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
+		--save tests/faults/results/supervised-kills.md
 
 rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under continuous producers
 	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES) --save tests/faults/results/rolling-kills.md

@@ -24,6 +24,7 @@ from barnabas.cli import host_facts
 from barnabas.cli.local.etcd import ask_etcd_over_http
 from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
 from barnabas.cli.local.secrets import local_access
+from barnabas.cli.local.supervision import restart_events_path
 from barnabas.cli.operating import plain
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.operator_access import OperatorAccess
@@ -114,6 +115,8 @@ def _gather_local(bundle: Bundle, directory: ClusterDirectory) -> None:
     bundle.gather("layout.json", directory.layout_path.read_bytes)
     for path in sorted((directory.path / "conf").glob("*.properties")):
         bundle.gather(f"configs/{path.name}", partial(_redacted, path))
+    if restart_events_path(directory).exists():
+        bundle.gather("restarts.jsonl", restart_events_path(directory).read_bytes)
     for path in sorted((directory.path / "logs").glob("*.log*")):
         bundle.gather(f"logs/{path.name}", partial(_tail, path))
 

@@ -92,7 +92,7 @@ def victims_of(cluster: RunningCluster) -> list[Victim]:
                 found.append(Victim("control process", service.name, "control"))
             case Role.GATEWAY:
                 found.append(Victim("gateway acceptor", service.name))
-                processors = len(_children(cluster, Victim("processor", service.name, "processor")))
+                processors = len(children_of(cluster, Victim("processor", service.name, "processor")))
                 found += [Victim("processor", service.name, "processor", number) for number in range(processors)]
             case Role.ETCD | Role.CONTROLLER | Role.PURGATORY:
                 found.append(Victim(service.role, service.name))
@@ -158,13 +158,13 @@ class RollingKills:
         return began
 
     def _kill_child(self, victim: Victim) -> float:
-        children = _children(self._cluster, victim)
+        children = children_of(self._cluster, victim)
         began = time.monotonic()
         os.kill(children[victim.number], signal.SIGKILL)
         killed = children[victim.number]
 
         def is_replaced() -> bool:
-            now = _children(self._cluster, victim)
+            now = children_of(self._cluster, victim)
             return killed not in now and len(now) == len(children)
 
         self._wait(f"{victim.name} is there again", is_replaced)
@@ -213,7 +213,7 @@ def table(kills: list[Kill], verdict: Verdict) -> list[str]:
     return lines
 
 
-def _children(cluster: RunningCluster, victim: Victim) -> list[int]:
+def children_of(cluster: RunningCluster, victim: Victim) -> list[int]:
     """Pids, ascending, of the children of the service that have the victim's name."""
     identity = cluster.local.identity(cluster.local.service(victim.service))
     assert identity is not None

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from barnabas.cli.local.layout import ClusterDirectory
 from barnabas.cli.local.processes import read_pid_file, signal_session
+from barnabas.supervisor.places import PID_FILE
 
 if __name__ == "__main__":
     sys.stdin.buffer.read()
-    for path in ClusterDirectory(Path(sys.argv[1])).pid_path("any").parent.glob("*.pid"):
+    run_path = ClusterDirectory(Path(sys.argv[1])).pid_path("any").parent
+    # The supervisor first, so that it restarts nothing.
+    for path in sorted(run_path.glob("*.pid"), key=lambda path: path.name != PID_FILE):
         identity = read_pid_file(path)
         if identity is not None:
             signal_session(identity, signal.SIGKILL)

@@ -17,6 +17,7 @@ from barnabas.cli.local import processes
 from barnabas.cli.local.cluster import STOP_SECONDS_MAX, LocalCluster, Started, cluster_to_start
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local.status import ClusterStatus, inspect
+from barnabas.cli.local.supervision import Supervision
 from tests.integration.reserved_ports import reserve_ports
 
 ROOT = Path(__file__).parents[2]
@@ -36,12 +37,16 @@ class RunningCluster:
         security: Callable[[int], dict[str, str]] | None = None,
         *,
         secure: bool = False,
+        supervised: bool = False,
     ) -> None:
-        """`security` returns properties of the gateway beside its own, given the first of 50 unused ports."""
+        """`security` returns properties of the gateway beside its own, given the first of 50 unused ports. Most tests
+        want what they kill to stay dead, and so no supervisor.
+        """
         self.directory = ClusterDirectory(directory)
         self._logstores = logstores
         self._security = security
         self._secure = secure
+        self._supervised = supervised
         self._cleanup = ExitStack()
 
     def __enter__(self) -> RunningCluster:
@@ -83,7 +88,7 @@ class RunningCluster:
 
     def up(self) -> Started:
         """As `barnabas up`: start what is down, and wait until a client can produce."""
-        return self.local.start(print)
+        return self.local.start(print, supervised=self._supervised)
 
     def down(self) -> None:
         self.local.stop()
@@ -106,7 +111,9 @@ class RunningCluster:
         return inspect(self.local)
 
     def cli(self, *arguments: str, stdin: str = "", timeout_seconds: float = 90) -> subprocess.CompletedProcess[str]:
-        """Run `barnabas` on this cluster as its own process."""
+        """Run `barnabas` on this cluster as its own process; `up` has what dies stay dead, unless it says otherwise."""
+        if arguments[:1] == ("up",) and "--supervisor" not in arguments:
+            arguments = (*arguments, "--no-supervisor")
         return subprocess.run(
             [sys.executable, "-m", "barnabas.cli", *arguments, "--data-dir", str(self.directory.path)],
             input=stdin,
@@ -122,6 +129,8 @@ class RunningCluster:
 
     def _kill_everything(self) -> None:
         """What its tests have not stopped has nothing left to show."""
+        with Supervision(self.directory) as supervision:
+            supervision.end()
         identities = [found for service in self.local.services if (found := self.local.identity(service)) is not None]
         for identity in identities:
             processes.signal_session(identity, signal.SIGKILL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import replace
 
 import pytest
 
@@ -91,7 +90,7 @@ def test_pid_files_from_before_a_reboot(cluster: RunningCluster) -> None:
     cluster.down()
     own = processes.identify(1)
     assert own is not None
-    processes.write_pid_file(cluster.directory.pid_path("gateway"), replace(own, boot_id="another boot"))
+    processes.write_pid_file(cluster.directory.pid_path("gateway"), own._replace(boot_id="another boot"))
     up = cluster.cli("up")
     assert up.returncode == 0, up.stderr
     assert "gateway: its pid file is from before the machine's last start" in up.stdout

@@ -27,18 +27,27 @@ _FOLLOW_SECONDS = 0.2
 @click.option(
     "--secure/--no-secure", default=None, help="Whether clients need TLS and a password; creates both.  [default: no]"
 )
-def up(directory: ClusterDirectory, logstores: int | None, port: int | None, secure: bool | None) -> None:
+@click.option(
+    "--supervisor/--no-supervisor",
+    "supervised",
+    default=True,
+    show_default=True,
+    help="Whether a small process stays, which restarts services that die.",
+)
+def up(
+    directory: ClusterDirectory, logstores: int | None, port: int | None, secure: bool | None, supervised: bool
+) -> None:
     """Start the cluster in the background, and return when a client can produce.
 
-    Starts only what does not run: after a crash, run `up` again.
+    Starts only what does not run. A service that dies later is restarted by the supervisor, which `down` stops, too.
     """
     with clear_errors(ClusterError, LayoutError, EtcdMissingError), sole_command(directory):
         layout = settle_layout(directory, port, logstores, secure)
-        started = cluster_to_start(directory, layout, click.echo).start(click.echo)
+        started = cluster_to_start(directory, layout, click.echo).start(click.echo, supervised=supervised)
     if started.services:
         click.secho(f"up in {started.seconds:.1f} s: {', '.join(started.services)}", fg="green")
     else:
-        click.secho("already up", fg="green")
+        click.secho(f"already up{'; the supervisor was started' if started.supervisor else ''}", fg="green")
     _say_what_to_type(directory, layout)
 
 
@@ -113,10 +122,11 @@ def status(directory: ClusterDirectory, access: OperatorAccess | None, as_json: 
 
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
         raise SystemExit(0 if found.healthy else 1)
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (service.name, service.state, service.pid or "-", ", ".join(f"{k} {v}" for k, v in service.addresses.items()))
         for service in found.services
     ]
+    rows.append(("supervisor", found.supervisor.state, found.supervisor.pid or "-", "restarts services that die"))
     print_table(("SERVICE", "STATE", "PID", "ADDRESSES"), rows)
     click.echo()
     for service in found.services:
@@ -125,6 +135,8 @@ def status(directory: ClusterDirectory, access: OperatorAccess | None, as_json: 
             click.echo(f"  {service.advice}")
     for problem in found.problems:
         click.secho(problem, fg="red")
+    for notice in found.notices:
+        click.secho(notice, fg="yellow")
     if found.healthy:
         cores = f", {found.cores} cores" if found.cores else ""
         counts = f"topics {found.topics}, partitions {found.partitions}{cores}"

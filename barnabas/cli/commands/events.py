@@ -10,8 +10,11 @@ from typing import Any
 import click
 import grpc
 
-from barnabas.cli.operating import json_option, listed, moment, operating, plain, show
+from barnabas.cli.local.layout import ClusterDirectory, LayoutError
+from barnabas.cli.operating import controller_access, json_option, listed, moment, operating, plain, print_json, show
 from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas.cli.operator_access import AccessError, OperatorAccess, access_options
+from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
 from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 _AGAIN_SECONDS = 0.5
@@ -110,10 +113,29 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 
 @click.command()
+@click.option("--restarts", is_flag=True, help="List only restarts of the local cluster's services.")
 @json_option
-@operating
-def history(operations: OperationsClient, as_json: bool) -> None:
-    """List which controller was active when."""
+@data_dir_option
+@access_options
+@click.option("--timeout", default=30.0, show_default=True, metavar="SECONDS", help="Timeout of each request.")
+def history(
+    directory: ClusterDirectory, access: OperatorAccess | None, timeout: float, restarts: bool, as_json: bool
+) -> None:
+    """List which controller was active when, and which services of a local cluster died and were restarted.
+
+    With --json, either the controllers or, with --restarts, the restarts.
+    """
+    is_local = access is None or not access.address
+    if not restarts:
+        with clear_errors(OperationsError, LayoutError, AccessError):
+            found = controller_access(directory, access)
+            with OperationsClient(found.address, timeout, found) as operations:
+                _show_terms(operations, as_json)
+    if restarts or (is_local and not as_json):
+        _show_restarts(directory, as_json, is_asked_for=restarts)
+
+
+def _show_terms(operations: OperationsClient, as_json: bool) -> None:
     request = pb.DescribeControllerHistoryRequest()
     terms = operations.ask(lambda stub: stub.DescribeControllerHistory, request).terms
     show(
@@ -129,3 +151,20 @@ def history(operations: OperationsClient, as_json: bool) -> None:
         ),
         "no controller has been active yet",
     )
+
+
+def _show_restarts(directory: ClusterDirectory, as_json: bool, is_asked_for: bool) -> None:
+    from barnabas.cli.local.restarts import reason_of
+    from barnabas.cli.local.supervision import restart_events_path
+    from barnabas.supervisor.restart_events import read_restart_events
+
+    events = read_restart_events(restart_events_path(directory))
+    if as_json:
+        print_json([event._asdict() for event in events])
+    elif events:
+        if not is_asked_for:
+            click.echo()
+        rows = [(moment(each.time_ms), each.service, each.what, each.pid or "-", reason_of(each)) for each in events]
+        print_table(("TIME (UTC)", "SERVICE", "WHAT", "PID", "WHY"), rows)
+    elif is_asked_for:
+        click.echo("no service has died under the supervisor")

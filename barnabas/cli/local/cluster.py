@@ -18,6 +18,7 @@ from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.cli.local.readiness import not_ready
 from barnabas.cli.local.secrets import create_user, ensure_secrets, local_access, local_security
 from barnabas.cli.local.services import Role, Service, service_environment, services_of
+from barnabas.cli.local.supervision import Supervision, SupervisorError
 
 STOP_SECONDS_MAX = 30.0
 """How long each kind of service may take to stop after SIGTERM."""
@@ -46,6 +47,8 @@ class Started:
     services: list[str]
     """The services that were started; empty if all were running."""
     seconds: float
+    supervisor: bool = False
+    """Whether a supervisor was started."""
 
 
 class LocalCluster:
@@ -72,31 +75,61 @@ class LocalCluster:
         identity = self.identity(service)
         return identity is not None and processes.is_alive(identity)
 
-    def start(self, say: Say) -> Started:
+    def start(self, say: Say, *, supervised: bool = False) -> Started:
         """Start services that don't run, restart those whose configuration changed, and wait until a client can
-        produce.
+        produce. With `supervised`, a supervisor then restarts what dies; else none runs.
         """
         began = time.monotonic()
         self._check_etcd_and_logstores_belong_together()
+        try:
+            with Supervision(self.directory) as supervision:
+                try:
+                    stopped, has_begun = self._start_under(supervision, say, supervised)
+                except (ClusterError, SupervisorError):
+                    if not any(map(self.is_alive, self.services)):
+                        supervision.end()  # it has nothing to watch
+                    raise
+        except SupervisorError as error:
+            raise ClusterError(str(error)) from None
+        return Started([service.name for service in stopped], time.monotonic() - began, has_begun)
+
+    def _start_under(self, supervision: Supervision, say: Say, supervised: bool) -> tuple[list[Service], bool]:
+        """Return the services that were started, and whether a supervisor was begun."""
         stopped = [service for service in self.services if not self._runs_as_configured(service)]
         for service in reversed(stopped):
-            self._clear_away(service, say)
+            self._clear_away(service, say, supervision)
         self._check_ports(stopped)
         if self.layout.secure:
             self._ensure_secrets()
         self.directory.write_layout(self.layout)
         processes.raise_open_files_limit()
+        has_begun = self._supervise(stopped, supervision, supervised)
         for service in stopped:
             # None waits for etcd, which takes as long to elect itself as the others to load their code.
-            self.spawn(service)
-        ran_without_etcd = stopped[:1] == self.services[:1] and len(stopped) < len(self.services)
-        if self.layout.secure and stopped:
+            self.spawn(service, supervision if supervised else None)
+        self._wait_until_ready(stopped, say)
+        return stopped, has_begun
+
+    def _supervise(self, stopped: list[Service], supervision: Supervision, supervised: bool) -> bool:
+        """Have the services supervised that run already, or none. Return whether a supervisor was begun."""
+        if not supervised:
+            supervision.end()
+            return False
+        has_begun = supervision.begin()
+        for service in self.services:
+            identity = self.identity(service)
+            if service not in stopped and identity is not None:
+                supervision.adopt(service.name, service.argv, _environment(service), identity)
+        return has_begun
+
+    def _wait_until_ready(self, started: list[Service], say: Say) -> None:
+        ran_without_etcd = started[:1] == self.services[:1] and len(started) < len(self.services)
+        if self.layout.secure and started:
             self._wait(lambda: create_user(self.directory, self.layout), say)
         security = local_security(self.directory, self.layout)
         access = local_access(self.directory, self.layout)
         held_seconds = ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0
         self._wait(lambda: not_ready(self.layout, security, access), say, held_seconds)
-        return Started([service.name for service in stopped], time.monotonic() - began)
 
     def _ensure_secrets(self) -> None:
         try:
@@ -104,22 +137,29 @@ class LocalCluster:
         except (OSError, ValueError) as error:
             raise ClusterError(f"the secrets in {self.directory.secrets_path} can't be used: {error}") from None
 
-    def spawn(self, service: Service) -> ProcessIdentity:
-        """Start one process and record its identity, without waiting for it."""
+    def spawn(self, service: Service, supervision: Supervision | None = None) -> ProcessIdentity:
+        """Start one process and record its identity, without waiting for it. Raises SupervisorError if it is
+        supervised.
+        """
         if service.properties:
             config_path = self.directory.config_path(service.name)
             config_path.parent.mkdir(parents=True, exist_ok=True)
             config_path.write_text(service.properties_text)
+        if supervision is not None:
+            return supervision.start(service.name, service.argv, _environment(service))
         try:
-            environment = service_environment() | service.environment
-            identity = processes.spawn(service.argv, self.directory.log_path(service.name), environment)
+            identity = processes.spawn(service.argv, self.directory.log_path(service.name), _environment(service))
         except OSError as error:
             raise ClusterError(f"{service.name} can't be started: {service.argv[0]}: {error.strerror}") from None
         processes.write_pid_file(self.directory.pid_path(service.name), identity)
         return identity
 
     def stop(self) -> tuple[list[str], list[str]]:
-        """Stop all services, from the gateway to etcd. Returns those that ran and those that had to be killed."""
+        """Stop the supervisor, then all services from the gateway to etcd. Returns the services that ran and those that
+        had to be killed.
+        """
+        with Supervision(self.directory) as supervision:
+            supervision.end()
         stopped, killed = [], []
         for role in reversed(Role):
             identities: dict[ProcessIdentity, str] = {}
@@ -150,7 +190,7 @@ class LocalCluster:
         config_path = self.directory.config_path(service.name)
         return config_path.exists() and config_path.read_text() == service.properties_text
 
-    def _clear_away(self, service: Service, say: Say) -> None:
+    def _clear_away(self, service: Service, say: Say, supervision: Supervision) -> None:
         """Stop what an earlier start left of this service: the whole service, or the children of a killed process."""
         identity = self.identity(service)
         if identity is None:
@@ -161,6 +201,7 @@ class LocalCluster:
             say(f"{service.name}: its configuration changed; restarting it")
         else:
             say(f"{service.name}: process {identity.pid} had died; starting it again")
+        supervision.forget(service.name)
         processes.stop([identity], STOP_SECONDS_MAX)
         self.directory.pid_path(service.name).unlink(missing_ok=True)
 
@@ -220,6 +261,10 @@ class LocalCluster:
                 log_path = self.directory.log_path(service.name)
                 lines = processes.last_lines(log_path, _DEAD_LOG_LINES)
                 raise ClusterError("\n  ".join([f"{service.name} died; the end of {log_path}:", *lines]))
+
+
+def _environment(service: Service) -> dict[str, str]:
+    return service_environment() | service.environment
 
 
 def existing_cluster(directory: ClusterDirectory) -> LocalCluster:

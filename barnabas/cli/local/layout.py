@@ -3,6 +3,7 @@
 data/cluster.json                this layout: ports and the number of logstores
 data/conf/<service>.properties   the configuration of each service
 data/run/<service>.pid           the identity of its process
+data/run/restarts.jsonl          what the supervisor has restarted, and why
 data/logs/<service>.log          its log
 data/etcd, data/logstore-<id>    its data
 data/secrets                     keys and passwords, with `up --secure` (`barnabas/cli/local/secrets.py`)

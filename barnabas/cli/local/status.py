@@ -12,6 +12,15 @@ from barnabas.cli.local import ports, processes
 from barnabas.cli.local.cluster import LocalCluster
 from barnabas.cli.local.etcd import ask_etcd_over_http
 from barnabas.cli.local.layout import HOST
+from barnabas.cli.local.restarts import (
+    Restarts,
+    Supervised,
+    SupervisorStatus,
+    notices_of,
+    problems_of,
+    recent_restarts,
+    supervisor_status,
+)
 from barnabas.cli.local.secrets import local_access, local_security
 from barnabas.cli.local.services import Role, Service
 from barnabas.cli.record_client import CLIENT_ID, KafkaError, RecordClient
@@ -27,6 +36,7 @@ ANSWER_SECONDS_MAX = 3.0
 HANGING_SILENT_MS = MAX_TRANSACTION_TIMEOUT_MINUTES * 60_000
 _HANGING_LISTED_MAX = 5
 START_AGAIN = "start it again with `make up` or `barnabas up`"
+STARTED_SOON = "the supervisor starts it again, after a longer pause each time"
 
 
 class State(StrEnum):
@@ -46,6 +56,10 @@ class ServiceStatus:
     problem: str = ""
     """Why it is not up; empty if it is."""
     advice: str = ""
+    restarts: int = 0
+    """In the last hour, by the supervisor."""
+    last_death: str = ""
+    """How it ended last; empty if it did not in the last hour."""
 
 
 @dataclass(slots=True)
@@ -62,16 +76,21 @@ class ClusterStatus:
     services: list[ServiceStatus]
     problems: list[str]
     """Problems of the cluster as a whole."""
+    notices: list[str]
+    """What has happened and is over: no reason to call the cluster unhealthy."""
+    supervisor: SupervisorStatus
     cores: str
     """`compiled` or `interpreted`: what the services run that are up; empty if they don't agree, or none is up."""
 
 
 def inspect(cluster: LocalCluster) -> ClusterStatus:
     """Check everything, whatever has failed. Takes up to a few seconds."""
-    services = [_process_status(cluster, service) for service in cluster.services]
+    supervisor = supervisor_status(cluster.directory)
+    restarts = recent_restarts(cluster.directory, time.time_ns() // 1_000_000)
+    services = [_process_status(cluster, service, supervisor, restarts) for service in cluster.services]
     _check_etcd(cluster, services)
     described, refused = _describe(cluster, services)
-    problems: list[str] = []
+    problems = _unsupervised(supervisor) + problems_of(restarts)
     if described is not None:
         _check_registrations(described, services)
         problems += described.problems
@@ -89,6 +108,8 @@ def inspect(cluster: LocalCluster) -> ClusterStatus:
         partitions=described.partitions if described else None,
         services=services,
         problems=problems,
+        notices=notices_of(restarts),
+        supervisor=supervisor,
         cores=_cores_of(services),
     )
 
@@ -102,15 +123,28 @@ def _cores_of(services: list[ServiceStatus]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _process_status(cluster: LocalCluster, service: Service) -> ServiceStatus:
+def _unsupervised(supervisor: SupervisorStatus) -> list[str]:
+    if supervisor.state is not Supervised.DOWN:
+        return []
+    return ["the supervisor has died: a service that dies stays down; `make up` or `barnabas up` starts it again"]
+
+
+def _process_status(
+    cluster: LocalCluster, service: Service, supervisor: SupervisorStatus, restarts: dict[str, Restarts]
+) -> ServiceStatus:
     identity = cluster.identity(service)
     status = ServiceStatus(service.name, service.role, State.UP, None, service.addresses)
+    of_service = restarts.get(service.name)
+    if of_service is not None:
+        status.restarts, status.last_death = of_service.count, of_service.last_why
     if identity is None:
         return _down(status, "not started", START_AGAIN)
     if not processes.is_alive(identity):
         if identity.boot_id != processes.boot_id():
             return _down(status, "not started since the last reboot", START_AGAIN)
         log_path = cluster.directory.log_path(service.name)
+        if supervisor.state is Supervised.UP and of_service is not None:
+            return _down(status, f"died: {of_service.last_why}", f"{STARTED_SOON}; its log is {log_path}")
         lines = processes.last_lines(log_path, 1)
         last_words = f"; last log line: {lines[0]}" if lines else ""
         return _down(status, f"died (was pid {identity.pid}){last_words}", f"{START_AGAIN}; its log is {log_path}")

@@ -96,7 +96,7 @@ def test_a_changed_configuration_restarts_its_service(fake: Fake) -> None:
 def test_pid_files_from_before_a_reboot_harm_no_process(fake: Fake) -> None:
     own = processes.identify(os.getpid())
     assert own is not None
-    processes.write_pid_file(fake.cluster.directory.pid_path("gateway"), replace(own, boot_id="before"))
+    processes.write_pid_file(fake.cluster.directory.pid_path("gateway"), own._replace(boot_id="before"))
     assert fake.start() == ALL
     assert fake.said == ["gateway: its pid file is from before the machine's last start; starting it again"]
 

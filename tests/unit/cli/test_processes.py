@@ -4,13 +4,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from barnabas.cli.local import processes
 from barnabas.cli.local.processes import ProcessIdentity
+from barnabas.supervisor import process_table
 
 SLEEPER = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 STUBBORN = [
@@ -81,7 +81,7 @@ def test_children_of_a_killed_process_are_stopped_with_it(spawn: Spawner) -> Non
 
 def test_a_process_of_the_same_pid_is_another_one(spawn: Spawner) -> None:
     identity = spawn(SLEEPER)
-    for stranger in (replace(identity, start_ticks=identity.start_ticks + 1), replace(identity, boot_id="before")):
+    for stranger in (identity._replace(start_ticks=identity.start_ticks + 1), identity._replace(boot_id="before")):
         assert not processes.is_alive(stranger)
         processes.stop([stranger], grace_seconds=0)
     assert processes.is_alive(identity)
@@ -99,7 +99,7 @@ def test_pid_files(tmp_path: Path) -> None:
 
 
 def test_a_large_log_is_set_aside(spawn: Spawner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "LOG_BYTES_MAX", 10)
+    monkeypatch.setattr(process_table, "LOG_BYTES_MAX", 10)
     spawn.log_path.parent.mkdir()
     spawn.log_path.write_text("eleven char\n")
     spawn(SLEEPER)
