@@ -1,4 +1,4 @@
-"""Each process killed in turn under the supervisor of `barnabas up`; `make supervised-kills` measures when it is back."""
+"""Each process killed in turn under the supervisor of `barnabas up`; `make supervised-kills` takes the times."""
 
 from __future__ import annotations
 
