@@ -152,7 +152,8 @@ class LogstoreRegistration:
     # Log directories whose disk is full, by path, with what found no space: they accept appends again when there is
     # some.
     full_log_dirs: dict[str, str] = field(default_factory=dict)
-    # How often one has become full, or has had space again: one that was full twice looks the same, and is not.
+    # How often one has become full or has had space again, or a replica has gone offline alone: one that was full twice
+    # looks the same, and is not.
     room_changes: int = 0
     # Its last stop was neither clean nor a crash of only the process (or a log directory is missing): records that it
     # had acknowledged may be missing, and it can't be taken for in sync (KIP-966). Not set any more once the controller
@@ -160,6 +161,9 @@ class LogstoreRegistration:
     may_lack_records: bool = False
     # The address of the metrics endpoint; empty: none. In all registrations.
     metrics_address: str = ""
+    # Replicas that have gone offline alone, after an unexpected exception, by "<topic>-<partition>" with the reason:
+    # some, if there are many.
+    offline_partitions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)

@@ -30,6 +30,7 @@ COMPILED = (
 COMPILED_FILES = (
     "barnabas/cluster/image.py",
     "barnabas/cluster/topic_config.py",
+    "barnabas/containment.py",
     "barnabas/metrics/histogram.py",
     "barnabas/runtime/clock.py",
     "barnabas/runtime/collector.py",

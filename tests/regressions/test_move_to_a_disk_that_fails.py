@@ -30,7 +30,7 @@ def before_its_last_step(host: Host) -> CopyEffect:
 def test_the_copy_stays_when_the_disk_of_the_log_fails() -> None:
     host = new_host()
     last = before_its_last_step(host)
-    host.core._replicas.disk_failures.append(("/data0", DiskError(DiskErrorKind.IO, "write", "/data0/x")))
+    host.core._replicas.contained.failures.append(("/data0", DiskError(DiskErrorKind.IO, "write", "/data0/x")))
     host.turn()
     host.run_effect(last)
     host.holds_effects = False

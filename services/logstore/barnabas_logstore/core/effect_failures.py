@@ -1,4 +1,7 @@
-"""Failures of effects: the completion of each gets its reason, and its log directory goes offline."""
+"""Failures of effects: the completion of each gets its reason, and its log directory goes offline.
+
+A log that an unexpected exception has left in doubt goes offline alone.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ from collections.abc import Callable
 
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
+from barnabas_logstore.core.replica.containment import LOG_EFFECT
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replication.replication import Replication
 from barnabas_logstore.core.storage.effects import StorageEffect
-from barnabas_logstore.core.streams.outbox import Outbox
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.streams.outbox import CompletionFault, Outbox
 from barnabas_logstore.core.streams.watches import Watches
 
 
@@ -25,6 +31,7 @@ class EffectFailures:
         replication: Replication,
         watches: Watches,
         outbox: Outbox,
+        checkpoints: Checkpoints,
         fail_pending: Callable[[Partition, ErrorCode], None],
     ) -> None:
         """`fail_pending` answers every pending request of a partition with one error."""
@@ -34,22 +41,45 @@ class EffectFailures:
         self._replication = replication
         self._watches = watches
         self._outbox = outbox
+        self._checkpoints = checkpoints
         self._fail_pending = fail_pending
 
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
         """An effect has failed, and may have been carried out in part."""
         completion = self._outbox.take_completion(effect)
-        completion.failed(error)
+        try:
+            completion.failed(error)
+        except Exception as fault:
+            if not completion.logs:
+                raise
+            for log in completion.logs:
+                self._replicas.contained.log_in_doubt(LOG_EFFECT, fault, log)
         self.act()
         # Not before: when it goes offline, its log counts it among those in progress.
         for log in completion.logs:
             log.effect_ended(effect)
 
+    def on_fault(self, effect: StorageEffect, fault: CompletionFault) -> None:
+        """What follows an effect was ended by an unexpected exception: its logs are in doubt. Without any it is raised
+        again, and ends the process.
+        """
+        cause = fault.__cause__
+        if not fault.logs or not isinstance(cause, Exception):
+            raise fault
+        for log in fault.logs:
+            self._replicas.contained.log_in_doubt(LOG_EFFECT, cause, log)
+        self.act()
+        for log in fault.logs:
+            log.effect_ended(effect)
+
     def act(self) -> None:
         """Take directories offline in which an effect failed, and with them every partition that they hold."""
-        failures = self._replicas.disk_failures
+        failures = self._replicas.contained.failures
         while failures:
             path, error = failures.pop(0)
+            if isinstance(path, PartitionLog):
+                self._take_offline(path, error)
+                continue
             if error.is_lack_of_room:
                 self._full_disks.ran_out(path, error)
                 continue
@@ -60,7 +90,22 @@ class EffectFailures:
             for log in logs:
                 partition = self._replicas.by_log.get(log)
                 if partition is not None:
-                    partition.fail()
-                    self._fail_pending(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-                    self._replication.partition_gone(partition)
-                    self._watches.changed(partition)
+                    self._fail(partition)
+
+    def _fail(self, partition: Partition) -> None:
+        partition.fail()
+        self._fail_pending(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        self._replication.partition_gone(partition)
+        self._watches.changed(partition)
+
+    def _take_offline(self, log: PartitionLog, error: DiskError) -> None:
+        """Take one log offline, and its partition. The next start recovers all of it from the disk."""
+        partition = self._replicas.by_log.get(log)
+        if log.error is not None:
+            return
+        log.fail(error)
+        if partition is not None:
+            self._checkpoints.lower(log)
+            self._fail(partition)
+            reason = self._replicas.contained.in_doubt[log]
+            self._outbox.report_offline_partition(f"{partition.topic}-{partition.partition}", reason)

@@ -95,7 +95,7 @@ from barnabas_logstore.core.storage.directories.log_directory import LogDirector
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
-from barnabas_logstore.core.streams.outbox import Outbox, Outputs
+from barnabas_logstore.core.streams.outbox import CompletionFault, Outbox, Outputs
 from barnabas_logstore.core.streams.request_times import RequestTimes
 from barnabas_logstore.core.streams.stream_handshake import StreamHandshake
 from barnabas_logstore.core.streams.watch_inbox import WatchInbox
@@ -245,23 +245,17 @@ class LogstoreCore:
             self._replication,
             self._watches,
             self._outbox,
+            self._checkpoints,
             self._fail_pending,
         )
         disks = (self._appends, self._housekeeping, self._cleaning, self._moves)
         resting = (*disks, self._replication, self._administration, self._producer_expiry)
         self.ticks = Ticks(resting, self._replication.leading)
-        counting = (self._replication, self._coordination, self._cleaning, self._outbox.times)
+        counting = (self._replication, self._coordination, self._cleaning, self._outbox.times, self._replicas.contained)
         self.measures = Measures(self._replicas, self._directories, self._coordination, counting, config.transactions)
+        served = (self._administration, self._data_inbox, self._coordination, self._replication, self._uncommitted)
         self.stopping = Stopping(
-            [
-                self._administration,
-                self._data_inbox,
-                self._coordination,
-                self._replication,
-                self._uncommitted,
-                self._cleaning,
-                self._moves,
-            ],
+            (*served, self._cleaning, self._moves),
             [self._data_inbox, self._coordination, self._administration, self._control, self._cleaning, self._moves],
             self._directories,
             self._flusher,
@@ -331,6 +325,8 @@ class LogstoreCore:
         self._moves.continue_moves()
         self._appends.begin_writes()
         self._full_disks.take_back()
+        if self._replicas.contained.failures:
+            self._failures.act()
         effects = self._outbox.drain_effects()
         if not effects and self._may_replicate_on and self._replication.has_work:
             # Once: what is written by now is fetched, or sent to those who wait for it, in this turn. Its reads follow.
@@ -350,6 +346,7 @@ class LogstoreCore:
         outputs.transactions = self.transactions.take_outputs()
         outputs.coordination_problems = self._coordination.take_problems()
         outputs.traced = self._outbox.times.take_traced()
+        outputs.contained = self._replicas.contained.take_reports()
         return outputs
 
     # --- what arrives ------------------------------------------------------------------------------------------------
@@ -448,8 +445,11 @@ class LogstoreCore:
         if isinstance(outcome, DiskError):
             self._failures.on_failed(effect, outcome)
         else:
-            self._outbox.effect_done(effect, outcome)
-            if self._replicas.disk_failures:
+            try:
+                self._outbox.effect_done(effect, outcome)
+            except CompletionFault as fault:
+                self._failures.on_fault(effect, fault)
+            if self._replicas.contained.failures:
                 self._failures.act()
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:

@@ -15,6 +15,7 @@ from time import monotonic_ns
 from typing import Final
 
 from barnabas.runtime.clock import monotonic_ms, wall_ms
+from barnabas.runtime.contained import log_contained
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.beat import next_beat
 from barnabas.runtime.loop.event_loop import turn_began_ns
@@ -107,6 +108,10 @@ class LogstoreDriver:
             _log.error("log directory offline", directory=path, error=str(error))
             if core.all_directories_offline and not self.failed.done():
                 self.failed.set_exception(DirectoriesLost("every log directory is offline"))
+        if outputs.contained:
+            log_contained(outputs.contained)
+        for name, reason in outputs.offline_partitions:
+            _log.error("partition offline until the next start", partition=name, error=reason)
         for path, lack in outputs.full_disks:
             if lack is None:
                 _log.info("log directory has free space again: it accepts appends", directory=path)

@@ -58,6 +58,8 @@ BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
 STOP_GRACE_MS: Final = 300
 ERRORS_LOGGED_MAX: Final = 5
+OFFLINE_PARTITIONS_NAMED_MAX: Final = 20
+"""In the registration, which is one value in etcd."""
 IN_SYNC: Final = "in-sync"
 """The health of the replicas: SERVING when every ISR that may contain this logstore does. A rolling restart waits for
 it."""
@@ -96,6 +98,7 @@ class LogstoreNode:
         )
         self._offline_log_dirs: dict[str, str] = {}
         self._full_log_dirs: dict[str, str] = {}
+        self._offline_partitions: dict[str, str] = {}
         self._room_changes = 0
         self._may_lack_records = False
         self._log_dirs_changed = asyncio.Event()
@@ -273,6 +276,7 @@ class LogstoreNode:
                 advertised_metrics_address(
                     settings.metrics_listeners, self._metrics_socket, settings.data_address(self._data_port)
                 ),
+                dict(self._offline_partitions),
             )
 
         assert self._loop is not None
@@ -317,6 +321,12 @@ class LogstoreNode:
                 self._full_log_dirs.pop(path, None)
             else:
                 self._full_log_dirs[path] = str(lack)
+            self._room_changes += 1
+            self._log_dirs_changed.set()
+        for name, reason in outputs.offline_partitions:
+            if len(self._offline_partitions) < OFFLINE_PARTITIONS_NAMED_MAX:
+                self._offline_partitions[name] = reason
+            # By this the controller asks after all partitions.
             self._room_changes += 1
             self._log_dirs_changed.set()
         for command in outputs.cleaner:

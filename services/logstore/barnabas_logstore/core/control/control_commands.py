@@ -254,7 +254,8 @@ class ControlCommands:
             return error
         self._stop_serving(partition)
         if asked.delete:
-            if not partition.online or self._directories.delete(partition.log, self.now_ms) is not None:
+            is_disk_there = partition.online or partition.log in self._replicas.contained.in_doubt
+            if not is_disk_there or self._directories.delete(partition.log, self.now_ms) is not None:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             self._strays.pop(partition.key, None)
             self._forget(partition)

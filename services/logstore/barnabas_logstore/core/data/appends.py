@@ -25,12 +25,14 @@ from barnabas_logstore.core.data.batch_validation_queue import BatchValidationQu
 from barnabas_logstore.core.data.uncommitted_results import PendingAppend, UncommittedResults
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.maintenance.housekeeping import Housekeeping
+from barnabas_logstore.core.replica.containment import APPEND, APPEND_TO_LOG, BEGIN_WRITE, HOLD_RESULT
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.batches.batch_opening import Refusal
 from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import WriteEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.log_state import LogInDoubt
 from barnabas_logstore.core.storage.log.state.verification_guards import NO_GUARD
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.streams import ExchangeStream
@@ -60,7 +62,7 @@ class Appends:
         self._replicas = replicas
         self._housekeeping = housekeeping
         self._outbox = outbox
-        self._validations = BatchValidationQueue(outbox, codecs, self._opened)
+        self._validations = BatchValidationQueue(outbox, codecs, self._opened, self.contain)
         self._full_disks = full_disks
         self._uncommitted = uncommitted
         self._watches = watches
@@ -76,12 +78,10 @@ class Appends:
         """Append one batch, or refuse it, or have it opened first."""
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
         if partition is None:
-            stream.requests_handled += 1
             self._refuse(stream, append, self._replicas.error_of_absent(append.topic_id, append.partition))
             return
         error = partition.check_append(append.leader_epoch, append.acks)
         if error or append.acks not in _ACKS:
-            stream.requests_handled += 1
             self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
             return
         # While one waits, all after it wait: a config that no longer requires it does not change their order.
@@ -93,20 +93,20 @@ class Appends:
     def _opened(self, waiting: WaitingAppend, partition: Partition, outcome: memoryview | Refusal) -> None:
         """A batch has been opened. Meanwhile the leader may have changed."""
         stream, append = waiting.stream, waiting.append
-        error = partition.check_append(append.leader_epoch, append.acks)
-        if error is ErrorCode.NONE and not isinstance(outcome, Refusal):
-            self._take(stream, append, outcome, waiting.wall_ms, partition)
-            return
-        stream.requests_handled += 1
-        if error:
-            self._refuse(stream, append, error)
-        elif isinstance(outcome, Refusal):
-            self._refuse(stream, append, outcome.error, outcome)
+        try:
+            error = partition.check_append(append.leader_epoch, append.acks)
+            if error:
+                self._refuse(stream, append, error)
+            elif isinstance(outcome, Refusal):
+                self._refuse(stream, append, outcome.error, outcome)
+            else:
+                self._take(stream, append, outcome, waiting.wall_ms, partition)
+        except Exception as fault:
+            self.contain(stream, append, fault)
 
     def _take(
         self, stream: ExchangeStream, append: Append, records: memoryview, wall_ms: int, partition: Partition
     ) -> None:
-        stream.requests_handled += 1
         log = partition.log
         result = AppendResult(append.request_id)
         pending = PendingAppend(stream, partition, result, len(append.records), append.acks == _ALL)
@@ -130,8 +130,10 @@ class Appends:
             if outcome.is_written:
                 partition.meter.produce_requests += 1
                 self._succeed(pending)
+                stream.requests_handled += 1
                 return
         self._pending[partition].append(pending)
+        stream.requests_handled += 1
         self._to_write[log] = None
 
     def _asks_for_verification(
@@ -153,9 +155,7 @@ class Appends:
         )
         if guard in (NO_GUARD, append.verification_guard):
             return False
-        stream.bytes_handled += len(append.records)
-        result = AppendResult(append.request_id, error, verification_guard=guard)
-        self._outbox.exchange_response(stream).append_results.append(result)
+        self._answer(stream, append, AppendResult(append.request_id, error, verification_guard=guard))
         return True
 
     def append_marker(self, partition: Partition, ended: TransactionEnd, wall_ms: int) -> int | Refused:
@@ -200,7 +200,11 @@ class Appends:
     def begin_writes(self) -> None:
         """Begin the writes of all logs that were appended to."""
         for log in self._to_write:
-            effect = log.begin_write()
+            try:
+                effect = log.begin_write()
+            except Exception as error:
+                self._replicas.contained.log_in_doubt(BEGIN_WRITE, error, log)
+                continue
             if effect is not None:
                 self._outbox.add_effect(
                     effect,
@@ -256,13 +260,20 @@ class Appends:
         self._watches.changed(partition)
 
     def _succeed(self, pending: PendingAppend) -> None:
-        pending.answered = True
         result = pending.result
         result.committed = pending.partition.high_watermark >= result.required_offset
+        is_held = False
+        if not result.committed and pending.awaits_commit:
+            try:
+                is_held = self._uncommitted.hold(pending)
+            except Exception as error:
+                is_held = pending.is_held
+                self._replicas.contained.contain(HOLD_RESULT, error, _name_request(pending.stream, result.request_id))
         stream = pending.stream
-        stream.bytes_handled += pending.byte_count
-        if result.committed or not pending.awaits_commit or not self._uncommitted.hold(pending):
+        if not is_held:
             self._outbox.exchange_response(stream).append_results.append(result)
+        stream.bytes_handled += pending.byte_count
+        pending.answered = True
 
     def _refuse(self, stream: ExchangeStream, append: Append, error: ErrorCode, refusal: Refusal | None = None) -> None:
         result = AppendResult(append.request_id, error)
@@ -271,13 +282,39 @@ class Appends:
             result.error_message, result.record_errors = refusal.message, refusal.record_errors
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             result.leader_id, result.leader_epoch = self._replicas.newest_leader(append.topic_id, append.partition)
-        stream.bytes_handled += len(append.records)
+        self._answer(stream, append, result)
+
+    def _answer(self, stream: ExchangeStream, append: Append, result: AppendResult) -> None:
+        """Answer an append that has left nothing in its log, which returns its credit."""
         self._outbox.exchange_response(stream).append_results.append(result)
+        stream.requests_handled += 1
+        stream.bytes_handled += len(append.records)
+
+    def contain(self, stream: ExchangeStream, append: Append, error: Exception) -> None:
+        """An append was ended by an unexpected exception. It alone is answered, once, if it is nowhere yet; else its
+        partition is in doubt, and what waits there is answered with that.
+        """
+        contained = self._replicas.contained
+        partition = self._replicas.by_key.get((append.topic_id, append.partition))
+        waits = partition is not None and self._waits(stream, append, partition)
+        if partition is not None and (waits or isinstance(error, LogInDoubt)):
+            contained.log_in_doubt(APPEND_TO_LOG, error, partition.log)
+            error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            contained.contain(APPEND, error, _name_request(stream, append.request_id) | _name_partition(append))
+            error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if not waits and not _is_answered(stream, append.request_id):
+            self._answer(stream, append, AppendResult(append.request_id, error_code))
+
+    def _waits(self, stream: ExchangeStream, append: Append, partition: Partition) -> bool:
+        """Whether an append is in its log, or waits for it or for its commit, so that it will be answered."""
+        pending = [*self.pending_of(partition), *self._uncommitted.held_of(partition)]
+        is_pending = any(each.stream is stream and each.result.request_id == append.request_id for each in pending)
+        return is_pending or any(each.append is append for each in self._validations.lines.get(partition, ()))
 
     def refuse_all(self, stream: ExchangeStream, appends: Iterable[Append]) -> None:
         """This logstore is about to stop: refuse these appends, of which nothing is written."""
         for append in appends:
-            stream.requests_handled += 1
             self._refuse(stream, append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _fail_unwritten(self, partition: Partition, tokens: list[object]) -> None:
@@ -286,7 +323,6 @@ class Appends:
         """
         self._fail(cast("list[PendingAppend]", tokens), ErrorCode.KAFKA_STORAGE_ERROR)
         for waiting in self._validations.drop(partition):
-            waiting.stream.requests_handled += 1
             self._refuse(waiting.stream, waiting.append, ErrorCode.KAFKA_STORAGE_ERROR)
         pending = self._pending[partition]
         while pending and pending[0].answered:
@@ -299,7 +335,6 @@ class Appends:
         self._uncommitted.release(partition)
         self._fail(self._pending.pop(partition, ()), error)
         for waiting in self._validations.drop(partition):
-            waiting.stream.requests_handled += 1
             self._refuse(waiting.stream, waiting.append, error)
 
     def _fail(self, appends: Iterable[PendingAppend], error: ErrorCode) -> None:
@@ -315,3 +350,16 @@ class Appends:
                 result.leader_id, result.leader_epoch = newest
             pending.stream.bytes_handled += pending.byte_count
             self._outbox.exchange_response(pending.stream).append_results.append(result)
+
+
+def _name_request(stream: ExchangeStream, request_id: int) -> dict[str, str | int]:
+    return {"stream_id": stream.stream_id, "request_id": request_id}
+
+
+def _name_partition(append: Append) -> dict[str, str | int]:
+    return {"topic_id": append.topic_id.hex(), "partition": append.partition, "acks": append.acks}
+
+
+def _is_answered(stream: ExchangeStream, request_id: int) -> bool:
+    results = [] if stream.response is None else stream.response.append_results
+    return any(each.request_id == request_id for each in results)

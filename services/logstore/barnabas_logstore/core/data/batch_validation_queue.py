@@ -43,11 +43,15 @@ class BatchValidationQueue:
         outbox: Outbox,
         codecs: Codecs,
         append_checked: Callable[[WaitingAppend, Partition, memoryview | Refusal], None],
+        contain: Callable[[ExchangeStream, Append, Exception], None],
     ) -> None:
-        """`append_checked` gets each append when its turn has come, and the records to append or why there are none."""
+        """`append_checked` gets each append when its turn has come, and the records to append or why there are none.
+        `contain` answers one that an unexpected exception has ended.
+        """
         self._outbox = outbox
         self._codecs = codecs
         self._go_on = append_checked
+        self._contain = contain
         self.lines: dict[Partition, deque[WaitingAppend]] = {}
         """The queues of partitions whose appends wait here; the first of each is being opened, or waits for a
         worker.
@@ -72,16 +76,21 @@ class BatchValidationQueue:
             records = memoryview(waiting.append.records)
             if waiting.stream.closed:
                 line.popleft()
-            elif not must_open(records, partition.log.config):
+                continue
+            opened: memoryview | Refusal | None = records
+            try:
+                if must_open(records, partition.log.config):
+                    opened = self._opened(waiting, partition) if _is_quick(records) else None
+            except Exception as error:
                 line.popleft()
-                self._go_on(waiting, partition, records)
-            elif _is_quick(records):
-                line.popleft()
-                self._go_on(waiting, partition, self._opened(waiting, partition))
-            else:
+                self._contain(waiting.stream, waiting.append, error)
+                continue
+            if opened is None:
                 self._without_worker.append(partition)
                 self._begin()
                 return
+            line.popleft()
+            self._go_on(waiting, partition, opened)
         del self.lines[partition]
 
     def _opened(self, waiting: WaitingAppend, partition: Partition) -> memoryview | Refusal:

@@ -85,7 +85,11 @@ class DataInbox:
         while inbox and requests_left > 0 and bytes_left > 0:
             waiting = inbox.popleft()
             if isinstance(waiting, PendingRead):
-                requests_left -= max(1, self._reads.plan(waiting, requests_left))
+                try:
+                    requests_left -= max(1, self._reads.plan(waiting, requests_left))
+                except Exception as error:
+                    requests_left -= 1
+                    self._reads.contain(waiting, error)
                 if not waiting.is_planned:
                     inbox.appendleft(waiting)
                 continue
@@ -93,16 +97,22 @@ class DataInbox:
             requests_left -= 1
             if stream.closed:
                 continue
-            match request:
-                case Append():
-                    bytes_left -= len(request.records)
-                    self._appends.append(stream, request, wall_ms)
-                case OffsetQuery():
-                    self._queries.query_offset(stream, request)
-                case StateQuery():
-                    self._queries.query_state(stream, request)
-                case _:
-                    assert_never(request)
+            try:
+                match request:
+                    case Append():
+                        bytes_left -= len(request.records)
+                        self._appends.append(stream, request, wall_ms)
+                    case OffsetQuery():
+                        self._queries.query_offset(stream, request)
+                    case StateQuery():
+                        self._queries.query_state(stream, request)
+                    case _:
+                        assert_never(request)
+            except Exception as error:
+                if isinstance(request, Append):
+                    self._appends.contain(stream, request, error)
+                else:
+                    self._queries.contain(stream, request, error)
 
     # --- what arrives ------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.data.reads import READ_COMMITTED
+from barnabas_logstore.core.replica.containment import QUERY
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.batches.batch_opening import Refusal
@@ -58,7 +59,6 @@ class Queries:
         self._searching = 0
 
     def query_state(self, stream: ExchangeStream, query: StateQuery) -> None:
-        stream.requests_handled += 1
         partition = self._replicas.by_key.get((query.topic_id, query.partition))
         if partition is None:
             answer = StateAnswer(query.request_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -66,6 +66,7 @@ class Queries:
             holds_append = partition.holds_append(query.leader_epoch, query.required_offset)
             answer = StateAnswer(query.request_id, ErrorCode.NONE, partition.state(), holds_append)
         self._outbox.exchange_response(stream).state_answers.append(answer)
+        stream.requests_handled += 1
 
     def query_offset(self, stream: ExchangeStream, query: OffsetQuery) -> None:
         """It counts as handled, for its credit, when it is answered: credit bounds how many lookups there are."""
@@ -131,9 +132,27 @@ class Queries:
             return
         if isinstance(result, Refusal):
             self._refuse(pending.stream, pending.query.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
-        else:
+            return
+        try:
             assert result is None or isinstance(result, bytes | OffsetAtTimestamp)
             self._go_on(pending, result)
+        except Exception as error:
+            self.contain(pending.stream, pending.query, error)
+
+    def contain(self, stream: ExchangeStream, query: OffsetQuery | StateQuery, error: Exception) -> None:
+        """A query was ended by an unexpected exception: answer it, unless it is answered."""
+        request: dict[str, str | int] = {"stream_id": stream.stream_id, "request_id": query.request_id}
+        which: dict[str, str | int] = {"topic_id": query.topic_id.hex(), "partition": query.partition}
+        self._replicas.contained.contain(QUERY, error, request | which)
+        for effect in [effect for effect, pending in self._pending.items() if pending.query is query]:
+            del self._pending[effect]
+        response = self._outbox.exchange_response(stream)
+        if isinstance(query, OffsetQuery):
+            if not any(each.request_id == query.request_id for each in response.offset_answers):
+                self._refuse(stream, query.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif not any(each.request_id == query.request_id for each in response.state_answers):
+            response.state_answers.append(StateAnswer(query.request_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+            stream.requests_handled += 1
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         for effect in [effect for effect, pending in self._pending.items() if pending.partition is partition]:
@@ -144,8 +163,8 @@ class Queries:
         self._answer(stream, OffsetAnswer(request_id, error))
 
     def _answer(self, stream: ExchangeStream, answer: OffsetAnswer) -> None:
-        stream.requests_handled += 1
         self._outbox.exchange_response(stream).offset_answers.append(answer)
+        stream.requests_handled += 1
 
 
 def _answer_of(pending: _PendingQuery, found: OffsetAtTimestamp) -> OffsetAnswer:

@@ -18,6 +18,7 @@ from barnabas.channel.messages import ABORTED_TRANSACTION, Read, ReadPartition, 
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange
+from barnabas_logstore.core.replica.containment import READ, READ_BYTES
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector, preferred_read_replica
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -94,7 +95,11 @@ class Reads:
         for index in range(first, last):
             result = ReadPartitionResult(index)
             pending.results.append(result)
-            error = self._plan_partition(pending, result, partitions[index])
+            try:
+                error = self._plan_partition(pending, result, partitions[index])
+            except Exception as fault:
+                self._forget_ranges(pending, result)
+                error = self._failed(pending, partitions[index], fault)
             if error:
                 self._refuse(result, partitions[index].topic_id, partitions[index].partition, error)
         pending.is_planned = last == len(partitions)
@@ -150,6 +155,36 @@ class Reads:
         self._read(_Range(pending, result, partition, plan), plan.effect)
         return ErrorCode.NONE
 
+    def contain(self, pending: PendingRead, error: Exception) -> None:
+        """A read was ended by an unexpected exception while it was planned: answer it, unless it is answered."""
+        self._replicas.contained.contain(READ, error, _name(pending))
+        pending.is_planned = True
+        if pending.stream.unanswered.get(pending.read.request_id) is not pending:
+            return
+        self._forget_ranges(pending, None)
+        pending.outstanding = 0
+        pending.results = [
+            ReadPartitionResult(index, ErrorCode.UNKNOWN_SERVER_ERROR) for index in range(len(pending.read.partitions))
+        ]
+        self._answer_if_done(pending)
+
+    def _failed(self, pending: PendingRead, asked: ReadPartition, fault: Exception) -> ErrorCode:
+        """One partition of a read was ended by an unexpected exception: return its error."""
+        which: dict[str, str | int] = {
+            "topic_id": asked.topic_id.hex(),
+            "partition": asked.partition,
+            "fetch_offset": asked.fetch_offset,
+        }
+        self._replicas.contained.contain(READ, fault, _name(pending) | which)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def _forget_ranges(self, pending: PendingRead, result: ReadPartitionResult | None) -> None:
+        """Await no bytes for one result of a read; None: for any of them."""
+        for effect, awaited in list(self._ranges.items()):
+            if awaited.pending is pending and (result is None or awaited.result is result):
+                del self._ranges[effect]
+                pending.outstanding -= 1
+
     def _read(self, awaited: _Range, effect: ReadBatchesEffect) -> None:
         self._ranges[effect] = awaited
         failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
@@ -160,16 +195,25 @@ class Reads:
         awaited = self._ranges.pop(effect, None)
         if awaited is None or awaited.pending.dropped:
             return
-        assert isinstance(found, FoundBatches | NotFound)
         partition, plan = awaited.partition, awaited.plan
         aborted: list[AbortedTransaction] | ErrorCode = []
         try:
+            assert isinstance(found, FoundBatches | NotFound)
             records = partition.log.finish_read(plan, found)
             if awaited.pending.read.isolation_level == READ_COMMITTED and isinstance(records, memoryview | FileRange):
                 aborted = partition.log.aborted_transactions(plan, records)
         except DiskError as error:
             self._replicas.disk_failed(partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        except Exception as fault:
+            which: dict[str, str | int] = {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "fetch_offset": plan.effect.offset,
+            }
+            self._replicas.contained.contain(READ_BYTES, fault, _name(awaited.pending) | which)
+            self._fail(awaited, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         if isinstance(records, ReadBatchesEffect):
             self._read(awaited, records)
@@ -210,7 +254,11 @@ class Reads:
         if pending.outstanding or not pending.is_planned:
             return
         stream = pending.stream
+        self._outbox.read_response(stream)
         del stream.unanswered[pending.read.request_id]
         stream.requests_handled += 1
         stream.results.append(ReadResult(pending.read.request_id, pending.results))
-        self._outbox.read_response(stream)
+
+
+def _name(pending: PendingRead) -> dict[str, str | int]:
+    return {"stream_id": pending.stream.stream_id, "request_id": pending.read.request_id}

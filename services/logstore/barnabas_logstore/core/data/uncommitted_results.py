@@ -11,6 +11,7 @@ What is held is bounded in number, and takes no credit of its stream: the reques
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,10 +66,10 @@ class UncommittedResults:
         if held is None:
             held = self._by_partition[partition] = deque()
             partition.awaits_commit = True
-        pending.is_held = True
         held.append(pending)
         self._begun.append(pending)
         self._count += 1
+        pending.is_held = True
         stream = pending.stream
         if stream.timed:
             self._outbox.times.held(stream.timed, pending.result.request_id)
@@ -76,6 +77,10 @@ class UncommittedResults:
             # A message with the credit alone: the gateway may have no other left.
             self._outbox.exchange_response(stream)
         return True
+
+    def held_of(self, partition: Partition) -> Iterable[PendingAppend]:
+        """What is held of a partition; read only."""
+        return self._by_partition.get(partition, ())
 
     def settle(self, now_ms: int) -> None:
         """Send what is committed by now; once in a turn, when its writes have begun and the small ones are over."""

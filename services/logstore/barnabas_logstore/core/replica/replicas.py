@@ -6,6 +6,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.replica.containment import LogstoreContainment
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.topic_meters import TopicMeter, TopicMeters
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
@@ -21,7 +22,7 @@ class Replicas:
         "by_log",
         "by_name",
         "cluster_id",
-        "disk_failures",
+        "contained",
         "image",
         "meters",
         "node_id",
@@ -40,8 +41,7 @@ class Replicas:
         self.by_log: dict[PartitionLog, Partition] = {}
         # Assigned to this logstore by the controller, but without a disk for them; see `Control`.
         self.without_disk: set[PartitionKey] = set()
-        # Found in this step and handled at its end, when no component is in the middle of anything.
-        self.disk_failures: list[tuple[str, DiskError]] = []
+        self.contained = LogstoreContainment()
 
     def add(self, partition: Partition) -> None:
         assert partition.key not in self.by_key
@@ -56,15 +56,17 @@ class Replicas:
         del self.by_key[partition.key]
         del self.by_name[partition.topic, partition.partition]
         del self.by_log[partition.log]
+        self.contained.in_doubt.pop(partition.log, None)
         self.meters.release(partition.topic)
 
     def disk_failed(self, log: PartitionLog, error: DiskError) -> None:
-        """The directory of a log can't be trusted any more."""
-        self.directory_failed(log.state.log_directory, error)
+        """The directory of a log can't be trusted any more, unless that is said of the log alone."""
+        if log not in self.contained.in_doubt or error is not log.error:
+            self.directory_failed(log.state.log_directory, error)
 
     def directory_failed(self, path: str, error: DiskError) -> None:
         """A log directory can't be trusted any more, or has no free space (`DiskError.is_lack_of_room`)."""
-        self.disk_failures.append((path, error))
+        self.contained.failures.append((path, error))
 
     def log_effect_failed(self, log: PartitionLog, error: DiskError) -> None:
         """An effect on the files of `log` has failed, and not only for a lack of space that can be waited for."""

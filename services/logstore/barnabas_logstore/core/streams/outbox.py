@@ -21,6 +21,7 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker, ControlResponse
+from barnabas.containment import ContainedException
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from barnabas_logstore.core.storage.effect_execution import EffectResult
@@ -57,6 +58,14 @@ def ignore_result(result: EffectResult) -> None:
     """For effects after which nothing follows."""
 
 
+class CompletionFault(Exception):  # noqa: N818 - what is wrong is its cause
+    """A completion was ended by an unexpected exception, its cause. `logs` are those of the effect."""
+
+    def __init__(self, logs: tuple[PartitionLog, ...]) -> None:
+        super().__init__("what follows an effect was not done")
+        self.logs = logs
+
+
 def refuse_failure(error: DiskError) -> None:
     """For effects that touch no disk."""
     raise AssertionError("work on a batch does not fail for its disk") from error
@@ -90,6 +99,7 @@ class Outputs:
         "administration",
         "cleaner",
         "closes",
+        "contained",
         "controls",
         "coordination_problems",
         "coordinations",
@@ -97,6 +107,7 @@ class Outputs:
         "exchanges",
         "full_disks",
         "offline",
+        "offline_partitions",
         "passes",
         "reads",
         "replication",
@@ -118,6 +129,10 @@ class Outputs:
         """Streams to end, after their messages, and why."""
         self.offline: list[tuple[str, DiskError]] = []
         """Log directories that have gone offline."""
+        self.offline_partitions: list[tuple[str, str]] = []
+        """Partitions that have gone offline alone, as `<topic>-<partition>`, and why."""
+        self.contained: Sequence[ContainedException] = ()
+        """Unexpected exceptions."""
         self.full_disks: list[tuple[str, DiskError | None]] = []
         """Log directories that have run out of space, and those (None) that have space again, or may have for a
         partition that has moved between two: the controller has to ask again.
@@ -159,12 +174,15 @@ class Outbox:
         self._completions[effect] = completion
 
     def effect_done(self, effect: StorageEffect, result: EffectResult) -> None:
-        """An effect has been carried out."""
+        """An effect has been carried out. Raises CompletionFault."""
         completion = self._completions.pop(effect)
         for log in completion.logs:
             if log.unreported:
                 log.effect_ended(effect)
-        completion.done(result)
+        try:
+            completion.done(result)
+        except Exception as error:
+            raise CompletionFault(completion.logs) from error
 
     def take_completion(self, effect: StorageEffect) -> Completion:
         """Return the completion of an effect that has failed, which is reported elsewhere."""
@@ -204,6 +222,9 @@ class Outbox:
 
     def report_offline(self, path: str, error: DiskError) -> None:
         self._outputs.offline.append((path, error))
+
+    def report_offline_partition(self, name: str, reason: str) -> None:
+        self._outputs.offline_partitions.append((name, reason))
 
     def report_full_disk(self, path: str, lack: DiskError | None) -> None:
         """A log directory has run out of space, or (None) has space again."""

@@ -348,9 +348,12 @@ class LogDirectory:
     # --- checkpoints, errors, the end ---
 
     def checkpoint_recovery_points(self) -> ReplaceEffect:
-        """Written periodically: the more recent it is, the less a crash has to scan."""
+        """Written periodically: the more recent it is, the less a crash has to scan. Of a log that went offline alone
+        nothing is believed.
+        """
         return self._checkpoint(
-            checkpoints.RECOVERY_POINT_CHECKPOINT, {key: log.recovery_point for key, log in self.logs.items()}
+            checkpoints.RECOVERY_POINT_CHECKPOINT,
+            {key: log.recovery_point if log.error is None else 0 for key, log in self.logs.items()},
         )
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> ReplaceEffect:

@@ -20,7 +20,7 @@ from barnabas_logstore.core.storage.log.features.log_writes import LogWrites
 from barnabas_logstore.core.storage.log.features.replicated_batches import check_replicated
 from barnabas_logstore.core.storage.log.log_rolling import LogRolling
 from barnabas_logstore.core.storage.log.log_view import LogView
-from barnabas_logstore.core.storage.log.state.log_state import LogState
+from barnabas_logstore.core.storage.log.state.log_state import LogInDoubt, LogState
 from barnabas_logstore.core.storage.log.state.producer_state import (
     ForgottenBatch,
     ProducedBatch,
@@ -71,6 +71,8 @@ class LogAppends(LogView):
 
         `records` must not change until the write that contains it is done. `token`, if any, is returned then, by
         `on_written` or `fail`. KAFKA_STORAGE_ERROR: the log is offline (`error`), or its disk full (`no_room`).
+
+        Raises LogInDoubt if an unexpected exception may have left the log half-changed, as all appends do.
         """
         state = self.state
         if state.error is not None or state.no_room is not None:
@@ -84,10 +86,13 @@ class LogAppends(LogView):
             known = state.producers.check(
                 header.producer_id, header.producer_epoch, header.base_sequence, header.last_offset_delta
             )
-            if isinstance(known, ProducedBatch):
-                return self._repeat(known.first_offset, known.last_offset + 1, known.timestamp_ms, token)
-            if isinstance(known, ForgottenBatch):
-                return self._repeat(-1, known.end_offset_max, -1, token)
+            try:
+                if isinstance(known, ProducedBatch):
+                    return self._repeat(known.first_offset, known.last_offset + 1, known.timestamp_ms, token)
+                if isinstance(known, ForgottenBatch):
+                    return self._repeat(-1, known.end_offset_max, -1, token)
+            except Exception as fault:
+                raise LogInDoubt from fault
             if known is not ErrorCode.NONE:
                 return known
             if header.attributes & TRANSACTIONAL_BIT or state.producers.transactions.open:
@@ -95,7 +100,10 @@ class LogAppends(LogView):
                 error = state.verification_guards.check(entry, header, verification_guard)
                 if error:
                     return error
-        return self._add(header, records, leader_epoch, wall_ms, token)
+        try:
+            return self._add(header, records, leader_epoch, wall_ms, token)
+        except Exception as fault:
+            raise LogInDoubt from fault
 
     def append_of_coordinator(
         self, records: memoryview, leader_epoch: int, wall_ms: int, verification_guard: int = NO_GUARD
@@ -115,12 +123,12 @@ class LogAppends(LogView):
             return ErrorCode.RECORD_LIST_TOO_LARGE
         header = parse_header(records)
         if not header.has_producer:
-            return self._add(header, records, leader_epoch, wall_ms, None)
+            return self._add_surely(header, records, leader_epoch, wall_ms, None)
         entry = state.producers.entry_of(header.producer_id)
         if entry is not None and header.producer_epoch < entry.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         error = state.verification_guards.check(entry, header, verification_guard)
-        return error or self._add(header, records, leader_epoch, wall_ms, None)
+        return error or self._add_surely(header, records, leader_epoch, wall_ms, None)
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, wall_ms: int, *, supports_epoch_bump: bool
@@ -157,7 +165,22 @@ class LogAppends(LogView):
         if error:
             return error
         records = memoryview(build_marker(producer_id, producer_epoch, marker, wall_ms))
-        return self._add(parse_header(records), records, leader_epoch, wall_ms, token, marker)
+        return self._add_surely(parse_header(records), records, leader_epoch, wall_ms, token, marker)
+
+    def _add_surely(
+        self,
+        header: BatchHeader,
+        records: memoryview,
+        leader_epoch: int,
+        wall_ms: int,
+        token: object,
+        marker: Marker | None = None,
+    ) -> AppendOutcome:
+        """Append what has been checked. Raises LogInDoubt."""
+        try:
+            return self._add(header, records, leader_epoch, wall_ms, token, marker)
+        except Exception as fault:
+            raise LogInDoubt from fault
 
     def _add(
         self,

@@ -19,6 +19,10 @@ from barnabas_logstore.core.storage.segment.log_segments import LogSegments
 from barnabas_logstore.core.storage.segment.segment import Segment
 
 
+class LogInDoubt(Exception):  # noqa: N818 - what is wrong is its cause
+    """An unexpected exception has been raised while a log was being changed: its state may be half-changed."""
+
+
 @dataclass(slots=True, eq=False)
 class UnflushedFiles:
     """What the next flushes make durable besides the batches; written only by `LogFlushes` once the log is open."""
