@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.effects import FoundBatches
+from barnabas_logstore.core.storage.effect_results import FoundBatches
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.shell.posix_disk import PosixDisk

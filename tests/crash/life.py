@@ -46,7 +46,7 @@ from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import CleanOrder, PassReport
 from barnabas_logstore.core.storage.directories.log_copy import finish_moves
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
-from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_execution import EffectResult, execute
 from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
@@ -62,6 +62,7 @@ from barnabas_logstore.core.storage.effects import (
 )
 from barnabas_logstore.core.streams.outbox import Outputs
 from tests.sim.disk_model import DiskModel, MachineStopped
+from tests.sim.page_cache import carry_out
 
 NODE_ID = 1
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -109,7 +110,7 @@ class Life:
         self.disk = disk
         self.now_ms = settings.now_ms
         self.in_flight: list[StorageEffect] = []
-        self.finished: list[tuple[StorageEffect, bytes | DiskError]] = []
+        self.finished: list[tuple[StorageEffect, EffectResult | DiskError]] = []
         self.offline: list[str] = []
         self.directories = [_open(disk, path, settings) for path in settings.paths]
         config = TopicConfig.from_overrides(settings.defaults)
@@ -218,9 +219,10 @@ class Life:
     def execute(self, choice: int) -> str:
         """Have a worker carry out one of the effects in flight; what it was."""
         effect = self.in_flight.pop(choice % len(self.in_flight))
-        outcome: bytes | DiskError
+        outcome: EffectResult | DiskError
         try:
-            outcome = execute(self.disk, effect)
+            # What is in the page cache is left to chance.
+            outcome = carry_out(self.disk, effect, lambda: choice % 2 == 0)
         except DiskError as error:
             outcome = error
         else:

@@ -44,6 +44,9 @@ class Client(Protocol):
     def consume(self, topic: str, partition: int, count: int) -> list[bytes]:
         """The first `count` values in order; fewer only when they did not come in time."""
 
+    def offset_for_time(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        """The first offset at or after a time; None if every record is earlier."""
+
 
 class Confluent:
     """librdkafka."""
@@ -88,6 +91,14 @@ class Confluent:
         consumer.close()
         return values
 
+    def offset_for_time(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+        consumer = Consumer({**self._bootstrap, "group.id": "assigned"})
+        (found,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp_ms)], timeout=SECONDS_MAX)
+        consumer.close()
+        return None if found.offset == OFFSET_END else int(found.offset)
+
 
 class KafkaPython:
     def __init__(self, bootstrap: str) -> None:
@@ -130,6 +141,15 @@ class KafkaPython:
         consumer.close()
         return values[:count]
 
+    def offset_for_time(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        from kafka import KafkaConsumer, TopicPartition
+
+        consumer = KafkaConsumer(bootstrap_servers=self._bootstrap)
+        assigned = TopicPartition(topic, partition)
+        found = consumer.offsets_for_times({assigned: timestamp_ms})[assigned]
+        consumer.close()
+        return None if found is None else int(found.offset)
+
 
 class Aiokafka:
     def __init__(self, bootstrap: str) -> None:
@@ -143,6 +163,9 @@ class Aiokafka:
 
     def consume(self, topic: str, partition: int, count: int) -> list[bytes]:
         return asyncio.run(self._consume(topic, partition, count))
+
+    def offset_for_time(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        return asyncio.run(self._offset_for_time(topic, partition, timestamp_ms))
 
     async def _create_topic(self, topic: str, partitions: int) -> None:
         from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -183,6 +206,16 @@ class Aiokafka:
         await consumer.stop()
         return values[:count]
 
+    async def _offset_for_time(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        consumer = AIOKafkaConsumer(bootstrap_servers=self._bootstrap)
+        await consumer.start()
+        assigned = TopicPartition(topic, partition)
+        found = (await consumer.offsets_for_times({assigned: timestamp_ms}))[assigned]
+        await consumer.stop()
+        return None if found is None else int(found.offset)
+
 
 class Kcat:
     """Creates topics as its users do: by producing to them."""
@@ -208,6 +241,11 @@ class Kcat:
     def consume(self, topic: str, partition: int, count: int) -> list[bytes]:
         output = self._run("-C", "-q", "-t", topic, "-p", str(partition), "-o", "beginning", "-c", str(count))
         return output.splitlines()
+
+    def offset_for_time(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        output = self._run("-Q", "-t", f"{topic}:{partition}:{timestamp_ms}")
+        offset = int(output.split()[-1])
+        return None if offset < 0 else offset
 
     def _run(self, *arguments: str, stdin: bytes | None = None) -> bytes:
         done = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import uuid
 
 import pytest
@@ -32,6 +33,37 @@ def values_of(label: str) -> list[bytes]:
 @pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest, bootstrap: str) -> Client:
     return CLIENTS[request.param](bootstrap)
+
+
+@pytest.fixture(scope="module")
+def timed_topic(bootstrap: str) -> tuple[str, list[int]]:
+    """A topic, and the timestamp of each of its records: batches of 50, each other one compressed, not all in order."""
+    topic = new_topic("timed")
+    CLIENTS["confluent-kafka"](bootstrap).create_topic(topic, 1)
+    begun_ms = int(time.time() * 1000) - 3_600_000
+    timestamps = [begun_ms + 10 * (number ^ 3) for number in range(RECORDS)]
+    for first in range(0, RECORDS, 50):
+        produce_at(bootstrap, topic, timestamps[first : first + 50], "none" if first % 100 else "zstd")
+    return topic, timestamps
+
+
+def produce_at(bootstrap: str, topic: str, timestamps: list[int], compression: str) -> None:
+    """Write a record with each of these timestamps."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": compression, "linger.ms": 100})
+    for timestamp_ms in timestamps:
+        producer.produce(topic, b"timed", partition=0, timestamp=timestamp_ms)
+    assert producer.flush(30) == 0
+
+
+def test_offsets_are_found_by_time(client: Client, timed_topic: tuple[str, list[int]]) -> None:
+    topic, timestamps = timed_topic
+    wanted = [0, timestamps[0], *(at + 1 for at in timestamps[7::97]), max(timestamps)]
+    for timestamp_ms in wanted:
+        first = next(offset for offset, at in enumerate(timestamps) if at >= timestamp_ms)
+        assert client.offset_for_time(topic, 0, timestamp_ms) == first
+    assert client.offset_for_time(topic, 0, max(timestamps) + 1) is None
 
 
 @pytest.mark.parametrize("mode", MODES)

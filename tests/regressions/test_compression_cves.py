@@ -18,7 +18,8 @@ from barnabas.wire.message_set import encode_message
 from barnabas.wire.record_batch import Compression, Record, assemble_batch, build_batch, parse_header
 from barnabas_gateway.core.backends.up_conversion import Refusal as UpRefusal
 from barnabas_gateway.core.backends.up_conversion import up_convert
-from barnabas_logstore.core.storage.batches.batch_opening import Refusal, open_batch
+from barnabas_logstore.core.storage.batches.batch_opening import open_batch
+from barnabas_logstore.core.storage.effect_results import Refusal
 
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 BLOCK = bytes(cramjam.snappy.compress_raw(b"content"))

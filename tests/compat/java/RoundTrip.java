@@ -1,6 +1,7 @@
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -11,6 +12,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -19,8 +21,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Kafka's own producer and consumer, with assigned partitions: for each mode creates a topic, produces, reads back and
- * prints "MODE ok TOPIC" or "MODE failed: why".
+ * Kafka's own producer and consumer, with assigned partitions: for each mode creates a topic, produces, reads back,
+ * looks offsets up by time, and prints "MODE ok TOPIC" or "MODE failed: why".
  */
 public final class RoundTrip {
     private static final int PARTITIONS = 2;
@@ -99,9 +101,11 @@ public final class RoundTrip {
             consumer.seekToBeginning(List.of(assigned));
             long deadline = System.nanoTime() + PATIENCE.toNanos();
             int number = 0;
+            List<Long> timestamps = new ArrayList<>();
             while (number < RECORDS && System.nanoTime() < deadline) {
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                     checkRecord(record, partition, number);
+                    timestamps.add(record.timestamp());
                     number++;
                 }
             }
@@ -109,6 +113,26 @@ public final class RoundTrip {
             if (number != RECORDS || end != RECORDS) {
                 throw new AssertionError(assigned + ": " + number + " records read, log end offset " + end);
             }
+            checkTimes(consumer, assigned, timestamps);
+        }
+    }
+
+    private static void checkTimes(
+            KafkaConsumer<byte[], byte[]> consumer, TopicPartition assigned, List<Long> timestamps) {
+        for (int number = 0; number < RECORDS; number += 199) {
+            long wanted = timestamps.get(number);
+            int first = 0;
+            while (timestamps.get(first) < wanted) {
+                first++;
+            }
+            OffsetAndTimestamp found = consumer.offsetsForTimes(Map.of(assigned, wanted)).get(assigned);
+            if (found == null || found.offset() != first || found.timestamp() != timestamps.get(first)) {
+                throw new AssertionError(assigned + " at " + wanted + ": " + found + ", not offset " + first);
+            }
+        }
+        long later = Collections.max(timestamps) + 1;
+        if (consumer.offsetsForTimes(Map.of(assigned, later)).get(assigned) != null) {
+            throw new AssertionError(assigned + ": an offset past the last timestamp");
         }
     }
 

@@ -11,6 +11,7 @@ from barnabas_logstore.core.storage.effect_execution import EffectResult, execut
 from barnabas_logstore.core.storage.effects import (
     CLEANED_SUFFIX,
     FlushEffect,
+    ReadBatchesEffect,
     ReadEffect,
     StorageEffect,
     SwapEffect,
@@ -22,6 +23,7 @@ from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.segment.segment import LOG_SUFFIX
 from tests.sim.compaction import CleanedLog
 from tests.sim.nodes.disk_watcher import DiskWatcher
+from tests.sim.page_cache import read_in_place
 from tests.sim.process import CrashPoint
 from tests.sim.replica_logs import Batch
 from tests.sim.scheduler import MS
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 IN_PLACE = 0.3
 """The part of small effects that are done at once, in the turn that they come from."""
+CACHED = 0.9
+"""The part of what these read that is in the page cache: for the others a worker does it all again."""
 
 
 class DiskWorkers:
@@ -43,8 +47,7 @@ class DiskWorkers:
         for effect in effects:
             if isinstance(effect, SwapEffect):
                 self._swaps(effect)
-            if self._is_done_in_place(effect):
-                self._execute(effect, in_place=True)
+            if self._is_done_in_place(effect) and self._execute(effect, in_place=True):
                 if not self._node.alive:
                     return
                 continue
@@ -72,29 +75,42 @@ class DiskWorkers:
         if self._node.disk_stall_us is not None:
             return False
         match effect:
-            case WriteEffect(flush=None) | ReadEffect():
+            case WriteEffect(flush=None) | ReadEffect() | ReadBatchesEffect():
                 return self._node.scheduler.random.random() < IN_PLACE
             case _:
                 return False
 
-    def _execute(self, effect: StorageEffect, *, in_place: bool = False) -> None:
+    def _execute(self, effect: StorageEffect, *, in_place: bool = False) -> bool:
+        """Return whether it has been done: in place, a read of what is not in the page cache is not."""
         outcome: EffectResult | DiskError
         written = self._begins(effect) if isinstance(effect, WriteEffect) else None
         try:
-            outcome = execute(self._node.disk, effect)
+            outcome = self._outcome(effect, in_place=in_place)
+        except BlockingIOError:
+            return False
         except DiskError as error:
             outcome = error
             self._watcher.failed(written or [])
         else:
             self._note(effect, outcome, written)
             if self._node.crash_points and self._dies_after(effect):
-                return
+                return True
         if in_place:
             assert self._node.core is not None
             self._node.core.on_io_done(effect, outcome)
-            return
+            return True
         delay_us = 5 + self._node.scheduler.below(95)
         self._node.after(delay_us, partial(_effect_text, "has done", effect), partial(self._report, effect, outcome))
+        return True
+
+    def _outcome(self, effect: StorageEffect, *, in_place: bool) -> EffectResult:
+        disk = self._node.disk
+        if not (in_place and isinstance(effect, ReadEffect | ReadBatchesEffect)):
+            return execute(disk, effect)
+        return read_in_place(disk, effect, self._is_cached)
+
+    def _is_cached(self) -> bool:
+        return self._node.scheduler.random.random() < CACHED
 
     def _begins(self, effect: WriteEffect) -> list[Batch] | None:
         partition = self._partition_of(effect.directory)

@@ -39,7 +39,7 @@ from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.idle import IdlePart
-from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, failed_by_fault, read_batches
+from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, execute_in_place, failed_by_fault
 from barnabas_logstore.core.storage.effects import (
     ReadBatchesEffect,
     ReadEffect,
@@ -129,26 +129,22 @@ class IoWorkers:
                     self._writes_in_place_from_ns = ended_ns + AFTER_SLOW_WRITE_NS
                 return outcome
             case ReadEffect():
-                cached = _CachedFile(effect.file, self._in_place_bytes_left)
-                return self._read_in_place(cached, lambda: cached.read_at(effect.position, effect.length))
+                return self._read_in_place(effect, effect.file)
             case ReadBatchesEffect():
-                return self._read_batches_in_place(effect)
+                return self._read_in_place(effect, effect.part.file)
             case _:
                 return None
 
-    def _read_in_place(self, cached: _CachedFile, read: Callable[[], EffectResult]) -> Outcome | None:
+    def _read_in_place(self, effect: ReadEffect | ReadBatchesEffect, file: DiskFile) -> Outcome | None:
+        cached = _CachedFile(file, self._in_place_bytes_left)
         try:
-            outcome: Outcome = read()
+            outcome: Outcome = execute_in_place(effect, cached)
         except BlockingIOError:
             return None
         except OSError as error:
             return DiskError(DiskErrorKind.IO, "read", f"{cached.path}: {error}")
         self._in_place_bytes_left = cached.bytes_left
         return outcome
-
-    def _read_batches_in_place(self, effect: ReadBatchesEffect) -> Outcome | None:
-        cached = _CachedFile(effect.part.file, self._in_place_bytes_left)
-        return self._read_in_place(cached, lambda: read_batches(effect, cached.read_at, cached.load_at))
 
     def submit(self, effect: StorageEffect) -> None:
         """Pass an effect to the workers; it comes back by `on_done`."""

@@ -14,6 +14,7 @@ from barnabas.metrics.purgatory_families import (
     PARKED,
     PURGATORY_SIZE,
     REFUSED,
+    WAKE_UPS,
 )
 from barnabas_purgatory.core.group_watches import ParkedGroup
 from barnabas_purgatory.core.waiting import ParkedFetch, ParkedProduce
@@ -25,7 +26,7 @@ _NAMES: Final[dict[type[Parked], str]] = {ParkedProduce: "Produce", ParkedFetch:
 
 
 class Meter:
-    __slots__ = ("_completed", "_parked", "_size", "_waiting", "dropped", "refused")
+    __slots__ = ("_completed", "_parked", "_size", "_waiting", "dropped", "refused", "wake_ups")
 
     def __init__(self) -> None:
         self._parked = dict.fromkeys(_NAMES, 0)
@@ -34,6 +35,7 @@ class Meter:
         self._completed = {kind: dict.fromkeys(Outcome, 0) for kind in _NAMES}
         self.dropped = 0
         self.refused = 0
+        self.wake_ups = 0
 
     def parked(self, entry: Parked, conditions: int) -> None:
         kind = type(entry)
@@ -58,3 +60,4 @@ class Meter:
                 yield Sample(COMPLETED, (name, outcome.name.lower()), count)
         yield Sample(DROPPED, (), self.dropped)
         yield Sample(REFUSED, (), self.refused)
+        yield Sample(WAKE_UPS, (), self.wake_ups)

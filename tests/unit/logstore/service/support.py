@@ -40,12 +40,13 @@ from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
-from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from tests.compiled import attributes_of
 from tests.sim.disk_model import DiskModel
+from tests.sim.page_cache import carry_out
 
 NODE_ID = 1
 OTHER_NODE = 2
@@ -158,7 +159,7 @@ class Host:
     def run_effect(self, effect: StorageEffect) -> None:
         self.held.remove(effect)
         try:
-            outcome: bytes | DiskError = execute(self.disk, effect)
+            outcome: EffectResult | DiskError = carry_out(self.disk, effect)
         except DiskError as error:
             outcome = error
         self.core.on_io_done(effect, outcome)

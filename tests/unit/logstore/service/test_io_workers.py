@@ -17,12 +17,11 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.record_batch import parse_header
 from barnabas_logstore.core.storage import effect_execution
-from barnabas_logstore.core.storage.batches.batch_opening import Refusal
+from barnabas_logstore.core.storage.effect_results import FoundBatches, Refusal
 from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FindRecordEffect,
     FlushEffect,
-    FoundBatches,
     ReadBatchesEffect,
     ReadEffect,
     ValidateBatchEffect,

@@ -273,6 +273,6 @@ def test_a_search_that_meets_a_fault_is_answered_and_leaves_the_directory_alone(
     def run(disk: Disk, effect: StorageEffect) -> bytes | DiskError:
         return failed_by_fault(effect, ValueError()) if isinstance(effect, FindRecordEffect) else execute(disk, effect)
 
-    monkeypatch.setattr(support, "execute", run)
+    monkeypatch.setattr(support, "carry_out", run)
     assert host.query_offset(WALL_MS).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert host.append().error_code == ErrorCode.NONE

@@ -7,10 +7,10 @@ from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound, OffsetAtTimestamp
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from barnabas_logstore.core.storage.recovery.log_recovery import OpenedLog, open_log

@@ -9,7 +9,7 @@ import pytest
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX
 from barnabas.wire.record_batch import Record, build_batch
-from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp
+from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import (
     EARLIEST,
     EARLIEST_LOCAL,

@@ -24,8 +24,8 @@ from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.replica.partition import PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
-from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import SpaceEffect, VolumeSpace
+from barnabas_logstore.core.storage.effect_results import VolumeSpace
+from barnabas_logstore.core.storage.effects import SpaceEffect
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 REPLICAS_PER_PIECE: Final = 64
@@ -68,9 +68,8 @@ class LogDirs:
                 )
         return DescribeLogDirsResponse(described)
 
-    def _on_measured(self, spaces: dict[str, VolumeSpace | None], path: str, result: EffectResult) -> None:
-        assert isinstance(result, VolumeSpace)
-        spaces[path] = result
+    def _on_measured(self, spaces: dict[str, VolumeSpace | None], path: str, space: VolumeSpace) -> None:
+        spaces[path] = space
         self._poke()
 
     def _on_failed(self, spaces: dict[str, VolumeSpace | None], path: str, error: DiskError) -> None:

@@ -23,8 +23,8 @@ from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
-from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_appends import AppendOutcome
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
@@ -301,14 +301,14 @@ class LedPartitions:
         effect = plan.effect
         self._reads[effect] = (led, plan)
         failed = partial(self._replicas.log_effect_failed, led.partition.log)
-        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
+        self._outbox.add_effect(effect, Completion(lambda found: self._on_bytes(effect, found), failed))
 
     def _arrive(self, led: LedPartition, data: memoryview, next_offset: int) -> None:
         self._to_read.pop(led, None)
         led.wanted_offset = None
         self._arrived.append((led, data, next_offset))
 
-    def _on_bytes(self, effect: ReadBatchesEffect, found: EffectResult) -> None:
+    def _on_bytes(self, effect: ReadBatchesEffect, found: FoundBatches | NotFound) -> None:
         """The bytes of a log have arrived; the coordinator may have lost it meanwhile."""
         awaited = self._reads.pop(effect, None)
         if awaited is None:
@@ -316,7 +316,7 @@ class LedPartitions:
         led, plan = awaited
         if not led.holds:
             return
-        assert isinstance(found, FoundBatches | NotFound)
+        assert isinstance(found, effect.result.types)
         log = led.partition.log
         try:
             records = log.finish_read(plan, found)

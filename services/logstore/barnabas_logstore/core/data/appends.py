@@ -28,8 +28,7 @@ from barnabas_logstore.core.maintenance.housekeeping import Housekeeping
 from barnabas_logstore.core.replica.containment import APPEND, APPEND_TO_LOG, BEGIN_WRITE, HOLD_RESULT
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.batches.batch_opening import Refusal
-from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effect_results import Refusal
 from barnabas_logstore.core.storage.effects import WriteEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.log_state import LogInDoubt
@@ -214,7 +213,7 @@ class Appends:
                 )
         self._to_write.clear()
 
-    def _on_written(self, log: PartitionLog, effect: WriteEffect, result: EffectResult) -> None:
+    def _on_written(self, log: PartitionLog, effect: WriteEffect, result: object) -> None:
         """A write is done: its appends succeed, the high watermark may move, and what has accumulated meanwhile is
         next.
 

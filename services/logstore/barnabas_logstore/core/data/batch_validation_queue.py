@@ -14,8 +14,8 @@ from functools import partial
 from barnabas.channel.messages import Append
 from barnabas.ports.compression import Codecs
 from barnabas_logstore.core.replica.partition import Partition
-from barnabas_logstore.core.storage.batches.batch_opening import Refusal, must_open, open_batch
-from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.batches.batch_opening import must_open, open_batch
+from barnabas_logstore.core.storage.effect_results import Refusal
 from barnabas_logstore.core.storage.effects import ValidateBatchEffect
 from barnabas_logstore.core.streams.outbox import Completion, Outbox, refuse_failure
 from barnabas_logstore.core.streams.streams import ExchangeStream
@@ -114,13 +114,13 @@ class BatchValidationQueue:
             self._under_way[effect] = (partition, waiting)
             self._outbox.add_effect(effect, Completion(partial(self._on_opened, effect), refuse_failure))
 
-    def _on_opened(self, effect: ValidateBatchEffect, result: EffectResult) -> None:
+    def _on_opened(self, effect: ValidateBatchEffect, result: memoryview | Refusal) -> None:
         partition, waiting = self._under_way.pop(effect)
         line = self.lines.get(partition)
         # Otherwise it was answered meanwhile, with all that waited behind it.
         if line is not None and line and line[0] is waiting:
             line.popleft()
-            assert isinstance(result, memoryview | Refusal)
+            assert isinstance(result, effect.result.types)
             if not waiting.stream.closed:
                 self._go_on(waiting, partition, result)
             self._advance(partition)

@@ -18,10 +18,8 @@ from barnabas_logstore.core.data.reads import READ_COMMITTED
 from barnabas_logstore.core.replica.containment import QUERY
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.batches.batch_opening import Refusal
-from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp
-from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import FindRecordEffect
+from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp, Refusal
+from barnabas_logstore.core.storage.effects import FindRecordEffect, ReadEffect
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import (
     LATEST,
     MAX_TIMESTAMP,
@@ -50,7 +48,7 @@ class _PendingQuery:
 
 class Queries:
     def __init__(self, replicas: Replicas, outbox: Outbox, decompress: Decompress) -> None:
-        """`decompress` opens the one batch that holds a timestamp; see `batch_search`."""
+        """`decompress` opens the one batch that holds a timestamp; see `first_record_of`."""
         self._replicas = replicas
         self._outbox = outbox
         self._decompress = decompress
@@ -120,9 +118,12 @@ class Queries:
 
     def _send(self, pending: _PendingQuery, effect: LookupEffect) -> None:
         failed = partial(self._replicas.log_effect_failed, pending.partition.log)
-        self._outbox.add_effect(effect, Completion(partial(self._on_done, effect), failed))
+        if isinstance(effect, ReadEffect):
+            self._outbox.add_effect(effect, Completion(lambda data: self._on_done(effect, data), failed))
+        else:
+            self._outbox.add_effect(effect, Completion(lambda found: self._on_done(effect, found), failed))
 
-    def _on_done(self, effect: LookupEffect, result: EffectResult) -> None:
+    def _on_done(self, effect: LookupEffect, result: LookupResult | Refusal) -> None:
         """An effect of a lookup is done; its caller may be gone, or have been answered."""
         if isinstance(effect, FindRecordEffect):
             self._searching -= 1
@@ -134,7 +135,7 @@ class Queries:
             self._refuse(pending.stream, pending.query.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         try:
-            assert result is None or isinstance(result, bytes | OffsetAtTimestamp)
+            assert isinstance(result, effect.result.types)
             self._go_on(pending, result)
         except Exception as error:
             self.contain(pending.stream, pending.query, error)

@@ -22,8 +22,8 @@ from barnabas_logstore.core.replica.containment import READ, READ_BYTES
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector, preferred_read_replica
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
@@ -188,9 +188,9 @@ class Reads:
     def _read(self, awaited: _Range, effect: ReadBatchesEffect) -> None:
         self._ranges[effect] = awaited
         failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
-        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
+        self._outbox.add_effect(effect, Completion(lambda found: self._on_bytes(effect, found), failed))
 
-    def _on_bytes(self, effect: ReadBatchesEffect, found: EffectResult) -> None:
+    def _on_bytes(self, effect: ReadBatchesEffect, found: FoundBatches | NotFound) -> None:
         """The bytes of a range have arrived, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
         if awaited is None or awaited.pending.dropped:
@@ -198,7 +198,7 @@ class Reads:
         partition, plan = awaited.partition, awaited.plan
         aborted: list[AbortedTransaction] | ErrorCode = []
         try:
-            assert isinstance(found, FoundBatches | NotFound)
+            assert isinstance(found, effect.result.types)
             records = partition.log.finish_read(plan, found)
             if awaited.pending.read.isolation_level == READ_COMMITTED and isinstance(records, memoryview | FileRange):
                 aborted = partition.log.aborted_transactions(plan, records)

@@ -22,7 +22,6 @@ from barnabas_logstore.core.replica.throttles import ReplicationQuota
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, PIECE_BYTES, LogCopy
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import CopyEffect, MovedEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.outbox import Completion, Outbox, ignore_result
@@ -184,7 +183,7 @@ class AlterReplicaLogDirs:
             move.phase = _Phase.FINISHING
             self._send(move, move.copy.last_step())
 
-    def _on_copied(self, move: _Move, effect: CopyEffect, result: EffectResult) -> None:
+    def _on_copied(self, move: _Move, effect: CopyEffect, result: object) -> None:
         assert move is self._move
         assert move.in_flight is effect
         move.in_flight = None

@@ -19,7 +19,6 @@ from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import ReplaceEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
@@ -200,7 +199,7 @@ class Checkpoints:
         self._names_in_flight[effect] = list(self._names_in_doubt.get(file, ()))
         self._outbox.add_effect(effect, Completion(partial(self._on_done, effect), partial(self._on_failed, effect)))
 
-    def _on_done(self, effect: ReplaceEffect, result: EffectResult) -> None:
+    def _on_done(self, effect: ReplaceEffect, result: object) -> None:
         self._on_replaced(effect)
         self._replaced()
 

@@ -43,7 +43,6 @@ from barnabas_logstore.core.storage.compaction.orders import (
     PassOutcome,
     PassReport,
 )
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import DropCleanedEffect, SwapEffect
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
@@ -241,7 +240,7 @@ class Cleaning:
                 self.uncleanable[key] = f"the cleaner died at it {deaths} times; tried again after {wait_ms // 1000} s"
         self.on_report(PassEnded(present.order.order_id, PassOutcome.ABORTED, reason="the cleaner died"))
 
-    def _on_swapped(self, present: _Pass, effect: SwapEffect, result: EffectResult) -> None:
+    def _on_swapped(self, present: _Pass, effect: SwapEffect, result: object) -> None:
         """A cleaned segment is in its place; the old files are deleted file.delete.delay.ms later."""
         log = present.partition.log
         log.on_swapped(effect)
@@ -259,7 +258,7 @@ class Cleaning:
         present.is_swapping = False
         self._go_on(present)
 
-    def _on_dropped(self, present: _Pass, result: EffectResult) -> None:
+    def _on_dropped(self, present: _Pass, result: object) -> None:
         """The files of an aborted pass are removed."""
         self._end(present)
 

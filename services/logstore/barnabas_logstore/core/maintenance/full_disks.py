@@ -16,7 +16,6 @@ from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import ProbeEffect, TakeBackEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
@@ -104,7 +103,7 @@ class FullDisks:
             if is_over or log.error is not None or log not in self._replicas.by_log:
                 del self._to_take_back[log]
 
-    def _on_taken_back(self, log: PartitionLog, effect: TakeBackEffect, result: EffectResult) -> None:
+    def _on_taken_back(self, log: PartitionLog, effect: TakeBackEffect, result: object) -> None:
         """A log is consistent again; it accepts appends unless the disk is still full."""
         if log.error is None:
             assert result is None or isinstance(result, ProducerState)
@@ -119,7 +118,7 @@ class FullDisks:
         log.disk_full.undo(effect)
         self.take_back_soon(log)
 
-    def _on_probed(self, effect: ProbeEffect, result: EffectResult) -> None:
+    def _on_probed(self, effect: ProbeEffect, result: object) -> None:
         """There is free space again."""
         directory = self._probing.pop(effect)
         if directory.error is not None:

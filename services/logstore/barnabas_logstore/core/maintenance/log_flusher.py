@@ -11,7 +11,6 @@ from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.directories.log_directory import ClosingFlush
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import FlushEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
@@ -65,7 +64,7 @@ class LogFlusher:
             ),
         )
 
-    def _on_flushed(self, log: PartitionLog, effect: FlushEffect, result: EffectResult) -> None:
+    def _on_flushed(self, log: PartitionLog, effect: FlushEffect, result: object) -> None:
         log.on_flushed(effect)
         self._checkpoints.recovery_point_moved(self._directories.directory_of(log))
         self._owner.log_flushed(log)
@@ -79,7 +78,7 @@ class LogFlusher:
     def _undo(self, log: PartitionLog, effect: FlushEffect, error: DiskError) -> None:
         self._full_disks.log_effect_failed(log, error, partial(log.on_flush_without_room, effect, error))
 
-    def _on_closing_flushed(self, closing: ClosingFlush, result: EffectResult) -> None:
+    def _on_closing_flushed(self, closing: ClosingFlush, result: object) -> None:
         for log, effect in closing.flushes:
             self._on_flushed(log, effect, result)
 

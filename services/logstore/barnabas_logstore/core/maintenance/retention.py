@@ -17,7 +17,6 @@ from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import DeleteFilesEffect, RetireEffect
 from barnabas_logstore.core.storage.log.features.log_retention import RetentionOutcome
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
@@ -148,7 +147,7 @@ class Retention:
         elif (effect := log.begin_due_flush(self._now_ms)) is not None:
             self._flusher.send(log, effect)
 
-    def _on_retired(self, log: PartitionLog, effect: RetireEffect, result: EffectResult) -> None:
+    def _on_retired(self, log: PartitionLog, effect: RetireEffect, result: object) -> None:
         """The files are renamed; they are removed after file.delete.delay.ms."""
         log.retirement.done(effect)
         self.delete_later(log, effect.retired_paths)

@@ -14,7 +14,6 @@ from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.effect_execution import EffectResult
 from barnabas_logstore.core.storage.effects import TruncateEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.log_state import LogState
@@ -66,7 +65,7 @@ class FollowerCuts:
             truncation.give_up()
             partition.high_watermark = max(partition.high_watermark, partition.log.log_start_offset)
 
-    def _on_truncated(self, log: PartitionLog, effect: TruncateEffect, ended: CutEnded, result: EffectResult) -> None:
+    def _on_truncated(self, log: PartitionLog, effect: TruncateEffect, ended: CutEnded, result: object) -> None:
         if log.error is None:
             assert isinstance(result, LogState)
             log.on_truncated(effect, result)

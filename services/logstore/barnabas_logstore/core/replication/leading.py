@@ -23,8 +23,8 @@ from barnabas_logstore.core.replica.follower_progress import FetchSession
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replica.throttles import Throttles
-from barnabas_logstore.core.storage.effect_execution import EffectResult
-from barnabas_logstore.core.storage.effects import FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
@@ -400,14 +400,14 @@ class Leading:
     def _read_range(self, awaited: _Range, effect: ReadBatchesEffect) -> None:
         self._ranges[effect] = awaited
         failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
-        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
+        self._outbox.add_effect(effect, Completion(lambda found: self._on_bytes(effect, found), failed))
 
-    def _on_bytes(self, effect: ReadBatchesEffect, found: EffectResult) -> None:
+    def _on_bytes(self, effect: ReadBatchesEffect, found: FoundBatches | NotFound) -> None:
         """The bytes of a range have arrived, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
         if awaited is None:
             return
-        assert isinstance(found, FoundBatches | NotFound)
+        assert isinstance(found, effect.result.types)
         try:
             records = awaited.partition.log.finish_read(awaited.plan, found)
         except DiskError as error:

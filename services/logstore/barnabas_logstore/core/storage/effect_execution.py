@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias, assert_never
+from typing import Final, Protocol, TypeAlias, assert_never
 
-from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind
+from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader, parse_header
-from barnabas_logstore.core.storage.batches.batch_opening import Refusal, open_batch
-from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp, first_record_of
+from barnabas_logstore.core.storage.batches.batch_opening import first_record_of, open_batch
 from barnabas_logstore.core.storage.copying import copy_files
+from barnabas_logstore.core.storage.effect_results import (
+    DONE,
+    FoundBatches,
+    NotFound,
+    OffsetAtTimestamp,
+    Refusal,
+    VolumeSpace,
+)
 from barnabas_logstore.core.storage.effects import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -23,9 +30,7 @@ from barnabas_logstore.core.storage.effects import (
     FilePart,
     FindRecordEffect,
     FlushEffect,
-    FoundBatches,
     MovedEffect,
-    NotFound,
     ProbeEffect,
     ReadBatchesEffect,
     ReadEffect,
@@ -38,7 +43,6 @@ from barnabas_logstore.core.storage.effects import (
     TruncateEffect,
     ValidateBatchEffect,
     VolumeFlushEffect,
-    VolumeSpace,
     WriteEffect,
 )
 from barnabas_logstore.core.storage.flushing import flush, flush_together
@@ -51,7 +55,7 @@ from barnabas_logstore.core.storage.recovery.producer_recovery import load_produ
 PROBE_BYTES = 8 * 1024 * 1024
 PROBE_FILE = "room-probe.tmp"
 
-ReadAt: TypeAlias = Callable[[int, int], Buffer]
+ReadAt: TypeAlias = Callable[[int, int], memoryview]
 """Returns so many bytes of the file at a position: fewer only if the file ends. May raise, to give the work up."""
 
 LoadAt: TypeAlias = Callable[[int, int], int]
@@ -59,6 +63,8 @@ LoadAt: TypeAlias = Callable[[int, int], int]
 
 WINDOW_BYTES_MIN = 4096
 WINDOW_BYTES_MAX = 64 * 1024
+
+_NOTHING: Final = memoryview(b"")
 
 EffectResult = (
     bytes
@@ -72,7 +78,15 @@ EffectResult = (
     | VolumeSpace
     | None
 )
-"""The result of an effect for its completion: see each effect. Most return nothing (b"")."""
+"""The result of any effect; that of each kind has the type of its `result`."""
+
+
+class CachedFile(Protocol):
+    """The part of a file that is in the page cache: whatever is not raises BlockingIOError."""
+
+    def read_at(self, position: int, length: int) -> memoryview: ...
+
+    def load_at(self, position: int, length: int) -> int: ...
 
 
 def failed_by_fault(effect: StorageEffect, fault: Exception) -> Refusal | DiskError:
@@ -97,17 +111,24 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
     """Carry out one effect, and return its result. Raises DiskError."""
     match effect:
         case ReadEffect():
-            return disk.read_at(effect.file, effect.position, effect.length)
+            return effect.result.of(memoryview(disk.read_at(effect.file, effect.position, effect.length)))
         case ReadBatchesEffect():
-            return read_batches(effect, partial(disk.read_at, effect.part.file), partial(disk.load, effect.part.file))
-        case FindRecordEffect():
-            return first_record_of(
-                effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
+            file = effect.part.file
+            return read_batches(
+                effect,
+                lambda position, length: memoryview(disk.read_at(file, position, length)),
+                partial(disk.load, file),
             )
+        case FindRecordEffect():
+            found = first_record_of(
+                effect.header, memoryview(effect.batch), effect.timestamp_ms, effect.from_offset, effect.decompress
+            )
+            return effect.result.of(found)
         case ValidateBatchEffect():
-            return open_batch(
+            validated = open_batch(
                 memoryview(effect.records), effect.topic_partition, effect.config, effect.wall_ms, effect.codecs
             )
+            return effect.result.of(validated)
         case WriteEffect():
             for path in effect.creates:
                 disk.truncate(disk.open(path, create=True), 0)
@@ -140,7 +161,7 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
             disk.flush_directory(effect.old_log_directory)
             _unless_gone(disk.remove, effect.marker)
         case SpaceEffect():
-            return VolumeSpace(*disk.space(effect.log_directory))
+            return effect.result.of(VolumeSpace(*disk.space(effect.log_directory)))
         case DeleteFilesEffect():
             for path in effect.paths:
                 _unless_gone(disk.remove, path)
@@ -150,7 +171,14 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
             disk.remove_directory(effect.path)
         case _:
             assert_never(effect)
-    return b""
+    return DONE
+
+
+def execute_in_place(effect: ReadEffect | ReadBatchesEffect, cached: CachedFile) -> EffectResult:
+    """Carry out a read of a file in the page cache: what `execute` returns. Raises BlockingIOError if it would wait."""
+    if isinstance(effect, ReadEffect):
+        return effect.result.of(cached.read_at(effect.position, effect.length))
+    return read_batches(effect, cached.read_at, cached.load_at)
 
 
 def _retire(disk: Disk, effect: RetireEffect) -> None:
@@ -220,7 +248,7 @@ def read_batches(effect: ReadBatchesEffect, read_at: ReadAt, load_at: LoadAt) ->
             return NotFound.PAST_THE_END if position == end_position else NotFound.NO_BATCH
         header = window.header_at(position)
         if header is None:
-            return FoundBatches(-1, b"")
+            return FoundBatches(-1, _NOTHING)
         if header.last_offset >= effect.offset:
             break
         if header.size_bytes < HEADER_BYTES:
@@ -234,13 +262,13 @@ def read_batches(effect: ReadBatchesEffect, read_at: ReadAt, load_at: LoadAt) ->
         length = min(length, _end_below_limit(part, window, position, length) - position)
     if length < size:
         if not effect.min_one_batch:
-            return FoundBatches(position, b"")
+            return FoundBatches(position, _NOTHING)
         length = size
     if 0 < effect.range_bytes_min <= length:
         length = load_at(position, length)
-        return FoundBatches(position, FileRange(part.file, position, length) if length >= size else b"")
+        return FoundBatches(position, FileRange(part.file, position, length) if length >= size else _NOTHING)
     records = window.bytes_at(position, length)
-    return FoundBatches(position, records if len(records) >= size else b"")
+    return FoundBatches(position, records if len(records) >= size else _NOTHING)
 
 
 def _end_below_limit(part: FilePart, window: _Window, start: int, length: int) -> int:
@@ -263,7 +291,7 @@ class _Window:
         self._read_at = read_at
         self._end_position = end_position
         self._start = 0
-        self._bytes: Buffer = b""
+        self._bytes = _NOTHING
         self._byte_count = WINDOW_BYTES_MIN
 
     def header_at(self, position: int) -> BatchHeader | None:
@@ -278,7 +306,7 @@ class _Window:
                 return None
         return parse_header(self._bytes, index)
 
-    def bytes_at(self, position: int, length: int) -> Buffer:
+    def bytes_at(self, position: int, length: int) -> memoryview:
         index = position - self._start
         if index >= 0 and index + length <= len(self._bytes):
             return self._bytes[index : index + length]

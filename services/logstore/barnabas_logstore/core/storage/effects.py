@@ -2,21 +2,28 @@
 
 The core never waits for bytes: it returns an effect, an IO worker carries it out (`effect_execution`), and the core
 gets the result in a later step. The simulation carries out the same effects, and delays, fails or tears them. What
-follows an effect is not part of it: see `Outbox.add_effect`.
+follows an effect is not part of it: see `Outbox.add_effect`. `result` is the type of its result: see `effect_results`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Codecs, Decompress
 from barnabas.ports.disk import Buffer, DiskFile
-from barnabas.wire.file_range import Records
 from barnabas.wire.record_batch import BatchHeader
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
+from barnabas_logstore.core.storage.effect_results import (
+    IS_DONE,
+    FoundBatches,
+    NotFound,
+    OffsetAtTimestamp,
+    Refusal,
+    Result,
+    VolumeSpace,
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,6 +58,8 @@ class FlushEffect:
     `directory` is that of the log. `files` are paths, new files among them.
     """
 
+    result: ClassVar[Result[bytes]] = IS_DONE
+
     directory: str
     upto_offset: int
     replacements: list[FileReplacement] = field(default_factory=list)
@@ -66,6 +75,8 @@ class VolumeFlushEffect:
     clean stop thousands of logs have to be made durable, with five files each.
     """
 
+    result: ClassVar[Result[bytes]] = IS_DONE
+
     log_directory: str
     flushes: list[FlushEffect]
 
@@ -78,6 +89,8 @@ class WriteEffect:
     the write counts only once that has been carried out too (flush.messages): then the topic guarantees that
     acknowledged records are on the disk.
     """
+
+    result: ClassVar[Result[bytes]] = IS_DONE
 
     directory: str
     path: str
@@ -94,6 +107,8 @@ class WriteEffect:
 @dataclass(slots=True, eq=False)
 class ReadEffect:
     """Read `length` bytes at `position`; the result is shorter only if the file ends."""
+
+    result: ClassVar[Result[memoryview]] = Result(memoryview)
 
     file: DiskFile
     position: int
@@ -126,28 +141,13 @@ class ReadBatchesEffect:
     Result: `FoundBatches`, or why there are none.
     """
 
+    result: ClassVar[Result[FoundBatches | NotFound]] = Result(FoundBatches, NotFound)
+
     part: FilePart
     offset: int
     max_bytes: int
     min_one_batch: bool
     range_bytes_min: int = 0
-
-
-@dataclass(slots=True, frozen=True)
-class FoundBatches:
-    """`records` begin at `position` of the file, and may end within a batch. Empty: none may be returned, and the
-    position is -1 if the file is too short.
-    """
-
-    position: int
-    records: Records
-
-
-class NotFound(Enum):
-    """Why no batch was found."""
-
-    PAST_THE_END = "the offset is past the last batch of the file"
-    NO_BATCH = "the bytes are not batches"
 
 
 @dataclass(slots=True, eq=False)
@@ -158,8 +158,10 @@ class FindRecordEffect:
     Result: an `OffsetAtTimestamp`, or None if every record from `from_offset` on is earlier.
     """
 
+    result: ClassVar[Result[OffsetAtTimestamp | Refusal | None]] = Result(OffsetAtTimestamp, Refusal, type(None))
+
     header: BatchHeader
-    batch: bytes
+    batch: Buffer
     timestamp_ms: int
     from_offset: int
     decompress: Decompress
@@ -173,6 +175,8 @@ class ValidateBatchEffect:
     Result: the batch to append, or a `Refusal`.
     """
 
+    result: ClassVar[Result[memoryview | Refusal]] = Result(memoryview, Refusal)
+
     records: Buffer
     topic_partition: str
     config: TopicConfig
@@ -183,6 +187,8 @@ class ValidateBatchEffect:
 @dataclass(slots=True, eq=False)
 class ReplaceEffect:
     """Put a checkpoint in place."""
+
+    result: ClassVar[Result[bytes]] = IS_DONE
 
     replacement: FileReplacement
 
@@ -195,6 +201,8 @@ class RetireEffect:
     may leave any number of them, but never a gap. The files are removed later (`DeleteFilesEffect`).
     """
 
+    result: ClassVar[Result[bytes]] = IS_DONE
+
     directory: str
     segments: list[list[str]]
 
@@ -206,6 +214,8 @@ class RetireEffect:
 @dataclass(slots=True, eq=False)
 class DeleteFilesEffect:
     """Remove files; missing ones, perhaps with their directory, are ignored."""
+
+    result: ClassVar[Result[bytes]] = IS_DONE
 
     log_directory: str
     paths: list[str]
@@ -243,6 +253,8 @@ class TakeBackEffect:
     Result: the producers as of the log's end (`ProducerState`) if they are requested.
     """
 
+    result: ClassVar[Result[object]] = Result(object)
+
     directory: str
     cuts: list[tuple[str, int]]
     """(path, bytes to keep), of files that may not exist."""
@@ -257,6 +269,8 @@ class CopyEffect:
     Files that do not exist any more are skipped: they belong to a segment that was retired or compacted meanwhile,
     which the next step notices.
     """
+
+    result: ClassVar[Result[bytes]] = IS_DONE
 
     log_directory: str
     future: str
@@ -281,6 +295,8 @@ class MovedEffect:
     names its origin.
     """
 
+    result: ClassVar[Result[bytes]] = IS_DONE
+
     old_log_directory: str
     marker: str
 
@@ -289,12 +305,9 @@ class MovedEffect:
 class SpaceEffect:
     """Measure the free space of the volume of a log directory. Result: a `VolumeSpace`."""
 
+    result: ClassVar[Result[VolumeSpace]] = Result(VolumeSpace)
+
     log_directory: str
-
-
-class VolumeSpace(NamedTuple):
-    total_bytes: int
-    usable_bytes: int
 
 
 @dataclass(slots=True, eq=False)
@@ -304,6 +317,8 @@ class TruncateEffect:
     `index_writes` are first, then `leader_epochs`, the checkpoint as it is after the truncation. Result: the `LogState`
     that recovery finds then.
     """
+
+    result: ClassVar[Result[object]] = Result(object)
 
     directory: str
     topic_partition: TopicPartition
@@ -319,6 +334,8 @@ class TruncateEffect:
 @dataclass(slots=True, eq=False)
 class ProbeEffect:
     """Find out whether a log directory has free space again: it has if this succeeds."""
+
+    result: ClassVar[Result[bytes]] = IS_DONE
 
     log_directory: str
 
@@ -337,6 +354,8 @@ class SwapEffect:
     `compaction.swap`.
     """
 
+    result: ClassVar[Result[bytes]] = IS_DONE
+
     directory: str
     phases: list[list[Rename]]
 
@@ -351,12 +370,16 @@ class SwapEffect:
 class DropCleanedEffect:
     """Remove files that an aborted pass has written and that were not swapped in."""
 
+    result: ClassVar[Result[bytes]] = IS_DONE
+
     directory: str
 
 
 @dataclass(slots=True, eq=False)
 class DeleteDirectoryEffect:
     """Remove a directory and the files in it."""
+
+    result: ClassVar[Result[bytes]] = IS_DONE
 
     path: str
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from barnabas.channel.assembly import message_bytes, split_read_result
 from barnabas.channel.credits import CreditPool
@@ -24,7 +25,7 @@ from barnabas.cluster.messages import Broker, ControlResponse
 from barnabas.containment import ContainedException
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.storage.compaction.orders import CleanerCommand, PassReport
-from barnabas_logstore.core.storage.effect_execution import EffectResult
+from barnabas_logstore.core.storage.effect_results import EffectOf
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.replication_outbox import NO_REPLICATION
@@ -35,7 +36,10 @@ from barnabas_logstore.core.streams.streams import ExchangeStream, ReadStream, W
 RESPONSE_BYTES_MAX = 1024 * 1024
 
 
-class Completion:
+R = TypeVar("R")
+
+
+class Completion(Generic[R]):
     """`done` gets the effect's result, `failed` the reason why there is none; one of them is called, once.
 
     `logs` are those whose files the effect uses: a log that goes offline meanwhile counts it as in progress until then.
@@ -45,7 +49,7 @@ class Completion:
 
     def __init__(
         self,
-        done: Callable[[EffectResult], None],
+        done: Callable[[R], None],
         failed: Callable[[DiskError], None],
         logs: tuple[PartitionLog, ...] = (),
     ) -> None:
@@ -54,7 +58,7 @@ class Completion:
         self.logs = logs
 
 
-def ignore_result(result: EffectResult) -> None:
+def ignore_result(result: bytes) -> None:
     """For effects after which nothing follows."""
 
 
@@ -156,7 +160,7 @@ class Outbox:
         self._credits = credit_pool
         self.times = times
         self._effects: list[StorageEffect] = []
-        self._completions: dict[StorageEffect, Completion] = {}
+        self._completions: dict[StorageEffect, Completion[Any]] = {}
         """The completion of each effect whose outcome has not been reported."""
         self._exchanges: list[ExchangeStream] = []
         self._reads: list[ReadStream] = []
@@ -164,16 +168,18 @@ class Outbox:
         self._outputs = Outputs()
         """Of this turn, as far as it is known before the turn ends."""
 
-    def add_effect(self, effect: StorageEffect, completion: Completion) -> None:
+    def add_effect(self, effect: EffectOf[R], completion: Completion[R]) -> None:
         """Have `effect` carried out, and `completion` called with its outcome."""
-        self._effects.append(effect)
-        self._completions[effect] = completion
+        wanted: Any = effect
+        self._effects.append(wanted)
+        self._completions[wanted] = completion
 
-    def expect_outcome(self, effect: StorageEffect, completion: Completion) -> None:
+    def expect_outcome(self, effect: EffectOf[R], completion: Completion[R]) -> None:
         """Have `completion` called with the outcome of an effect that the host gets in another way."""
-        self._completions[effect] = completion
+        expected: Any = effect
+        self._completions[expected] = completion
 
-    def effect_done(self, effect: StorageEffect, result: EffectResult) -> None:
+    def effect_done(self, effect: StorageEffect, result: object) -> None:
         """An effect has been carried out. Raises CompletionFault."""
         completion = self._completions.pop(effect)
         for log in completion.logs:
@@ -184,7 +190,7 @@ class Outbox:
         except Exception as error:
             raise CompletionFault(completion.logs) from error
 
-    def take_completion(self, effect: StorageEffect) -> Completion:
+    def take_completion(self, effect: StorageEffect) -> Completion[Any]:
         """Return the completion of an effect that has failed, which is reported elsewhere."""
         return self._completions.pop(effect)
 

@@ -1,5 +1,6 @@
 """Batches that their topic's config requires to be opened: for its own codec (`compression.type`), or a key in every
-record (`cleanup.policy=compact`). Kafka's LogValidator, record by record.
+record (`cleanup.policy=compact`). Kafka's LogValidator, record by record. And the one batch that ListOffsets by time
+opens (`first_record_of`), of whose records nothing is kept.
 
 A batch is under its producer's control: this is work for a worker, bounded by what a batch may hold. Records are
 checked, never re-encoded: if the codec changes, their bytes stay the same.
@@ -12,16 +13,23 @@ with the records at fault, in Kafka's words.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from barnabas.channel.messages import RecordError
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
-from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs
+from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs, Decompress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Buffer, MalformedFrame
-from barnabas.wire.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, Compression, assemble_batch
+from barnabas.wire.record_batch import (
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Compression,
+    assemble_batch,
+    iterate_timestamps,
+)
 from barnabas.wire.records import outline_records
 from barnabas_logstore.core.storage.batches.batch_validation import check_client_batch
+from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp, Refusal
 
 RECORD_ERRORS_MAX = 100
 """Kafka names every record. A hundred of a million are enough for a client that gets all of them wrong."""
@@ -37,14 +45,6 @@ _ATTRIBUTES_POSITION = 22
 _COMPRESSION_MASK = 0x07
 _SHOWN_ERRORS = 3
 _TIMESTAMP_MAX = 2**63 - 1
-
-
-@dataclass(slots=True, frozen=True)
-class Refusal:
-    error: ErrorCode
-    message: str = ""
-    """The message for the client, if Kafka has one."""
-    record_errors: list[RecordError] = field(default_factory=list)
 
 
 def must_open(records: memoryview, config: TopicConfig) -> bool:
@@ -165,3 +165,24 @@ class _Validation:
             f"and only showing the first three errors at most: [{shown}]"
         )
         return Refusal(ErrorCode.INVALID_RECORD, message, self._errors)
+
+
+def first_record_of(
+    header: BatchHeader, batch: memoryview, timestamp_ms: int, from_offset: int, decompress: Decompress
+) -> OffsetAtTimestamp | None:
+    """None if every record from `from_offset` on is earlier. A batch that can't be opened counts as if its first record
+    matched.
+    """
+    epoch = header.partition_leader_epoch
+    payload: Buffer | None = batch[HEADER_BYTES:]
+    if header.compression != Compression.NONE:
+        payload = decompress(header.compression, batch[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
+    if payload is not None:
+        try:
+            for offset, record_timestamp_ms in iterate_timestamps(header, payload):
+                if record_timestamp_ms >= timestamp_ms and offset >= from_offset:
+                    return OffsetAtTimestamp(record_timestamp_ms, offset, epoch)
+            return None
+        except MalformedFrame:
+            pass  # the producer's own bytes, under a correct CRC
+    return OffsetAtTimestamp(header.max_timestamp, max(header.base_offset, from_offset), epoch)

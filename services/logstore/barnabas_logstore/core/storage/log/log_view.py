@@ -21,7 +21,8 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange, Records
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
-from barnabas_logstore.core.storage.effects import FilePart, FoundBatches, NotFound, ReadBatchesEffect
+from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
+from barnabas_logstore.core.storage.effects import FilePart, ReadBatchesEffect
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import TimestampLookup, lookup_timestamp
 from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
 from barnabas_logstore.core.storage.log.state.log_state import LogState
@@ -251,7 +252,7 @@ def _finish(
     if isinstance(found, FoundBatches):
         if found.position >= 0:
             plan.fetch_position = plan.segment.position_in_log(found.position)
-        return found.records if isinstance(found.records, FileRange) else memoryview(found.records)
+        return found.records
     if found is NotFound.PAST_THE_END:
         return _go_on_in_next_segment(state, plan)
     if plan.searches_anew:

@@ -18,7 +18,7 @@ from collections.abc import Generator
 from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import DiskFile
 from barnabas.wire.record_batch import HEADER_BYTES, parse_header
-from barnabas_logstore.core.storage.batches.batch_search import OffsetAtTimestamp
+from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp
 from barnabas_logstore.core.storage.effects import FindRecordEffect, ReadEffect
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.segment.segment import Segment
@@ -36,7 +36,7 @@ SCAN_BYTES = 64 * 1024
 NO_OFFSET = OffsetAtTimestamp(-1, -1, -1)
 
 LookupEffect = ReadEffect | FindRecordEffect
-LookupResult = bytes | OffsetAtTimestamp | None
+LookupResult = memoryview | OffsetAtTimestamp | None
 TimestampLookup = Generator[LookupEffect, LookupResult, OffsetAtTimestamp]
 
 
@@ -80,7 +80,7 @@ def _first_record_in(
     file = segment.file
     position = segment.offset_index.position_before(max(segment.time_index.offset_before(timestamp_ms), from_offset))
     end = min(segment.byte_count, state.written_position - segment.start_position)
-    data, data_position = b"", position
+    data, data_position = memoryview(b""), position
     while position + HEADER_BYTES <= end:
         index = position - data_position
         if index + HEADER_BYTES > len(data):
@@ -98,6 +98,8 @@ def _first_record_in(
             batch = data[index : index + header.size_bytes]
             if len(batch) < header.size_bytes:
                 batch = yield from _read(file, position, header.size_bytes)
+                if len(batch) < header.size_bytes:
+                    return None
             found = yield FindRecordEffect(header, batch, timestamp_ms, from_offset, decompress)
             if found is not None:
                 assert isinstance(found, OffsetAtTimestamp)
@@ -106,7 +108,7 @@ def _first_record_in(
     return None
 
 
-def _read(file: DiskFile, position: int, length: int) -> Generator[LookupEffect, LookupResult, bytes]:
+def _read(file: DiskFile, position: int, length: int) -> Generator[LookupEffect, LookupResult, memoryview]:
     data = yield ReadEffect(file, position, length)
-    assert isinstance(data, bytes)
+    assert isinstance(data, memoryview)
     return data
