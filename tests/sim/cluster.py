@@ -21,7 +21,7 @@ from tests.sim.clients.producers.process import ProducerProcess
 from tests.sim.faults import Faults
 from tests.sim.fencing import check_isr_answer, check_writer
 from tests.sim.groups.cast import Groups
-from tests.sim.history import History
+from tests.sim.history import History, Partition
 from tests.sim.invariants import Invariants
 from tests.sim.last_act import LastAct
 from tests.sim.network import Network
@@ -121,9 +121,15 @@ class Cluster:
         """Every process that faults may hit."""
         return [self.etcd, *self.controllers, *self.logstores, *self.purgatories, *self.gateways, *self.clients]
 
+    def _leader_epoch_of(self, partition: Partition) -> int | None:
+        record = self.promises.elections.current.get(partition)
+        return None if record is None else record.leader_epoch
+
     def _watch(self) -> None:
         self.history.committed_at = lambda partition, offset: self.promises.of(partition).book.value_at(offset)
         self.history.ids_of = self.promises.elections.ids_of
+        self.history.book_of = lambda partition: self.promises.of(partition).book
+        self.history.leader_epoch_of = self._leader_epoch_of
         self.history.is_cleaned = lambda partition, begin, end: self.promises.of(partition).book.may_be_gone(begin, end)
         self.etcd.changed = self.promises.elections.etcd_changed
         self.etcd.wrote = partial(check_writer, self.etcd.model)

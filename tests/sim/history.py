@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.sim.replica_logs import Book
 from tests.sim.scheduler import InvariantViolation
 
 Partition = tuple[bytes, int]
@@ -45,6 +46,8 @@ class Counts:
     """Requests that were answered: produces, and fetches that brought records."""
     fetches: int = 0
     consumed: int = 0
+    looked_up: int = 0
+    """Offsets by time that were answered and compared."""
     admin: int = 0
     repeated: int = 0
     """Records that are in a log twice, and may be."""
@@ -56,6 +59,7 @@ class Counts:
         return (
             f"{self.produced} records produced ({self.acked} acknowledged, {self.failed} refused, "
             f"{self.unknown} of unknown fate), {self.fetches} fetches, {self.consumed} records consumed, "
+            f"{self.looked_up} offsets looked up by time, "
             f"{self.admin} topics created, "
             f"{', '.join(administered) or 'no administration'}"
         )
@@ -80,6 +84,9 @@ class History:
         self.ids_of: Callable[[str], list[bytes]] = lambda topic: []
         # Whether what is committed in a range of offsets may have been cleaned, since it is there again further on.
         self.is_cleaned: Callable[[Partition, int, int], bool] = lambda partition, begin, end: False
+        # The book of what is committed, and the newest leader epoch of a partition that has one.
+        self.book_of: Callable[[Partition], Book] = lambda partition: Book()
+        self.leader_epoch_of: Callable[[Partition], int | None] = lambda partition: None
         # Whether a value may be in a log more than once: its producer may have sent it again under another epoch.
         self.may_be_twice: Callable[[bytes], bool] = lambda value: False
 

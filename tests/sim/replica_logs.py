@@ -9,7 +9,7 @@ opens its logs.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,10 @@ class Batch:
         """By offset."""
         records = decode_payload(self.header, self.payload)
         return {record.offset: record.value for record in records if record.value is not None}
+
+    def timestamps(self) -> dict[int, int]:
+        """By offset."""
+        return {record.offset: record.timestamp_ms for record in decode_payload(self.header, self.payload)}
 
 
 class BatchConflict(Exception):  # noqa: N818 - it names what was found
@@ -211,6 +215,19 @@ class Book:
         if self._decoded is None or self._decoded[0] is not batch:
             self._decoded = (batch, batch.values())
         return self._decoded[1].get(offset)
+
+    def timestamp_at(self, offset: int) -> int | None:
+        """Return the timestamp of one record, as it was written; None: it is not committed."""
+        batch = self._batch_at(offset)
+        return None if batch is None else batch.whole.timestamps().get(offset)
+
+    def offsets_from_time(self, timestamp_ms: int, end: int) -> Iterator[int]:
+        """Yield the offsets below `end` of the records at or after a time."""
+        for batch in self._batches[: bisect_left(self._bases, end)]:
+            if batch.whole.header.max_timestamp >= timestamp_ms:
+                for offset, record_ms in batch.whole.timestamps().items():
+                    if record_ms >= timestamp_ms and offset < end:
+                        yield offset
 
     def agree(self, replica: ReplicaLog) -> int:
         """How far `replica` is like the book, but for what was cleaned; remembered, so that it costs what is new."""

@@ -20,12 +20,15 @@ from barnabas.wire.messages.list_offsets import (
 from barnabas.wire.primitives import Buffer
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, crc_is_valid, decode_payload, iterate_headers
 from tests.sim.clients.client import UNKNOWN_TOPIC, Client, ClientEnvironment
+from tests.sim.clients.offset_lookups import OffsetLookups
 from tests.sim.scheduler import MS, InvariantViolation
 from tests.sim.transactions.history import Poll
 
 TOPIC_ID_VERSION = 13
 LIST_OFFSETS_VERSION = 6
 PARTITION_BYTES_MAX = 64 * 1024
+LOOKUPS = 0.1
+"""Of the fetches, so many are preceded by a question for an offset by time."""
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -67,6 +70,7 @@ class Consumer(Client):
         # Who follows transactions: hears of each record that was read_committed, and whether it was given or left out.
         self.transactions = environment.read_committed
         self.polled = environment.polled
+        self._lookups = OffsetLookups(self)
 
     def boot(self) -> None:
         self.positions.clear()
@@ -106,6 +110,8 @@ class Consumer(Client):
         """Go on reading, if the position is unknown from the log's start; it continues automatically then."""
         unknown = [key for key in self.wanted if key not in self.positions]
         if not unknown:
+            if self.scheduler.random.random() < LOOKUPS:
+                self._lookups.ask()
             self._fetch()
             return
         topics = [
@@ -253,6 +259,7 @@ class Consumer(Client):
                 if header.is_control:
                     continue
                 assert record.value is not None
+                self._lookups.times[key] = record.timestamp_ms
                 self.history.consumed(*key, record.offset, record.value)
                 if aborted is not None and header.is_transactional:
                     self.transactions(key, record.offset, record.value, is_aborted)

@@ -174,7 +174,8 @@ class Producer(Client):
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _send_batch(self, batch: Batch) -> None:
-        records = [Record(value, value, self.wall_ms) for value in batch.values]
+        # A millisecond apart: a time is of one record, and not of its batch.
+        records = [Record(value, value, self.wall_ms + number) for number, value in enumerate(batch.values)]
         producer_id = self._producer_id if self.behaviour.idempotent else -1
         producer_epoch = 0 if self.behaviour.idempotent else -1
         encoded = build_batch(

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from barnabas.channel.messages import Append
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.effect_failures import EffectFailures
 from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.storage import effect_execution
 from barnabas_logstore.core.storage.batches import batch_validation
+from barnabas_logstore.core.storage.batches.batch_opening import first_record_of
 from barnabas_logstore.core.storage.batches.batch_validation import CheckedBatch
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
+from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp
 from barnabas_logstore.core.storage.effects import FlushEffect, StorageEffect
+from barnabas_logstore.core.storage.log.features.timestamp_lookup import TimestampLookup
 from barnabas_logstore.core.storage.log.log_appends import LogAppends
+from barnabas_logstore.core.storage.log.log_view import LogView
 from barnabas_logstore.core.storage.log.state.producer_state import ProducedBatch, ProducerState
 from barnabas_logstore.core.storage.recovery.log_cut import _LastSegment
 from barnabas_logstore.core.storage.segment.scan import scan_batches
@@ -223,3 +230,27 @@ def a_second_start_forgets_what_the_first_lacked() -> None:
         self._disk.replace_file(self._boot_path, self._kernel_boot_id)
 
     replace_in(LogDirectory, "_forget_boot", note_boot)
+
+
+@STORAGE.breaks("I9")
+def an_offset_by_time_is_of_a_later_record() -> None:
+    """The first record after a time is the answer, where it should be the first at or after it."""
+    original = LogView.lookup_timestamp
+
+    def lookup(self: LogView, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:
+        is_special = timestamp_ms < 0
+        return original(self, timestamp_ms + (not is_special), upto_offset, decompress)
+
+    replace_in(LogView, "lookup_timestamp", lookup)
+
+
+@STORAGE.breaks("I9")
+def an_offset_by_time_is_that_of_its_batch() -> None:
+    """The batch is found, and not opened."""
+    original = first_record_of
+
+    def first_offset(header: BatchHeader, *arguments: Any) -> OffsetAtTimestamp | None:
+        found = original(header, *arguments)
+        return found and replace(found, offset=header.base_offset)
+
+    replace_in(effect_execution, "first_record_of", first_offset)
