@@ -158,6 +158,11 @@ class OperationsClient:
         return OperationsError(details, error.code())
 
 
+def notices_of_members(described: pb.DescribeClusterResponse) -> list[str]:
+    """Return what members report of themselves that is over, a line each."""
+    return [f"{each.role} {each.id}: {each.text} ({each.kind})" for each in described.conditions if not each.is_problem]
+
+
 def _tls_hint(details: str) -> str:
     """Return what gRPC says of a handshake that failed, which is not that a controller is down."""
     failed = [word for word in _HANDSHAKE if word.lower() in details.lower()]

@@ -6,7 +6,7 @@ import click
 
 from barnabas.cli.commands.nodes import NODE_HEADER, node_row
 from barnabas.cli.operating import moment, plain, print_json
-from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas.cli.operations import OperationsClient, OperationsError, notices_of_members
 from barnabas.cli.operator_access import OperatorAccess
 from barnabas.cli.terminal import clear_errors, print_table
 
@@ -24,6 +24,8 @@ def show_remote_status(access: OperatorAccess, as_json: bool) -> int:
     click.echo()
     for problem in found.problems:
         click.secho(problem, fg="red")
+    for notice in notices_of_members(found):
+        click.secho(notice, fg="yellow")
     drained = [node.id for node in found.nodes if node.drained]
     if drained:
         click.secho(f"drained: logstore {', '.join(drained)}", fg="yellow")

@@ -14,6 +14,12 @@ SILENT_PROCESSES = Family(
     "Scrapes that a process of the pod did not answer in time: its gauges are left out, its counters keep their "
     "last values.",
 )
+CONDITIONS = Family(
+    "barnabas_health_conditions",
+    Kind.GAUGE,
+    "What the pod reports of its own health, by kind; docs/operate/runbook.md explains each.",
+    ("kind",),
+)
 
 LOOP_LATENESS = Family(
     "barnabas_loop_lateness_ms",

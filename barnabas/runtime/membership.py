@@ -10,7 +10,7 @@ be done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
@@ -58,18 +58,17 @@ from barnabas.cluster.messages import (
 from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
 from barnabas.cluster.quotas.shares import LEASE_MS, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse, ScramUserResult
+from barnabas.metrics.conditions import Condition
 from barnabas.ports.etcd import Snapshot
+from barnabas.runtime.active_controller import ActiveController
 from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
-from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import StreamLink
-from barnabas.runtime.tracing.trace_parent import TraceParent
 from barnabas.wire.errors import ErrorCode
 from barnabas_protos.controller.v1 import membership_pb2 as pb
-from barnabas_protos.controller.v1 import membership_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     from barnabas_protos.controller.v1.membership_pb2_grpc import MembershipAsyncStub
@@ -87,39 +86,9 @@ _ANSWER_MARGIN_MS = 2000
 _ALLOCATE_TIMEOUT_MS = 5000
 _ALTER_PARTITION_TIMEOUT_MS = 5000
 _SHUTDOWN_TIMEOUT_MS = 10_000
+_HEALTH_TIMEOUT_S = 2.0
 
 _log = get_logger("membership")
-
-
-class _Controller:
-    """The channel to one incarnation of an active controller; closed when it is retired and not used any more.
-
-    (Closing a channel cancels its calls, and a task that awaits one would take that for its own cancellation.)
-    """
-
-    __slots__ = ("_retired", "_users", "address", "channel", "create_revision", "generation", "stub")
-
-    def __init__(self, address: str, create_revision: int) -> None:
-        self.address = address
-        self.create_revision = create_revision
-        self.generation = identity.generation()
-        self.channel = create_channel(address, Role.CONTROLLER, interceptors=(TraceParent(),))
-        self.stub: MembershipAsyncStub = rpc.MembershipStub(self.channel)
-        self._users = 0
-        self._retired = False
-
-    async def __aenter__(self) -> _Controller:
-        self._users += 1
-        return self
-
-    async def __aexit__(self, *failure: object) -> None:
-        self._users -= 1
-        if self._retired and self._users == 0:
-            await self.channel.close(None)
-
-    async def retire(self) -> None:
-        async with self:
-            self._retired = True
 
 
 class MembershipClient:
@@ -130,7 +99,7 @@ class MembershipClient:
         self._etcd = etcd
         self._keys = keys
         self._now_ms = now_ms
-        self._controller: _Controller | None = None
+        self._controller: ActiveController | None = None
         # Set, and replaced by another, when the active controller changes.
         self._moved = asyncio.Event()
         self._link: StreamLink | None = None
@@ -343,6 +312,29 @@ class MembershipClient:
             return None
         return from_proto(ShareQuotasResponse, answer)
 
+    @property
+    def active_revision(self) -> int:
+        """Return what no other term of an active controller has; -1 while none is known."""
+        return -1 if self._controller is None else self._controller.create_revision
+
+    async def report_health(
+        self, role: Role, member_id: str, incarnation: str, conditions: Iterable[Condition]
+    ) -> bool:
+        """Report a member's conditions to the active controller. Return whether it has taken them; one of a version
+        that takes none counts as having done so.
+        """
+        controller = self._controller
+        if controller is None:
+            return False
+        reported = [pb.HealthCondition(kind=each.kind.value, text=each.text) for each in conditions]
+        message = pb.ReportHealthRequest(role=role.value, id=member_id, incarnation=incarnation, conditions=reported)
+        try:
+            async with controller:
+                answer = await controller.stub.ReportHealth(message, timeout=_HEALTH_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            return error.code() is grpc.StatusCode.UNIMPLEMENTED
+        return answer.taken
+
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may still be."""
         message = to_proto(request, pb.AlterPartitionRequest)
@@ -394,10 +386,10 @@ class MembershipClient:
                 if elected is not None and elected.create_revision != known:
                     record = decode_registration(Role.CONTROLLER, elected.value)
                     assert isinstance(record, ControllerRegistration)
-                    await self._move_to(_Controller(record.address, elected.create_revision))
+                    await self._move_to(ActiveController(record.address, elected.create_revision))
                     yield record.address
 
-    async def _move_to(self, controller: _Controller | None) -> None:
+    async def _move_to(self, controller: ActiveController | None) -> None:
         before, self._controller = self._controller, controller
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
@@ -466,7 +458,7 @@ class MembershipClient:
                     continue
                 if controller.generation != identity.generation():
                     # It connects again with the certificate that has been replaced since.
-                    await self._move_to(_Controller(controller.address, controller.create_revision))
+                    await self._move_to(ActiveController(controller.address, controller.create_revision))
                     continue
                 async with controller:
                     async with asyncio.timeout(min(remaining_s, _CONNECT_S)):

@@ -74,6 +74,11 @@ class Registration:
         self.epoch = -1
         self._registrations = 0
 
+    @property
+    def incarnation(self) -> str:
+        """Return the name of this life of the member; empty before `start`."""
+        return self._incarnation
+
     def samples(self) -> Iterator[Sample]:
         yield Sample(REGISTRATIONS, (), self._registrations)
         if self.lease is not None:

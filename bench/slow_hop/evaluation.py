@@ -61,7 +61,7 @@ def _vector(value: Value) -> Vector:
 def _call(call: Call, scraped: Scraped, at_s: float) -> Value:
     first = call.arguments[0]
     match call.function:
-        case "rate" | "increase" | "max_over_time" | "avg_over_time":
+        case "rate" | "increase" | "changes" | "max_over_time" | "avg_over_time":
             if not isinstance(first, Selector) or not first.range_s:
                 raise PromqlError(f"{call.function} takes a range")
             return _over_time(call.function, first, scraped, at_s)
@@ -86,6 +86,8 @@ def _over_time(function: str, selector: Selector, scraped: Scraped, at_s: float)
             result[labels] = max(values)
         elif function == "avg_over_time":
             result[labels] = sum(values) / len(values)
+        elif function == "changes":
+            result[labels] = float(sum(before != after for before, after in itertools.pairwise(values)))
         elif len(values) > 1:
             rate = increase_of(values) / (times[-1] - times[0])
             result[labels] = rate if function == "rate" else rate * selector.range_s

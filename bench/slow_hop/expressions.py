@@ -13,7 +13,7 @@ import promql_parser as promql
 
 AGGREGATIONS: Final = frozenset({"sum", "min", "max", "avg", "count"})
 FUNCTIONS: Final = frozenset(
-    {"rate", "increase", "max_over_time", "avg_over_time", "histogram_quantile", "absent", "clamp_min"}
+    {"rate", "increase", "changes", "max_over_time", "avg_over_time", "histogram_quantile", "absent", "clamp_min"}
 )
 _MATCH_OPERATORS: Final = {
     int(promql.MatchOp.Equal): "=",

@@ -89,14 +89,18 @@ def inspect(cluster: LocalCluster) -> ClusterStatus:
     restarts = recent_restarts(cluster.directory, time.time_ns() // 1_000_000)
     services = [_process_status(cluster, service, supervisor, restarts) for service in cluster.services]
     _check_etcd(cluster, services)
+    from barnabas.cli.operations import notices_of_members
+
     described, refused = _describe(cluster, services)
     problems = _unsupervised(supervisor) + problems_of(restarts)
+    notices = notices_of(restarts)
     if described is not None:
         _check_registrations(described, services)
         problems += described.problems
+        notices += notices_of_members(described)
     elif refused:
         problems.append(refused)
-    problems += _check_kafka(cluster, services)
+    problems += _check_kafka(cluster, services, is_said=any("(hanging-transaction)" in each for each in problems))
     return ClusterStatus(
         healthy=not problems and all(service.state is State.UP for service in services),
         bootstrap=f"{HOST}:{cluster.layout.kafka_port}",
@@ -108,7 +112,7 @@ def inspect(cluster: LocalCluster) -> ClusterStatus:
         partitions=described.partitions if described else None,
         services=services,
         problems=problems,
-        notices=notices_of(restarts),
+        notices=notices,
         supervisor=supervisor,
         cores=_cores_of(services),
     )
@@ -218,7 +222,8 @@ def _registration_problem(service: ServiceStatus, node: Node | None) -> str:
     return ""
 
 
-def _check_kafka(cluster: LocalCluster, services: list[ServiceStatus]) -> list[str]:
+def _check_kafka(cluster: LocalCluster, services: list[ServiceStatus], *, is_said: bool) -> list[str]:
+    """`is_said`: logstores have reported transactions that hang. Coordinators, which are asked here, know it sooner."""
     gateway = _one(services, Role.GATEWAY)
     if gateway.state is State.DOWN:
         return ["clients can't connect: the gateway is down"]
@@ -232,7 +237,7 @@ def _check_kafka(cluster: LocalCluster, services: list[ServiceStatus]) -> list[s
         return []
     missing = [f"logstore-{each}" for each in cluster.layout.logstore_ids if each not in known]
     unseen = [f"clients don't see {', '.join(missing)}"] if missing else []
-    return unseen + _hanging_transactions(cluster, security)
+    return unseen + ([] if is_said else _hanging_transactions(cluster, security))
 
 
 def _hanging_transactions(cluster: LocalCluster, security: ClientSecurity) -> list[str]:

@@ -39,6 +39,7 @@ CALLERS_BY_METHOD: Final[Mapping[str, frozenset[Role]]] = {
     _MEMBERSHIP + "UpdateFeatures": _GATEWAY,
     _MEMBERSHIP + "ShareQuotas": _GATEWAY,
     _MEMBERSHIP + "AllocateProducerIds": _GATEWAY | _LOGSTORE,
+    _MEMBERSHIP + "ReportHealth": _GATEWAY | _LOGSTORE | _PURGATORY,
     _MEMBERSHIP + "RecordOperatorCalls": _CONTROLLER,
     _ADMINISTRATION + "EndOffsets": _GATEWAY | _CONTROLLER,
     _ADMINISTRATION + "DeleteRecords": _GATEWAY,

@@ -52,6 +52,11 @@ def test_rate_and_increase(scraped: Scraped) -> None:
     assert series("rate(bytes_total[1s])", scraped) == {}, "one sample tells no rate"
 
 
+def test_changes(scraped: Scraped) -> None:
+    assert series("changes(bytes_total[10s])", scraped).keys() == {"logstore=0", "logstore=1"}
+    assert series("changes(up[1m])", scraped)["instance=a"] == 0
+
+
 def test_a_counter_that_falls_has_started_over() -> None:
     assert increase_of([5, 8, 2, 4]) == 3 + 2 + 2
 

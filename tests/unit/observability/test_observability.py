@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from barnabas.metrics.catalogue import FAMILIES
+from barnabas.metrics.conditions import ConditionKind
 from barnabas.metrics.family import Family, Kind
 from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Number, Selector, parse, selectors
 from tests.unit.observability import dashboard, dashboard_json
@@ -197,6 +198,15 @@ def test_every_entry_says_what_it_is_how_to_see_it_and_what_to_do() -> None:
         name = entry.split("\n", 1)[0]
         for part in ("*Means*", "*See*", "*Do*", "*Worry*"):
             assert part in entry, f"{name}: {part}"
+
+
+@pytest.mark.parametrize("kind", ConditionKind)
+def test_each_kind_of_condition_has_an_alert_and_is_explained(kind: ConditionKind) -> None:
+    (entry,) = re.findall(rf"^\| `{kind.value}` \| \[(\w+)\]", RUNBOOK.read_text(), flags=re.MULTILINE)
+    assert entry in rule_names()
+    if kind is not ConditionKind.UNCLEANABLE_PARTITION:  # Kafka has a metric of its own for these
+        (rule,) = [rule for rule in rules() if f'barnabas_health_conditions{{kind="{kind.value}"}}' in rule["expr"]]
+        assert rule["alert"] == entry
 
 
 def test_what_the_runbook_names_is_there() -> None:

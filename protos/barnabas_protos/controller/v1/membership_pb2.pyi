@@ -1782,6 +1782,80 @@ class ShareQuotasResponse(_message.Message):
 Global___ShareQuotasResponse: _TypeAlias = ShareQuotasResponse  # noqa: Y015
 
 @_typing.final
+class ReportHealthRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    CONDITIONS_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """"logstore", "gateway" or "purgatory"."""
+    id: _builtins.str
+    incarnation: _builtins.str
+    """Of the member's registration: what an earlier one has reported is over."""
+    @_builtins.property
+    def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___HealthCondition]: ...
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        id: _builtins.str = ...,
+        incarnation: _builtins.str = ...,
+        conditions: _abc.Iterable[Global___HealthCondition] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "id", b"id", "incarnation", b"incarnation", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportHealthRequest: _TypeAlias = ReportHealthRequest  # noqa: Y015
+
+@_typing.final
+class HealthCondition(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """The name of an entry of docs/operate/runbook.md."""
+    text: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HealthCondition: _TypeAlias = HealthCondition  # noqa: Y015
+
+@_typing.final
+class ReportHealthResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TAKEN_FIELD_NUMBER: _builtins.int
+    taken: _builtins.bool
+    """False: the controller does not know this registration yet; the report is to be repeated."""
+    def __init__(
+        self,
+        *,
+        taken: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["taken", b"taken"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportHealthResponse: _TypeAlias = ReportHealthResponse  # noqa: Y015
+
+@_typing.final
 class AllocateProducerIdsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

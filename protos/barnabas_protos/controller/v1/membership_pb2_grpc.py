@@ -119,6 +119,11 @@ class MembershipStub:
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsResponse.FromString,
                 _registered_method=True)
+        self.ReportHealth = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/ReportHealth',
+                request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ReportHealthRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ReportHealthResponse.FromString,
+                _registered_method=True)
         self.RecordOperatorCalls = channel.unary_unary(
                 '/barnabas.controller.v1.Membership/RecordOperatorCalls',
                 request_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.RecordOperatorCallsRequest.SerializeToString,
@@ -241,6 +246,13 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportHealth(self, request, context):
+        """A member's present conditions, whenever they change, and whenever another controller is active.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RecordOperatorCalls(self, request, context):
         """Of a controller that is not active: calls of operators that it has recorded, for the topic of the audit.
         """
@@ -335,6 +347,11 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.AllocateProducerIds,
                     request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.FromString,
                     response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsResponse.SerializeToString,
+            ),
+            'ReportHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportHealth,
+                    request_deserializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ReportHealthRequest.FromString,
+                    response_serializer=barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ReportHealthResponse.SerializeToString,
             ),
             'RecordOperatorCalls': grpc.unary_unary_rpc_method_handler(
                     servicer.RecordOperatorCalls,
@@ -801,6 +818,33 @@ class Membership:
             '/barnabas.controller.v1.Membership/AllocateProducerIds',
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
             barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/ReportHealth',
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ReportHealthRequest.SerializeToString,
+            barnabas__protos_dot_controller_dot_v1_dot_membership__pb2.ReportHealthResponse.FromString,
             options,
             channel_credentials,
             insecure,

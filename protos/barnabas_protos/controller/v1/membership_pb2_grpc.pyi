@@ -60,6 +60,8 @@ class MembershipStub:
     ShareQuotas: _grpc.UnaryUnaryMultiCallable[_membership_pb2.ShareQuotasRequest, _membership_pb2.ShareQuotasResponse]
     """What a gateway uses of quotas, for its share of them. It is decided at once, and remembered nowhere."""
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
+    ReportHealth: _grpc.UnaryUnaryMultiCallable[_membership_pb2.ReportHealthRequest, _membership_pb2.ReportHealthResponse]
+    """A member's present conditions, whenever they change, and whenever another controller is active."""
     RecordOperatorCalls: _grpc.UnaryUnaryMultiCallable[_membership_pb2.RecordOperatorCallsRequest, _membership_pb2.RecordOperatorCallsResponse]
     """Of a controller that is not active: calls of operators that it has recorded, for the topic of the audit."""
 
@@ -93,6 +95,8 @@ class MembershipAsyncStub(MembershipStub):
     ShareQuotas: _aio.UnaryUnaryMultiCallable[_membership_pb2.ShareQuotasRequest, _membership_pb2.ShareQuotasResponse]  # type: ignore[assignment]
     """What a gateway uses of quotas, for its share of them. It is decided at once, and remembered nowhere."""
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
+    ReportHealth: _aio.UnaryUnaryMultiCallable[_membership_pb2.ReportHealthRequest, _membership_pb2.ReportHealthResponse]  # type: ignore[assignment]
+    """A member's present conditions, whenever they change, and whenever another controller is active."""
     RecordOperatorCalls: _aio.UnaryUnaryMultiCallable[_membership_pb2.RecordOperatorCallsRequest, _membership_pb2.RecordOperatorCallsResponse]  # type: ignore[assignment]
     """Of a controller that is not active: calls of operators that it has recorded, for the topic of the audit."""
 
@@ -225,6 +229,14 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         request: _membership_pb2.AllocateProducerIdsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.AllocateProducerIdsResponse, _abc.Awaitable[_membership_pb2.AllocateProducerIdsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ReportHealth(
+        self,
+        request: _membership_pb2.ReportHealthRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.ReportHealthResponse, _abc.Awaitable[_membership_pb2.ReportHealthResponse]]:
+        """A member's present conditions, whenever they change, and whenever another controller is active."""
 
     @_abc_1.abstractmethod
     def RecordOperatorCalls(

@@ -158,6 +158,7 @@ class DescribeClusterResponse(_message.Message):
     REASSIGNING_PARTITIONS_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    CONDITIONS_FIELD_NUMBER: _builtins.int
     cluster_id: _builtins.str
     controller_id: _builtins.str
     controller_epoch: _builtins.int
@@ -181,6 +182,10 @@ class DescribeClusterResponse(_message.Message):
 
     @_builtins.property
     def balance(self) -> Global___Balance: ...
+    @_builtins.property
+    def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeCondition]:
+        """What members report of themselves. Those that are problems are among `problems` too."""
+
     def __init__(
         self,
         *,
@@ -198,14 +203,48 @@ class DescribeClusterResponse(_message.Message):
         reassigning_partitions: _builtins.int = ...,
         balance: Global___Balance | None = ...,
         version: _builtins.str = ...,
+        conditions: _abc.Iterable[Global___NodeCondition] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "controller_id", b"controller_id", "nodes", b"nodes", "offline_partitions", b"offline_partitions", "partitions", b"partitions", "problems", b"problems", "reassigning_partitions", b"reassigning_partitions", "revision", b"revision", "topics", b"topics", "under_min_isr_partitions", b"under_min_isr_partitions", "under_replicated_partitions", b"under_replicated_partitions", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balance", b"balance", "cluster_id", b"cluster_id", "conditions", b"conditions", "controller_epoch", b"controller_epoch", "controller_id", b"controller_id", "nodes", b"nodes", "offline_partitions", b"offline_partitions", "partitions", b"partitions", "problems", b"problems", "reassigning_partitions", b"reassigning_partitions", "revision", b"revision", "topics", b"topics", "under_min_isr_partitions", b"under_min_isr_partitions", "under_replicated_partitions", b"under_replicated_partitions", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribeClusterResponse: _TypeAlias = DescribeClusterResponse  # noqa: Y015
+
+@_typing.final
+class NodeCondition(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    IS_PROBLEM_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    id: _builtins.str
+    kind: _builtins.str
+    """The name of an entry of docs/operate/runbook.md."""
+    text: _builtins.str
+    is_problem: _builtins.bool
+    """False: it has happened and is over, as the restart of a process."""
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        id: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        text: _builtins.str = ...,
+        is_problem: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "is_problem", b"is_problem", "kind", b"kind", "role", b"role", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeCondition: _TypeAlias = NodeCondition  # noqa: Y015
 
 @_typing.final
 class Balance(_message.Message):

@@ -43,6 +43,7 @@ from barnabas_controller.core.members.control_links import ControlLinks
 from barnabas_controller.core.members.known_members import note_members
 from barnabas_controller.core.members.liveness import LogstoreLiveness
 from barnabas_controller.core.members.metadata import full_update, incremental_update, without_gateways_own
+from barnabas_controller.core.members.reported_health import ReportedHealth
 from barnabas_controller.core.members.subscriptions import Subscriber, Subscriptions
 from barnabas_controller.core.operations.drains import Drains
 from barnabas_controller.core.operations.node_administration import NodeAdministration
@@ -97,6 +98,7 @@ class ControllerCore:
         self.candidacy = Candidacy(self.image, registration, self.txn_pipeline.next_txn_id, new_cluster_id, wall_ms)
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
+        self.reported_health = ReportedHealth(self.image)
         self._settings = settings
         self._liveness = LogstoreLiveness(self.image, self.links)
         self.rules = TopicRulesTable(self.image, settings.topic_defaults())

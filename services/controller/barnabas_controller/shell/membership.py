@@ -30,6 +30,7 @@ from barnabas.cluster.messages import (
 from barnabas.cluster.quotas.entities import AlterClientQuotasRequest
 from barnabas.cluster.quotas.shares import ShareQuotasRequest
 from barnabas.cluster.scram import AlterScramCredentialsRequest
+from barnabas.metrics.conditions import Condition, ConditionKind
 from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Membership"].full_name
 _ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
+_REPORTING = {role.value: role for role in (Role.GATEWAY, Role.LOGSTORE, Role.PURGATORY)}
+_KINDS = frozenset(ConditionKind)
 
 
 def add_membership(
@@ -94,9 +97,30 @@ def add_membership(
         "AllocateProducerIds": _unary(
             driver, traces, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse
         ),
+        "ReportHealth": _health(driver),
         "RecordOperatorCalls": _recording(records),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+
+
+def _health(driver: ControllerDriver) -> grpc.RpcMethodHandler[Any, Any]:
+    """Conditions of a kind that this version does not know are left out."""
+
+    async def serve(message: pb.ReportHealthRequest, context: Context) -> Message:
+        if not driver.core.active:
+            await abort_not_active(context, driver, NotActive(untouched=True))
+        role = _REPORTING.get(message.role)
+        if role is None:
+            return pb.ReportHealthResponse(taken=False)
+        conditions = [
+            Condition(ConditionKind(each.kind), each.text) for each in message.conditions if each.kind in _KINDS
+        ]
+        taken = driver.core.reported_health.report(role, message.id, message.incarnation, conditions)
+        return pb.ReportHealthResponse(taken=taken)
+
+    return grpc.unary_unary_rpc_method_handler(
+        serve, pb.ReportHealthRequest.FromString, pb.ReportHealthResponse.SerializeToString
+    )
 
 
 def _recording(records: CallRecords) -> grpc.RpcMethodHandler[Any, Any]:

@@ -32,6 +32,7 @@ from barnabas.metrics.family import Sample
 from barnabas.metrics.security_families import ACLS
 from barnabas.runtime.clock import monotonic_ms, wall_ms
 from barnabas.runtime.configuration.config import Loaded
+from barnabas.runtime.health_reports import HealthReports
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.beat import next_beat
 from barnabas.runtime.membership import MembershipClient
@@ -85,7 +86,9 @@ class Gateway:
         )
         self._sharing = QuotaSharing(properties.gateway_id, self._membership.share_quotas)
         self._processors.on_quota_uses = self._sharing.reported
-        self._metrics.measure(self, self._acceptor.meter, self._processors, self._etcd.meter)
+        self._health_reports = HealthReports(Role.GATEWAY, properties.gateway_id, self._membership)
+        self._health_reports.add_source(self._processors.deaths.conditions)
+        self._metrics.measure(self, self._health_reports, self._acceptor.meter, self._processors, self._etcd.meter)
         self._wanted_processors = 0
         self._is_accepting = False
 
@@ -120,6 +123,7 @@ class Gateway:
                     self._membership.subscribe(Role.GATEWAY, properties.gateway_id, self._updated, take_calls)
                 )
                 tasks.create_task(self._watch_readiness(health))
+                tasks.create_task(self._health_reports.run(lambda: registration.incarnation))
 
         life = asyncio.ensure_future(live())
         stop = asyncio.ensure_future(stopping.wait())

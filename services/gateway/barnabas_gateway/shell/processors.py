@@ -18,6 +18,7 @@ from barnabas.cluster.quotas.entities import client_quota
 from barnabas.cluster.quotas.shares import QuotaUse
 from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
 from barnabas.metrics.family import Sample
+from barnabas.runtime.health_reports import RecentDeaths
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
@@ -85,6 +86,7 @@ class Processors:
         self._metrics = metrics
         self._next_serial = 0
         self._deaths = 0
+        self.deaths = RecentDeaths("one of its processors")
         self._loop = asyncio.get_running_loop()
         self._by_index: dict[int, _Processor] = {}
         self._draining: list[_Processor] = []
@@ -145,6 +147,7 @@ class Processors:
         lived_ms = (self._loop.time() - processor.started_s) * 1000
         before_ms = self._restart_ms.get(index, 0) if lived_ms < _RESTART_CALM_MS else 0
         self._deaths += 1
+        self.deaths.died(exit_code)
         delay_ms = min(max(2 * before_ms, _RESTART_MS_MIN), _RESTART_MS_MAX)
         self._restart_ms[index] = delay_ms
         _log.error("processor died", index=index, pid=processor.child.pid, exit_code=exit_code, restart_ms=delay_ms)

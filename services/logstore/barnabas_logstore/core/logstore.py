@@ -84,7 +84,7 @@ from barnabas_logstore.core.maintenance.producer_expiry import ProducerExpiry
 from barnabas_logstore.core.maintenance.retention import Retention
 from barnabas_logstore.core.observability.measures import Measures
 from barnabas_logstore.core.replica.broker_settings import BrokerSettings
-from barnabas_logstore.core.replica.partition import Partition, PartitionKey
+from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replica.throttles import Throttles
 from barnabas_logstore.core.replication.follower_cuts import FollowerCuts
@@ -252,7 +252,9 @@ class LogstoreCore:
         resting = (*disks, self._replication, self._administration, self._producer_expiry)
         self.ticks = Ticks(resting, self._replication.leading)
         counting = (self._replication, self._coordination, self._cleaning, self._outbox.times, self._replicas.contained)
-        self.measures = Measures(self._replicas, self._directories, self._coordination, counting, config.transactions)
+        self.measures = Measures(
+            self._replicas, self._directories, self._coordination, self._cleaning, counting, config.transactions
+        )
         served = (self._administration, self._data_inbox, self._coordination, self._replication, self._uncommitted)
         self.stopping = Stopping(
             (*served, self._cleaning, self._moves),
@@ -416,11 +418,6 @@ class LogstoreCore:
         """The cleaner has ended, with its order if it had one. The next command is for a new one."""
         self._cleaning.on_cleaner_gone()
         self._failures.act()
-
-    @property
-    def uncleanable_partitions(self) -> dict[PartitionKey, str]:
-        """Partitions that are not compacted until the next start, and why."""
-        return dict(self._cleaning.uncleanable)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the clock; the wall clock time is that of the last step."""

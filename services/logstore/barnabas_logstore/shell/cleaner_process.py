@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from barnabas.runtime.health_reports import RecentDeaths
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
 from barnabas_logstore.core.storage.compaction.orders import (
@@ -40,6 +41,7 @@ class CleanerProcess:
         self._on_gone = on_gone
         self._child: ChildProcess | None = None
         self._is_stopping = False
+        self.deaths = RecentDeaths("its cleaner")
 
     def send(self, command: CleanerCommand) -> None:
         """An order starts the process if there is none; a cancellation then has nothing to cancel."""
@@ -67,6 +69,7 @@ class CleanerProcess:
     def _on_exit(self, exit_code: int) -> None:
         self._child = None
         if not self._is_stopping:
+            self.deaths.died(exit_code)
             _log.error("the cleaner died, the next order starts it again", exit_code=exit_code)
         self._on_gone()
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.runtime.health_reports import RecentDeaths
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
 from barnabas_logstore.control import (
@@ -65,6 +66,7 @@ class ControlProcess:
         self._may_listen = False
         self._is_serving = False
         self._is_stopping = False
+        self.deaths = RecentDeaths("its control process")
         self.listening: asyncio.Future[int] = self._loop.create_future()
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ControlRequest)
@@ -142,6 +144,7 @@ class ControlProcess:
         if not self.listening.done():
             self.listening.set_exception(OSError(f"the control listener ended with {exit_code} at {self._address}"))
             return
+        self.deaths.died(exit_code)
         _log.error("control listener died, restarting it", exit_code=exit_code, wait_ms=self._restart_ms)
         self._loop.call_later(self._restart_ms / 1000, self._spawn)
         self._restart_ms = min(2 * self._restart_ms, RESTART_MS_MAX)

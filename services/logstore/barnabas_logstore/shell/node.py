@@ -19,11 +19,13 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.metrics.conditions import Condition
+from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.configuration.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
+from barnabas.runtime.health_reports import HealthReports
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.beat import wait_to_beat
 from barnabas.runtime.membership import MembershipClient
@@ -69,6 +71,12 @@ _SERVICES: Final = (*LISTENER_SERVICES, ADMINISTRATION_SERVICE)
 _log = get_logger("logstore")
 
 
+def _conditions_of(core: LogstoreCore) -> list[Condition]:
+    health = core.measures.health
+    health.step(monotonic_ms(), wall_ms())
+    return health.conditions()
+
+
 class LogstoreNode:
     def __init__(self, loaded: Loaded[LogstoreSettings]) -> None:
         """Locks the directories and binds the data listener. Raises StartRefused and OSError."""
@@ -109,6 +117,7 @@ class LogstoreNode:
         self._replica_links: ReplicaLinks | None = None
         self._coordinate_links: CoordinateLinks | None = None
         self._requests: ControllerRequests | None = None
+        self._health_reports: HealthReports | None = None
         self._registration: Registration | None = None
         self._health: Health | None = None
 
@@ -171,6 +180,8 @@ class LogstoreNode:
             tasks.create_task(self._replica_links.run())
             tasks.create_task(self._coordinate_links.run())
             tasks.create_task(self._requests.run())
+            assert self._health_reports is not None
+            tasks.create_task(self._health_reports.run(lambda: registration.incarnation))
             tasks.create_task(self._fail_with_the_loop())
 
     async def _learn_cluster_id(self) -> str:
@@ -241,6 +252,11 @@ class LogstoreNode:
         membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
         self._requests = ControllerRequests(settings.node_id, membership, self._loop)
         self._cleaner = CleanerProcess(self._cleaner_settings(), self._on_cleaner_report, self._on_cleaner_gone)
+        self._health_reports = HealthReports(Role.LOGSTORE, str(settings.node_id), membership)
+        self._health_reports.add_source(lambda: _conditions_of(core))
+        self._health_reports.add_source(self._control.deaths.conditions)
+        self._health_reports.add_source(self._cleaner.deaths.conditions)
+        self._metrics.add([self._health_reports])
         self._loop.start()
         self._metrics.serve(core)
 

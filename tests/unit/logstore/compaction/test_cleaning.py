@@ -342,7 +342,7 @@ def test_a_directory_that_fails_aborts_it(host: CleaningHost) -> None:
     host.settle()
     assert host.core.all_directories_offline
     cancelled(host)
-    assert host.core.uncleanable_partitions == {}
+    assert host.core.measures.health.uncleanable == {}
 
 
 def test_an_error_that_the_cleaner_meets_takes_the_directory_offline(host: CleaningHost) -> None:
@@ -378,13 +378,13 @@ def test_a_batch_that_cant_be_opened_stops_that_partition_alone(host: CleaningHo
     assert outcomes[1] == (PassOutcome.DONE, "")
     reason = "the batch at offset 0: its CRC is wrong; not tried again until the next start"
     assert outcomes[0] == (PassOutcome.UNCLEANABLE, reason)
-    assert host.core.uncleanable_partitions == {(TOPIC_ID, 0): reason}
+    assert host.core.measures.health.uncleanable == {(TOPIC_ID, 0): reason}
     host.tick()
     assert host.commands == []
 
 
 def reasons_of(host: CleaningHost) -> list[str]:
-    return list(host.core.uncleanable_partitions.values())
+    return list(host.core.measures.health.uncleanable.values())
 
 
 def let_cleaner_die(host: CleaningHost) -> None:
@@ -400,14 +400,14 @@ def let_cleaner_die(host: CleaningHost) -> None:
 def test_a_log_that_kills_the_cleaner_again_and_again_is_tried_ever_more_rarely(host: CleaningHost) -> None:
     host.fill("a", "b", "a", "b", "a")
     for _ in range(DEATHS_MAX):
-        assert host.core.uncleanable_partitions == {}
+        assert host.core.measures.health.uncleanable == {}
         let_cleaner_die(host)
     assert reasons_of(host) == ["the cleaner died at it 3 times; tried again after 60 s"]
     host.tick()
     assert host.commands == []
     host.now_ms += RETRY_MS_MIN
     let_cleaner_die(host)
-    assert list(host.core.uncleanable_partitions.values()) == [
+    assert list(host.core.measures.health.uncleanable.values()) == [
         "the cleaner died at it 4 times; tried again after 120 s"
     ]
     host.now_ms += RETRY_MS_MIN
@@ -422,7 +422,7 @@ def test_a_log_at_which_the_cleaner_died_is_cleaned_when_it_dies_no_more(host: C
     host.now_ms += RETRY_MS_MIN
     report = host.clean()
     assert (report.ended.outcome, report.uncleanable) == (PassOutcome.DONE, "")
-    assert host.core.uncleanable_partitions == {}
+    assert host.core.measures.health.uncleanable == {}
 
 
 def test_a_partition_that_is_deleted_is_not_remembered(host: CleaningHost) -> None:
@@ -431,7 +431,7 @@ def test_a_partition_that_is_deleted_is_not_remembered(host: CleaningHost) -> No
         let_cleaner_die(host)
     host.stop_replica()
     host.tick()
-    assert host.core.uncleanable_partitions == {}
+    assert host.core.measures.health.uncleanable == {}
 
 
 def test_what_a_dead_cleaner_said_of_an_older_order_counts_no_more(host: CleaningHost) -> None:

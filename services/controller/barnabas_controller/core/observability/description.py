@@ -113,10 +113,18 @@ def describe_problems(controller: ControllerCore, counts: PartitionCounts | None
             problems.append(f"the deletion of topic {deletion.topic} waits for logstore {waits_for}")
     if controller.txn_pipeline.refusal:
         problems.append(f"etcd refuses to write: {controller.txn_pipeline.refusal}")
-    problems += [*_unreadable_keys(controller), *_unknown_partitions(controller)]
+    problems += [*_unreadable_keys(controller), *_unknown_partitions(controller), *_reported(controller)]
     if len(problems) > _LISTED_MAX:
         problems = [*problems[:_LISTED_MAX], f"and {len(problems) - _LISTED_MAX} more"]
     return problems
+
+
+def _reported(controller: ControllerCore) -> list[str]:
+    return [
+        f"{role.value} {member_id}: {condition.text} ({condition.kind.value})"
+        for role, member_id, condition in controller.reported_health.conditions()
+        if condition.is_problem
+    ]
 
 
 def _unreadable_keys(controller: ControllerCore) -> list[str]:

@@ -77,6 +77,16 @@ class Describing:
                 paused_since_ms=image.balance.paused_since_ms if image.balance is not None else 0,
             ),
             version=__version__,
+            conditions=[
+                pb.NodeCondition(
+                    role=role.value,
+                    id=member_id,
+                    kind=condition.kind.value,
+                    text=condition.text,
+                    is_problem=condition.is_problem,
+                )
+                for role, member_id, condition in self._core.reported_health.conditions()
+            ],
         )
 
     def _list_nodes(self, request: pb.ListNodesRequest, call: Call) -> pb.ListNodesResponse:

@@ -39,6 +39,7 @@ from barnabas_logstore.core.coordinator.markers import TransactionMarkers
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.group_watches import GroupWatches
 from barnabas_logstore.core.streams.outbox import Outbox
@@ -229,6 +230,11 @@ class Coordination:
     def transaction_partitions(self) -> list[TransactionPartition]:
         """Those of the coordinator of transactions; read only."""
         return self._transactions.partitions
+
+    @property
+    def unreadable_partitions(self) -> list[Partition]:
+        """Those that are led here and can't be coordinated, because a part of their log can't be read."""
+        return self._led.unreadable_partitions
 
     def samples(self) -> Iterator[Sample]:
         meter, partitions = self._groups.meter, self.partitions

@@ -192,6 +192,10 @@ class LedPartitions:
             led.sent_high_watermark = partition.high_watermark
             coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
 
+    @property
+    def unreadable_partitions(self) -> list[Partition]:
+        return [each for each, epoch in self._unreadable.items() if each.leading and each.leader_epoch == epoch]
+
     def _forget(self, led: LedPartition) -> None:
         del self._led[led.partition.topic, led.partition.partition]
         self._to_read.pop(led, None)

@@ -99,6 +99,10 @@ class Cleaning:
         self._retries: dict[PartitionKey, int] = {}
         """When a partition at which the cleaner has died too often is tried again, in ms."""
         self._deaths_in_all = 0
+        self.deaths_since_done = 0
+        """Of the cleaner, since it has cleaned a log."""
+        self.due_since: dict[PartitionKey, int] = {}
+        """Since when logs are due for cleaning without having been cleaned, in ms."""
         self.uncleanable: dict[PartitionKey, str] = {}
         self._dirty_ratio_max = 0.0
         self._looked_ms = -1
@@ -171,6 +175,7 @@ class Cleaning:
 
     def _look_at(self, partition: Partition, wall_ms: int) -> None:
         if not self._can_be_cleaned(partition):
+            self.due_since.pop(partition.key, None)
             return
         try:
             found = cleanable(partition.log, partition.last_stable_offset, wall_ms)
@@ -178,6 +183,10 @@ class Cleaning:
             self._replicas.disk_failed(partition.log, error)
             return
         self._dirty_ratio_max = max(self._dirty_ratio_max, found.cleanable_ratio)
+        if found.is_due:
+            self.due_since.setdefault(partition.key, self._now_ms)
+        else:
+            self.due_since.pop(partition.key, None)
         if found.is_due and (self._filthiest is None or found.cleanable_ratio > self._filthiest[1].cleanable_ratio):
             self._filthiest = (partition, found)
 
@@ -195,6 +204,7 @@ class Cleaning:
         self.uncleanable = {key: reason for key, reason in self.uncleanable.items() if key in by_key}
         self._deaths = {key: deaths for key, deaths in self._deaths.items() if key in by_key}
         self._retries = {key: due_ms for key, due_ms in self._retries.items() if key in by_key}
+        self.due_since = {key: due_ms for key, due_ms in self.due_since.items() if key in by_key}
 
     # --- what becomes of it ---
 
@@ -233,6 +243,7 @@ class Cleaning:
         key = present.partition.key
         if not present.is_aborted:
             self._deaths_in_all += 1
+            self.deaths_since_done += 1
             self._deaths[key] = deaths = self._deaths.get(key, 0) + 1
             if deaths >= DEATHS_MAX:
                 wait_ms = min(RETRY_MS_MAX, RETRY_MS_MIN << min(deaths - DEATHS_MAX, 6))
@@ -308,6 +319,8 @@ class Cleaning:
             case PassOutcome.DONE:
                 log.compacted_upto(ended.next_dirty_offset)
                 self._checkpoints.first_dirty_offset_moved(log)
+                self.deaths_since_done = 0
+                self.due_since.pop(key, None)
                 for forgotten in (self._deaths, self._retries, self.uncleanable):
                     forgotten.pop(key, None)
             case PassOutcome.ABORTED:

@@ -20,7 +20,9 @@ from barnabas.metrics.topic_families import (
 )
 from barnabas_logstore.core.coordinator.coordination import Coordination
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
+from barnabas_logstore.core.maintenance.cleaning import Cleaning
 from barnabas_logstore.core.maintenance.directories import Directories
+from barnabas_logstore.core.observability.health import Health
 from barnabas_logstore.core.observability.partition_metrics_scan import PartitionMetricsScan
 from barnabas_logstore.core.observability.transaction_scan import LATE_BUFFER_MS, TransactionScan
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -33,6 +35,7 @@ class Measures:
         replicas: Replicas,
         directories: Directories,
         coordination: Coordination,
+        cleaning: Cleaning,
         counting: Sequence[Measured],
         transactions: TransactionConfig,
     ) -> None:
@@ -44,6 +47,7 @@ class Measures:
         self._coordination = coordination
         self._counting = counting
         self._late_transaction_ms = transactions.max_timeout_ms + LATE_BUFFER_MS
+        self.health = Health(replicas, coordination, cleaning, self._late_transaction_ms)
 
     def scan_partitions(self, wall_ms: int) -> PartitionMetricsScan:
         """Return a scan to be stepped until it is done, and then read."""

@@ -1,0 +1,65 @@
+"""What members report of their own health (`Membership.ReportHealth`), as long as their registrations last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from barnabas.cluster.keys import Role
+from barnabas.metrics.conditions import Condition, bounded
+from barnabas_controller.core.state.image import ControllerImage
+
+
+class MemberCondition(NamedTuple):
+    role: Role
+    member_id: str
+    condition: Condition
+
+
+class ReportedHealth:
+    """Members report again to another active controller: nothing of it is stored."""
+
+    def __init__(self, image: ControllerImage) -> None:
+        self._image = image
+        self._by_member: dict[tuple[Role, str], tuple[str, list[Condition]]] = {}
+
+    def report(self, role: Role, member_id: str, incarnation: str, conditions: Sequence[Condition]) -> bool:
+        """Take a report in place of the one before. Return False if the member is not registered so."""
+        if self._incarnation(role, member_id) != incarnation:
+            return False
+        self._by_member[role, member_id] = incarnation, bounded(conditions)
+        return True
+
+    def conditions(self) -> list[MemberCondition]:
+        """Return those of members that are registered, by role and id; forget the others."""
+        self._by_member = {
+            (role, member_id): reported
+            for (role, member_id), reported in self._by_member.items()
+            if self._incarnation(role, member_id) == reported[0]
+        }
+        return [
+            MemberCondition(role, member_id, condition)
+            for (role, member_id), (_, conditions) in sorted(self._by_member.items(), key=_order)
+            for condition in conditions
+        ]
+
+    def _incarnation(self, role: Role, member_id: str) -> str | None:
+        image = self._image
+        match role:
+            case Role.LOGSTORE:
+                logstore = next((each for node_id, each in image.logstores.items() if str(node_id) == member_id), None)
+                return None if logstore is None else logstore.record.incarnation
+            case Role.GATEWAY:
+                gateway = image.gateways.get(member_id)
+                return None if gateway is None else gateway.record.incarnation
+            case Role.PURGATORY:
+                purgatory = image.purgatories.get(member_id)
+                return None if purgatory is None else purgatory.record.incarnation
+            case Role.CONTROLLER:
+                return None
+
+
+def _order(reported: tuple[tuple[Role, str], tuple[str, list[Condition]]]) -> tuple[str, int, str]:
+    """By role, and by id as a person sorts numbers."""
+    (role, member_id), _ = reported
+    return role.value, len(member_id), member_id
