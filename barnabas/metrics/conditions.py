@@ -28,11 +28,14 @@ class ConditionKind(StrEnum):
     COORDINATOR_NOT_LOADED = "coordinator-not-loaded"
     HANGING_TRANSACTION = "hanging-transaction"
     MARKER_UNDELIVERED = "marker-undelivered"
+    CONTAINED_EXCEPTION = "contained-exception"
     PROCESS_RESTARTED = "process-restarted"
 
 
-NOTICES: Final = frozenset({ConditionKind.PROCESS_RESTARTED})
-"""Kinds that say what has happened and is over; of the others each makes the cluster unhealthy."""
+NOTICES: Final = frozenset({ConditionKind.CONTAINED_EXCEPTION, ConditionKind.PROCESS_RESTARTED})
+"""Kinds that say what has happened and is over; of the others each makes the cluster unhealthy. An exception that was
+contained is no problem of the cluster, and any client may be able to bring one about.
+"""
 
 
 @dataclass(slots=True, frozen=True)

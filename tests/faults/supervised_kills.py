@@ -121,10 +121,13 @@ class SupervisedKills:
         self._wait(f"{victim.name} is there again", is_replaced)
         self._wait("a client can produce", lambda: not_ready(self._cluster.local.layout) is None)
         self._wait("all replicas are in sync", self._in_sync)
-        self._wait("status calls it healthy", lambda: self._cluster.status().healthy)
+        self._wait("status finds no problem", lambda: self._cluster.status().healthy)
         seconds = time.monotonic() - began
-        said = [notice for notice in self._cluster.status().notices if victim.service in notice]
-        return Return(victim, seconds, "; ".join(said))
+        self._wait("status says so", lambda: bool(self._said(victim)))
+        return Return(victim, seconds, "; ".join(self._said(victim)))
+
+    def _said(self, victim: Victim) -> list[str]:
+        return [notice for notice in self._cluster.status().notices if notice.startswith(said_of(victim))]
 
     def _pids(self, victim: Victim) -> list[int]:
         if victim.child:
@@ -153,6 +156,19 @@ class SupervisedKills:
                 status = self._cluster.status()
                 raise NotRepairedError(f"not within {REPAIR_SECONDS_MAX:.0f} s: {what}; status: {status}")
             time.sleep(_POLL_SECONDS)
+
+
+def said_of(victim: Victim) -> str:
+    """Return how the notice of its restart begins: of the supervisor for a service, of its parent for a child."""
+    match victim.child:
+        case "":
+            return f"{victim.service} was restarted"
+        case "processor":
+            return f"gateway {victim.service}: one of its processors was restarted"
+        case "control":
+            return f"logstore {victim.service.removeprefix('logstore-')}: its control process was restarted"
+        case child:
+            return f"logstore {victim.service.removeprefix('logstore-')}: its {child} was restarted"
 
 
 @contextmanager
@@ -200,7 +216,7 @@ def _page(sections: list[str], times: int) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.supervised_kills", description=__doc__)
-    parser.add_argument("--times", type=int, default=3, help="how often each process is killed")
+    parser.add_argument("--times", type=int, default=3, choices=range(1, 5), help="how often each process is killed")
     parser.add_argument("--save", type=Path, help="write the tables to this file too")
     arguments = parser.parse_args()
     sections, returns = [], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -53,4 +54,15 @@ def test_down_stops_the_supervisor_too(cluster: RunningCluster) -> None:
     assert cluster.cli("down").returncode == 0
     assert cluster.pids == {}
     assert supervisor_status(cluster.directory).state is Supervised.OFF
+    assert cluster.status().supervisor.state is Supervised.OFF
+
+
+def test_up_supervises_unless_it_is_not_wanted(cluster: RunningCluster) -> None:
+    assert cluster.cli("up", "--supervisor").returncode == 0
+    before = cluster.pids["purgatory"]
+    cluster.kill("purgatory")
+    while cluster.pids.get("purgatory", before) == before:
+        time.sleep(0.05)
+    assert "purgatory was restarted" in cluster.cli("status").stdout
+    assert cluster.cli("up").stdout.startswith("already up"), "without a supervisor"
     assert cluster.status().supervisor.state is Supervised.OFF

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.cluster.messages import LeaderAndIsr, UpdateMetadata
-from barnabas.metrics.conditions import NAMED_MAX, ConditionKind
+from barnabas.metrics.conditions import NAMED_MAX, NOTICES, ConditionKind
+from barnabas.metrics.recent_exceptions import RECENT_MS
 from barnabas.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from barnabas.wire.messages.end_txn import EndTxnRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
@@ -15,6 +16,8 @@ from barnabas_logstore.core.observability.health import (
     PARTITIONS_PER_STEP,
     PASS_MS,
 )
+from barnabas_logstore.core.replica.containment import APPEND_TO_LOG
+from barnabas_logstore.core.replica.containment import READ as READ_PLACE
 from barnabas_logstore.core.storage.compaction.orders import PassEnded
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from tests.sim.disk_model import Fault
@@ -96,6 +99,29 @@ def test_a_pass_takes_as_many_steps_as_there_are_partitions_to_look_at() -> None
     host.append()
     assert found(host, steps=1) == []
     assert found(host, steps=1) != []
+
+
+def test_exceptions_that_were_contained_are_a_notice_for_an_hour() -> None:
+    host = leading()
+    contained = host.core._replicas.contained
+    contained.contain(READ_PLACE, ValueError("planted"), {})
+    (partition,) = host.core.partitions
+    contained.log_in_doubt(APPEND_TO_LOG, ValueError("planted"), partition.log)
+    host.settle()
+    offline, exceptions = found(host)
+    assert offline == (
+        "offline-partition",
+        f"{TOPIC}-0 is offline here after an internal error: ValueError: planted; the logstore's log has the "
+        "traceback, and its restart brings the replica back",
+    )
+    assert exceptions == (
+        "contained-exception",
+        "2 unexpected exceptions were contained in the last hour, at logstore.append_to_log (1), logstore.read (1): "
+        "its log has the tracebacks",
+    )
+    assert ConditionKind("contained-exception") in NOTICES
+    host.now_ms += RECENT_MS
+    assert kinds(host) == ["offline-partition"]
 
 
 # --- transactions ----------------------------------------------------------------------------------------------------
@@ -251,5 +277,6 @@ def test_each_kind_is_brought_about_here_or_by_a_process() -> None:
         "cleaner-fails",
         "uncleanable-partition",
         "compaction-behind",
+        "contained-exception",
         "process-restarted",
     }

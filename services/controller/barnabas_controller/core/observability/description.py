@@ -105,7 +105,6 @@ def describe_problems(controller: ControllerCore, counts: PartitionCounts | None
         problems.append(f"{too_few} {have} fewer in-sync replicas than min.insync.replicas: acks=all is refused there")
     problems += _offline_log_dirs(controller)
     problems += _full_log_dirs(controller)
-    problems += _offline_partitions(controller)
     problems += _failed_partitions(controller)
     for topic_id, deletion in controller.image.deletions.items():
         waits_for = ", ".join(str(node_id) for node_id in controller.links.deletion_waits_for(topic_id))
@@ -189,15 +188,6 @@ def _offline_log_dirs(controller: ControllerCore) -> list[str]:
         f"logstore {node_id}: log directory {path} is offline: {reason}; replace the disk and restart the logstore"
         for node_id, registered in sorted(controller.image.logstores.items())
         for path, reason in sorted(registered.record.offline_log_dirs.items())
-    ]
-
-
-def _offline_partitions(controller: ControllerCore) -> list[str]:
-    return [
-        f"logstore {node_id}: partition {name} is offline after an internal error: {reason}; "
-        "the log of the logstore has the traceback, and its restart brings the replica back"
-        for node_id, registered in sorted(controller.image.logstores.items())
-        for name, reason in sorted(registered.record.offline_partitions.items())
     ]
 
 

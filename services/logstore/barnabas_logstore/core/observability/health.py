@@ -6,6 +6,7 @@ from typing import Final
 
 from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.metrics.conditions import Condition, ConditionKind, named
+from barnabas.metrics.recent_exceptions import RecentExceptions
 from barnabas_logstore.core.coordinator.coordination import Coordination
 from barnabas_logstore.core.coordinator.transactions.transaction import ENDING, Transaction
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
@@ -43,6 +44,7 @@ class Health:
         """Of partitions led here: the offset of the first open transaction, and since when that is so."""
         self._loading: dict[tuple[str, int], int] = {}
         """Since when partitions of coordinators are being loaded."""
+        self._exceptions = RecentExceptions()
         self._hanging: list[str] = []
         self._offline: list[str] = []
         self._undelivered: list[str] = []
@@ -59,6 +61,8 @@ class Health:
         """Look at some more partitions and transactions. `now_ms` is of a monotonic clock."""
         self._now_ms, self._wall_ms = now_ms, wall_ms
         self._follow_loading()
+        counts = self._replicas.contained.counts
+        self._exceptions.follow({place.name: count for place, count in counts.items()}, now_ms)
         if not (self._partitions or self._coordinated):
             if now_ms - self._begun_ms < PASS_MS:
                 return
@@ -80,6 +84,7 @@ class Health:
             *named(ConditionKind.CLEANER_FAILS, self._cleaner_failures()),
             *named(ConditionKind.UNCLEANABLE_PARTITION, self._uncleanable()),
             *named(ConditionKind.COMPACTION_BEHIND, self._behind()),
+            *self._exceptions.conditions(),
         ]
 
     # --- the pass -----------------------------------------------------------------------------------------------------
@@ -100,8 +105,7 @@ class Health:
     def _look_at(self, partition: Partition) -> None:
         name = f"{partition.topic}-{partition.partition}"
         if not partition.online:
-            error = partition.log.error
-            self._found_offline.append(f"{name} is offline here{'' if error is None else f': {error}'}")
+            self._found_offline.append(f"{name} is offline here{self._reason_of(partition)}")
         producers = partition.log.producers
         if not (partition.online and partition.leading and producers.transactions.open):
             self._open.pop(partition.key, None)
@@ -116,6 +120,16 @@ class Health:
                 f"a transaction of producer {producer_id} hangs in {name}, and holds up consumers of committed "
                 f"records: `barnabas transactions abort {partition.topic} {partition.partition} {first_offset}` ends it"
             )
+
+    def _reason_of(self, partition: Partition) -> str:
+        doubt = self._replicas.contained.in_doubt.get(partition.log)
+        if doubt is not None:
+            return (
+                f" after an internal error: {doubt}; the logstore's log has the traceback, and its restart brings the "
+                "replica back"
+            )
+        error = partition.log.error
+        return "" if error is None else f": {error}"
 
     def _look_at_transactions(self) -> None:
         """Look at some ids of one partition."""
