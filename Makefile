@@ -139,7 +139,7 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays one exactly,
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 
 sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/verify/simulation-ledger.md
-	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS)
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS) $(if $(LAST_EPOCHS),--last-epochs)
 
 mutants: setup ## Break one rule at a time in the cores, and check that the simulation detects it
 	@$(BIN)/python -m tests.sim.mutants

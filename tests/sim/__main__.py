@@ -85,6 +85,7 @@ def arguments_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--faults", metavar="NAME,…", help=f"only these: {', '.join(fault.name for fault in Fault)}")
     parser.add_argument("--at-most", metavar="NAME=N,…", default="", help="a smaller cluster: logstores=3,producers=1")
     parser.add_argument("--transactions", action="store_true", help="with transactions in any case")
+    parser.add_argument("--last-epochs", action="store_true", help="with transactions, near the last producer epoch")
     parser.add_argument("--no-shrink", action="store_true", help="leave a seed that fails as it is")
     parser.add_argument("--processes", type=int, help="as many as cores by default")
     return parser.parse_args(words)
@@ -102,6 +103,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         profile=Profile(arguments.profile or (Profile.LONG if arguments.explore else Profile.BUSY)),
         at_most=AtMost(**{name: int(bound) for name, _, bound in bounds}),
         is_transactional=arguments.transactions,
+        has_last_epochs=arguments.last_epochs,
     )
 
 

@@ -136,6 +136,7 @@ class Cluster:
 
         def logstore_turned(node: LogstoreNode) -> None:
             self.transitions.logstore_turned(node, self.invariants.logstore_turned(node))
+            self.transactions.last_epochs.logstore_turned(node)
 
         def logstore_opened(node: LogstoreNode) -> None:
             self.deliveries.logstore_opened(self.scheduler.now_us)

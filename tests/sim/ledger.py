@@ -110,7 +110,7 @@ class Exploration:
             print(f"NEVER HIT: {never.value}")
         for each in self.totals.open:
             profile = self._options.profile.value
-            words = f"--seed {each.seed} --profile {profile}{' --transactions' * self._options.is_transactional}"
+            words = f"--seed {each.seed} --profile {profile}{_words_of(self._options)}"
             print(f"open: python -m tests.sim {words}  # {each.failure}")
         return is_complete and not self.totals.open and not self.totals.never_hit
 
@@ -120,7 +120,12 @@ class Exploration:
             saved = json.loads(path.read_text())
             again = [each for each in saved["open"] if "held_at" not in each] if saved["commit"] != self._commit else []
             for each in again:
-                options = replace(self._options, is_transactional=saved["command"].endswith("--transactions"))
+                words = saved["command"].split()
+                options = replace(
+                    self._options,
+                    is_transactional="--transactions" in words,
+                    has_last_epochs="--last-epochs" in words,
+                )
                 outcome = simulate(each["seed"], options)
                 print(f"seed {each['seed']} again: {outcome.failure or 'it holds'}", flush=True)
                 if outcome.failure is None:
@@ -132,7 +137,7 @@ class Exploration:
         self._saved_s = time.monotonic()
         totals, options = self.totals, self._options
         saved = {
-            "command": f"python -m tests.sim --explore --hours {hours:g}{' --transactions' * options.is_transactional}",
+            "command": f"python -m tests.sim --explore --hours {hours:g}{_words_of(options)}",
             "commit": self._commit,
             "is_complete": is_complete,
             "first_seed": totals.first,
@@ -237,6 +242,11 @@ def _totals_of(saved: dict[str, Any]) -> Totals:
         drains=Counter({step: saved["drains_by_step"].get(step.value, 0) for step in DrainStep}),
         open=[Open(each["seed"], each["failure"]) for each in saved["open"]],
     )
+
+
+def _words_of(options: Options) -> str:
+    """Return what the command line has for what a seed does not decide."""
+    return " --transactions" * options.is_transactional + " --last-epochs" * options.has_last_epochs
 
 
 def _write(path: Path, text: str) -> None:

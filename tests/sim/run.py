@@ -35,6 +35,8 @@ class Options:
     at_most: AtMost = field(default_factory=AtMost)
     is_transactional: bool = False
     """Some clients make transactions in any case."""
+    has_last_epochs: bool = False
+    """These begin near the last epoch, and many time out."""
 
 
 @dataclass(slots=True)
@@ -93,7 +95,12 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     options = options or Options()
     scheduler = Scheduler(seed, options.steps or EVENTS_MAX, options.lines_max)
     random = scheduler.random
-    shape = random_shape(random, options.profile, is_transactional=options.is_transactional)
+    shape = random_shape(
+        random,
+        options.profile,
+        is_transactional=options.is_transactional,
+        has_last_epochs=options.has_last_epochs,
+    )
     seconds = random_seconds(random, options.profile, shape.pace)
     options.at_most.bound(shape)
     cluster = Cluster(scheduler, shape)

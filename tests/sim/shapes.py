@@ -31,6 +31,7 @@ from tests.sim.topology import (
     random_replica_lag_ms,
     random_topics,
 )
+from tests.sim.transactions.last_epochs import begin_at_last_epochs
 from tests.sim.transactions.shape import random_transactions
 
 ENCODED_SHARE = 0.1
@@ -94,12 +95,23 @@ class AtMost:
         return ",".join(f"{name}={bound}" for name, bound in bounds.items() if bound < 99)
 
 
-def random_shape(random: Random, profile: Profile = Profile.BUSY, *, is_transactional: bool = False) -> Shape:
-    """`is_transactional`: some clients make transactions in any case, in the profiles that have such clients."""
+def random_shape(
+    random: Random,
+    profile: Profile = Profile.BUSY,
+    *,
+    is_transactional: bool = False,
+    has_last_epochs: bool = False,
+) -> Shape:
+    """`is_transactional`: some clients make transactions in any case, in the profiles that have such clients;
+    `has_last_epochs`: near the last epoch of their producer ids.
+    """
     shape = _random_shape(random, profile)
     if profile in (Profile.BUSY, Profile.SPARSE, Profile.LONG):
         is_quiet = profile is Profile.LONG
-        shape.transactions = random_transactions(random, is_quiet=is_quiet, always=is_transactional, pace=shape.pace)
+        always = is_transactional or has_last_epochs
+        shape.transactions = random_transactions(random, is_quiet=is_quiet, always=always, pace=shape.pace)
+        if has_last_epochs:
+            begin_at_last_epochs(random, shape.transactions, is_quiet=is_quiet)
     return shape
 
 

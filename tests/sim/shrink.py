@@ -52,6 +52,8 @@ class Case:
             words.append(f"--at-most {options.at_most}")
         if options.is_transactional:
             words.append("--transactions")
+        if options.has_last_epochs:
+            words.append("--last-epochs")
         if options.steps is not None:
             words.append(f"--steps {options.steps}")
         return " ".join(words)

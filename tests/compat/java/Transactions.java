@@ -2,9 +2,14 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -24,6 +29,10 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * <p>fence BOOTSTRAP TOPIC ID: a second producer begins while a transaction of the first is open. Prints what the
  * first one's commit comes to.
  *
+ * <p>timeout BOOTSTRAP TOPIC ID TIMEOUT_MS WHAT: waits until a transaction has timed out, then writes to it and aborts
+ * it (WHAT is write), aborts it (abort), or commits it (commit); and commits a transaction after it. Prints what each
+ * step comes to, and how much the epoch has risen since the transaction that timed out.
+ *
  * <p>hang BOOTSTRAP TOPIC ID TIMEOUT_MS: leaves a transaction open, as a producer does that is killed.
  */
 public final class Transactions {
@@ -34,6 +43,9 @@ public final class Transactions {
                 break;
             case "fence":
                 fence(arguments);
+                break;
+            case "timeout":
+                timeout(arguments);
                 break;
             case "hang":
                 hang(arguments);
@@ -100,6 +112,54 @@ public final class Transactions {
             }
             second.commitTransaction();
             System.out.println("second committed");
+        }
+    }
+
+    private static void timeout(String[] arguments) throws Exception {
+        String topic = arguments[2];
+        String id = arguments[3];
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[1]));
+                KafkaProducer<byte[], byte[]> producer =
+                        producer(arguments[1], id, Integer.parseInt(arguments[4]))) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(record(topic, 0, "late")).get();
+            int epoch = described(admin, id).producerEpoch();
+            while (described(admin, id).state() != TransactionState.COMPLETE_ABORT) {
+                Thread.sleep(100);
+            }
+            if (arguments[5].equals("write")) {
+                said("written", () -> producer.send(record(topic, 0, "too late")).get());
+            }
+            if (arguments[5].equals("commit")) {
+                said("committed", producer::commitTransaction);
+            } else {
+                said("aborted", producer::abortTransaction);
+            }
+            said("next committed", () -> {
+                producer.beginTransaction();
+                producer.send(record(topic, 0, "next")).get();
+                producer.commitTransaction();
+            });
+            System.out.println("epochs " + (described(admin, id).producerEpoch() - epoch));
+        }
+    }
+
+    private static TransactionDescription described(Admin admin, String id) throws Exception {
+        return admin.describeTransactions(List.of(id)).description(id).get();
+    }
+
+    private interface Step {
+        void run() throws Exception;
+    }
+
+    private static void said(String step, Step todo) {
+        try {
+            todo.run();
+            System.out.println(step);
+        } catch (Exception error) {
+            Throwable cause = error instanceof ExecutionException ? error.getCause() : error;
+            System.out.println("not " + step + ": " + cause.getClass().getSimpleName());
         }
     }
 

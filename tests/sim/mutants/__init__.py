@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.sim.mutants.control import CONTROL
 from tests.sim.mutants.controller import CONTROLLER
 from tests.sim.mutants.drains import DRAINS
+from tests.sim.mutants.epochs import EPOCHS
 from tests.sim.mutants.gateway import GATEWAY
 from tests.sim.mutants.groups import GROUPS
 from tests.sim.mutants.in_sync import IN_SYNC
@@ -31,5 +32,6 @@ AREAS = (
     DRAINS,
     GROUPS,
     TRANSACTIONS,
+    EPOCHS,
 )
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

@@ -120,6 +120,11 @@ class Mutants:
         options = Options(SECONDS, faults=faults, at_most=TRANSACTIONAL, profile=Profile.SPARSE, is_transactional=True)
         return self._registers(rule, options)
 
+    def breaks_at_last_epochs(self, rule: str, faults: list[Fault]) -> Callable[[Plant], Plant]:
+        """Decorates what plants a mutant that shows where producers come to the end of their epochs."""
+        options = Options(SECONDS, faults=faults, at_most=TRANSACTIONAL, profile=Profile.SPARSE, has_last_epochs=True)
+        return self._registers(rule, options)
+
     def breaks_for(self, rule: str, test: str) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that `test` (a pytest node id) has to see."""
         return self._registers(rule, test)

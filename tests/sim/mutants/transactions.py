@@ -247,9 +247,7 @@ def a_partition_that_is_added_replaces_the_others() -> None:
     original = Transaction.with_partitions
 
     def with_partitions(self: Transaction, added: Any, version: int, now_ms: int) -> Transaction:
-        changed = original(self, added, version, now_ms)
-        object.__setattr__(changed, "partitions", frozenset(added))
-        return changed
+        return original(self, added, version, now_ms)._replace(partitions=frozenset(added))
 
     replace_in(Transaction, "with_partitions", with_partitions)
 
@@ -352,7 +350,7 @@ def a_producer_that_begins_leaves_what_is_open() -> None:
 
     def init_producer_id(transaction: Transaction, *rest: Any) -> Any:
         if transaction.state is TransactionState.ONGOING:
-            object.__setattr__(transaction, "state", TransactionState.COMPLETE_ABORT)
+            transaction = transaction._replace(state=TransactionState.COMPLETE_ABORT)
         return original(transaction, *rest)
 
     replace_in(rules, "init_producer_id", init_producer_id)

@@ -12,6 +12,7 @@ from tests.sim.clients.transactions.transactional_producer import TransactionalP
 from tests.sim.history import History
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.transactions.history import TopicPartition, TransactionHistory
+from tests.sim.transactions.last_epochs import LastEpochs
 from tests.sim.transactions.observer import TransactionObserver
 from tests.sim.transactions.shape import STATE_PARTITIONS, TransactionsShape
 
@@ -59,6 +60,7 @@ class Transactions:
         self.producers: list[TransactionalProducer] = []
         self.twins: list[TransactionalProducer] = []
         self.members: list[LoopMember] = []
+        self.last_epochs = LastEpochs(shape.first_epochs, lambda each: self.state_of(each) is not None)
 
     def create(self, topics: dict[str, int]) -> None:
         """The clients, which write to `topics`; the groups of the run are there."""

@@ -93,6 +93,10 @@ class TransactionHistory:
         """By transactional id: the producer id and epoch that the newest instance was given."""
         self._producer_ids: dict[str, list[int]] = {}
         """By transactional id, in their order: another one follows when all epochs are used up."""
+        self._instances: dict[str, int] = {}
+        """By transactional id: producers that have asked for it, each as the first thing it did."""
+        self.has_lost_states = False
+        """Something that was committed of transactional ids is lost, as it may be."""
         self._asked: dict[tuple[int, int, bool], int] = {}
         """EndTxn requests sent, by producer id, epoch and commit."""
         self.effects: dict[tuple[str, Input], ClientTransaction] = {}
@@ -107,6 +111,15 @@ class TransactionHistory:
             # An answer that was overtaken by that of the next instance: its producer finds itself fenced.
             return
         self._initialized[transactional_id] = (producer_id, producer_epoch)
+
+    def instance_begins(self, transactional_id: str) -> int:
+        """A producer is about to ask for a producer id. Return its number, from 1 on."""
+        number = self._instances[transactional_id] = self._instances.get(transactional_id, 0) + 1
+        return number
+
+    def is_last_instance(self, transactional_id: str, number: int) -> bool:
+        """Whether no other producer can have fenced this one."""
+        return self._instances[transactional_id] == number and not self.has_lost_states
 
     def rotated(self, transactional_id: str, producer_id: int) -> None:
         """EndTxn is answered with another producer id."""

@@ -54,6 +54,8 @@ class TransactionsShape:
     producers: list[TransactionHabits] = field(default_factory=list)
     loop: GroupShape | None = None
     loop_habits: list[TransactionHabits] = field(default_factory=list)
+    first_epochs: dict[str, int] = field(default_factory=dict)
+    """By transactional id, where not 0: see `last_epochs`."""
 
     @property
     def is_used(self) -> bool:
@@ -73,7 +75,8 @@ class TransactionsShape:
             return "no transactions"
         producers = "+".join(f"{each.kind.value} v{each.version}" for each in self.producers) or "none"
         members = "+".join(f"{each.kind.value} v{each.version}" for each in self.loop_habits) or "none"
-        return f"transactions of {producers}, in a loop of {members}"
+        epochs = ", from epoch " + "+".join(map(str, self.first_epochs.values())) if self.first_epochs else ""
+        return f"transactions of {producers}, in a loop of {members}{epochs}"
 
 
 SHARE = 0.5

@@ -13,6 +13,10 @@ STARTING --- InitProducerId --> READY --- begin --> OPEN --- commit --> COMMITTI
 any of them --- PRODUCER_FENCED --> FATAL
 ```
 
+A transaction that timed out is aborted by its coordinator: a batch of it is INVALID_PRODUCER_EPOCH, and in version 2
+the producer's abort is a repetition, whose answer has the next epoch. Its commit is refused, as any end is in version
+0, and then the producer is of no use any more.
+
 Version 0 adds partitions (AddPartitionsToTxn, AddOffsetsToTxn) before it writes to them; version 2 (KIP-890) adds them
 by writing, and each EndTxn answers with the next epoch.
 """
@@ -60,6 +64,7 @@ _AGAIN = (
 """From a coordinator: looked for, and asked again."""
 _LOOKED_FOR = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+_LAST_EPOCH = 2**15 - 2
 _NO_MEMBER = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
 _ABORTABLE = (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -103,6 +108,11 @@ class TransactionManager:
         self._batches = OpenBatches(self, client, habits, history.history)
         self._may_have_copies = False
         """An EndTxn of this epoch was not answered, and sent again."""
+        self._instance = 0
+        """Its number among those that have begun with the transactional id; 0 before."""
+        self._inits_asked = 0
+        """InitProducerId requests since the last one was answered with success."""
+        self._has_init_copies = False
         self._forget()
 
     def _forget(self) -> None:
@@ -257,6 +267,24 @@ class TransactionManager:
             f"{ErrorCode(code).name} while {self.stage.value}"
         )
 
+    @property
+    def _is_alone(self) -> bool:
+        return self._history.is_last_instance(self.transactional_id, self._instance)
+
+    def _is_fence(self, code: int) -> bool:
+        """Another producer id follows the last epoch: then the one before belongs to nothing (KIP-1050)."""
+        is_rotated = self.producer[1] >= _LAST_EPOCH or not self._is_alone
+        return code in _FENCED or (code == ErrorCode.INVALID_PRODUCER_ID_MAPPING and is_rotated)
+
+    def _fenced(self, what: str) -> None:
+        """It may be fenced only by another instance, or by what it has asked for twice itself."""
+        if self._is_alone and not self._has_init_copies:
+            raise InvariantViolation(
+                f"17: {self._client.name}: {what} of {self.transactional_id} {self.producer} is fenced while "
+                f"{self.stage.value}, and no other producer has begun with its id"
+            )
+        self.fatal()
+
     def fatal(self) -> None:
         self.stage = Stage.FATAL
         self._history.counts.fenced += 1
@@ -287,6 +315,7 @@ class TransactionManager:
         def answered(response: InitProducerIdResponse) -> None:
             code = response.error_code
             if code == ErrorCode.NONE:
+                self._inits_asked = 0
                 self._history.initialized(self.transactional_id, response.producer_id, response.producer_epoch)
                 self._take_producer(response.producer_id, response.producer_epoch)
                 was_bumping = self.stage is Stage.BUMPING
@@ -296,10 +325,14 @@ class TransactionManager:
             elif code in _AGAIN:
                 self.ask_again("initializes", code)
             elif code in _FENCED:
-                self.fatal()
+                self._fenced("InitProducerId")
             else:
                 self._unexpected("InitProducerId", code)
 
+        if not self._instance:
+            self._instance = self._history.instance_begins(self.transactional_id)
+        self._inits_asked += 1
+        self._has_init_copies = self._has_init_copies or self._inits_asked > 1
         known = self.producer if self.stage is Stage.BUMPING else (-1, -1)
         request = InitProducerIdRequest(self.transactional_id, self._habits.timeout_ms, *known)
         self._ask("initializes", ApiKey.INIT_PRODUCER_ID, request, 4, InitProducerIdResponse, answered)
@@ -352,7 +385,7 @@ class TransactionManager:
     def _coordinator_refused(self, what: str, code: int) -> None:
         if code in (*_AGAIN, *UNKNOWN_TOPIC):
             self.ask_again(what, code)
-        elif code in _FENCED:
+        elif self._is_fence(code):
             self.fatal()
         elif code == ErrorCode.TRANSACTION_ABORTABLE:
             self.fail(needs_bump=False)
@@ -377,7 +410,7 @@ class TransactionManager:
                 self.ask_again("commits offsets", ErrorCode.NONE)
             elif code in _NO_MEMBER or code in _ABORTABLE:
                 self.fail(needs_bump=code in _ABORTABLE)
-            elif code in _FENCED:
+            elif self._is_fence(code):
                 self.fatal()
             else:
                 self._unexpected("TxnOffsetCommit", code)
@@ -421,7 +454,9 @@ class TransactionManager:
                 self._over(committed=commit)
             elif code in _AGAIN:
                 self.ask_again("ends", code)
-            elif code in _FENCED:
+            elif self._is_fence(code) and self.is_version_2 and not commit:
+                self._fenced("EndTxn")
+            elif self._is_fence(code):
                 self.fatal()
             elif code == ErrorCode.TRANSACTION_ABORTABLE and commit:
                 self.fail(needs_bump=False)

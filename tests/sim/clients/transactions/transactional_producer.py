@@ -14,6 +14,10 @@ from tests.sim.transactions.shape import TransactionHabits
 
 REST_US_MAX = 4 * SECOND
 PAUSE_US_MAX = 60 * MS
+WRITES_ON_SHARE = 0.5
+"""Of the transactions that are left open for too long, those to which more is written then: it is refused, and the
+producer goes on.
+"""
 
 
 class TransactionalProducer(Client):
@@ -100,6 +104,9 @@ class TransactionalProducer(Client):
         pause_us = self.scheduler.below(PAUSE_US_MAX)
         if random.random() < habits.slow_share:
             pause_us += habits.timeout_ms * MS * 3 // 2
+            if random.random() < WRITES_ON_SHARE:
+                self.after(pause_us, "writes on, late", lambda: self._write(transaction, 1))
+                return
         is_abort = random.random() < habits.abort_share
         self.after(pause_us, "ends its transaction", lambda: self._end_transaction(transaction, is_abort=is_abort))
 
