@@ -119,6 +119,7 @@ class World:
     """One coordinator, one partition, and time. `turn` is one turn of the host."""
 
     def __init__(self, config: GroupConfig = QUICK, log: FakeLog | None = None) -> None:
+        self.client_host = "/10.0.0.7"
         self.ids = 0
         self.now_ms = 0
         self.epoch = 0
@@ -225,7 +226,7 @@ class World:
         self.last_id += 1
         self.calls[self.last_id] = api_key, version
         self.coordinator.begin_turn(self.now_ms, self.wall_ms)
-        call = GroupCall(self.last_id, PARTITION, api_key, version, client_id, "/10.0.0.7", body)
+        call = GroupCall(self.last_id, PARTITION, api_key, version, client_id, self.client_host, body)
         self.coordinator.on_call(STREAM, call)
         return self.last_id
 

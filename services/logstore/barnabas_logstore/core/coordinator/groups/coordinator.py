@@ -45,6 +45,7 @@ from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets
+from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups
@@ -68,6 +69,7 @@ class GroupCoordinator:
         self._loading: dict[int, GroupPartition] = {}
         self._untidy: dict[int, GroupPartition] = {}
         """Partitions with offsets that may have to be removed."""
+        self._pending_joins = PendingJoins()
         self._steps = Steps()
         """Never starts over: the same epoch of a partition may be loaded twice."""
         self._expire_at_ms: int | None = None
@@ -169,7 +171,7 @@ class GroupCoordinator:
         log_writer = CoordinatorLogWriter(log, leader_epoch, self._answers, self._written)
         pending = PendingOffsets(groups)
         loader = Loader(groups, pending, self._decompress, log.end_offset(), clock.wall_ms)
-        rebalancing = Rebalancing(config, log_writer, deadlines, clock, self.meter)
+        rebalancing = Rebalancing(config, log_writer, deadlines, clock, self.meter, self._pending_joins)
         offsets = Offsets(config, pending, log_writer, clock, self.meter)
         joining = Joining(config, groups, rebalancing, log_writer, deadlines, clock, self._make_member_id)
         delayed_responses = DelayedGroupResponses(config.hold_ms, groups, deadlines, clock, self._delaying)

@@ -13,6 +13,7 @@ from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupRespon
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas_logstore.core.coordinator.deadlines import Deadline
 from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoin
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
 from barnabas_logstore.core.coordinator.groups.subscription import topics_of_subscription
 
@@ -127,7 +128,7 @@ class Group:
         """By group instance id, the last member ids that had it: FENCED_INSTANCE_ID for a client that still waits under
         one of them.
         """
-        self.pending_joins: dict[str, Deadline] = {}
+        self.pending_joins: dict[str, PendingJoin] = {}
         """Member ids that were given out and have not joined yet, with the end of their sessions (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
         """Members that have joined the generation and have not synced yet."""

@@ -16,10 +16,11 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas_logstore.core.coordinator.clock import Clock
 from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
-from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
+from barnabas_logstore.core.coordinator.deadlines import Deadlines
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoin
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from barnabas_logstore.core.coordinator.groups.registry import Groups
 from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
@@ -110,9 +111,7 @@ class Joining:
             return self._replace_static(group, joining, instance_id)
         member_id = self._new_member_id(joining)
         if instance_id is None and joining.version >= _KNOWN_MEMBER_ID_FROM:
-            deadline = Deadline(partial(self._pending_is_over, group, member_id))
-            group.pending_joins[member_id] = deadline
-            self._deadlines.set(deadline, self._clock.now_ms + joining.request.session_timeout_ms)
+            self._await_join_of(group, joining, member_id)
             return refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
         return self._add_member(group, joining, member_id)
 
@@ -120,9 +119,21 @@ class Joining:
         own = joining.request.group_instance_id or joining.client_id
         return self._make_member_id(own[:_MEMBER_ID_PREFIX_MAX])
 
+    def _await_join_of(self, group: Group, joining: _Join, member_id: str) -> None:
+        """The client gets this id, and is expected back with it."""
+        is_over = partial(self._pending_is_over, group, member_id)
+        join = PendingJoin(group.group_id, member_id, joining.client_host, is_over)
+        group.pending_joins[member_id] = join
+        self._deadlines.set(join, self._clock.now_ms + joining.request.session_timeout_ms)
+        pending = self._rebalancing.pending_joins
+        pending.add(join)
+        while (excess := pending.find_excess(joining.client_host)) is not None:
+            self._deadlines.cancel(excess)
+            excess.on_due()
+
     def _pending_is_over(self, group: Group, member_id: str) -> None:
         """A client was given an id, and has not joined with it within its session timeout."""
-        del group.pending_joins[member_id]
+        self._rebalancing.forget_pending(group, member_id)
         self._rebalancing.complete_join_if_all_are_here(group)
         self._groups.remove_if_unused(group)
 

@@ -20,6 +20,7 @@ from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
+from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
 from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
 
 _LOOK_AGAIN_MS: Final = 1_000
@@ -36,7 +37,9 @@ class Rebalancing:
         deadlines: Deadlines,
         clock: Clock,
         meter: GroupMeter,
+        pending_joins: PendingJoins,
     ) -> None:
+        self.pending_joins = pending_joins
         self._meter = meter
         self._config = config
         self._log_writer = log_writer
@@ -72,7 +75,10 @@ class Rebalancing:
 
     def forget_pending(self, group: Group, member_id: str) -> None:
         """As `forget`, for an id that was given out and has not joined."""
-        self._deadlines.cancel(group.pending_joins.pop(member_id, None))
+        join = group.pending_joins.pop(member_id, None)
+        if join is not None:
+            self._deadlines.cancel(join)
+            self.pending_joins.remove(join)
 
     def after_removal(self, group: Group) -> None:
         if group.state is not GroupState.EMPTY:
@@ -80,8 +86,10 @@ class Rebalancing:
 
     def stop(self, group: Group) -> None:
         """Stop all deadlines of a group."""
-        for deadline in (group.join_deadline, group.sync_deadline, *group.pending_joins.values()):
+        for deadline in (group.join_deadline, group.sync_deadline):
             self._deadlines.cancel(deadline)
+        for member_id in list(group.pending_joins):
+            self.forget_pending(group, member_id)
         for member in group.members.values():
             self._deadlines.cancel(member.session)
 

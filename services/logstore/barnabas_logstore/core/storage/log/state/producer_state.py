@@ -30,6 +30,7 @@ most PRODUCERS_MAX, and drops those that have not written for longest, as if the
 from __future__ import annotations
 
 import struct
+from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -138,6 +139,8 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
+        self._removable: OrderedDict[int, None] = OrderedDict()
+        """Those without an open transaction, in the order in which they are considered for removal."""
         self.transactions = Transactions()
         """Their transactions; changed only by this."""
 
@@ -201,6 +204,7 @@ class ProducerState:
         entry = self._producers[producer_id]
         if entry.transaction_first_offset == NO_OFFSET:
             entry.transaction_first_offset = first_offset
+            self._removable.pop(producer_id, None)
             self.transactions.begin(first_offset, producer_id)
 
     def end_transaction(self, header: BatchHeader, marker: Marker) -> EndedTransaction | None:
@@ -218,32 +222,35 @@ class ProducerState:
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, NO_OFFSET
         if first_offset == NO_OFFSET:
             return None
+        self._removable[producer_id] = None
         return self.transactions.end(first_offset, producer_id, header.base_offset, is_aborted=not marker.is_commit)
 
     def _add(self, producer_id: int) -> ProducerEntry:
         if len(self._producers) >= PRODUCERS_MAX:
             self._let_one_go()
         entry = self._producers[producer_id] = ProducerEntry(producer_id)
+        self._removable[producer_id] = None
         return entry
 
     def _let_one_go(self) -> None:
         """Remove the producer that has been known for longest, unless it has written since it was last checked for
-        this.
+        this, or has a transaction open.
 
         No order has to be maintained for it while batches arrive. While transactions of all of them are open, none can
         go: the coordinator ends each in time.
         """
-        producers = self._producers
-        for _ in range(_SECOND_CHANCES):
-            producer_id, entry = next(iter(producers.items()))
+        removable = self._removable
+        for _ in range(min(_SECOND_CHANCES, len(removable))):
+            producer_id = next(iter(removable))
+            entry = self._producers[producer_id]
             last_offset = entry.batches[-1].last_offset if entry.batches else NO_OFFSET
-            if last_offset == entry.offset_when_passed_over and entry.transaction_first_offset == NO_OFFSET:
+            if last_offset == entry.offset_when_passed_over:
                 break
             entry.offset_when_passed_over = last_offset
-            producers[producer_id] = producers.pop(producer_id)
-        oldest = next((each for each in producers.values() if each.transaction_first_offset == NO_OFFSET), None)
-        if oldest is not None:
-            del producers[oldest.producer_id]
+            removable.move_to_end(producer_id)
+        if removable:
+            producer_id, _ = removable.popitem(last=False)
+            del self._producers[producer_id]
 
     def remove_expired(self, wall_ms: int, expiration_ms: int) -> None:
         """Remove producers without an open transaction whose last timestamp is `expiration_ms` ago or more."""
@@ -255,9 +262,11 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self._producers[producer_id]
+            del self._removable[producer_id]
 
     def clear(self) -> None:
         self._producers.clear()
+        self._removable.clear()
         self.transactions = Transactions()
 
     def load(self, entries: Iterable[ProducerEntry], end_offset: int | None = None) -> None:
@@ -268,6 +277,8 @@ class ProducerState:
             for entry in self._producers.values()
             if entry.transaction_first_offset != NO_OFFSET
         ]
+        with_transaction = {producer_id for _, producer_id in opened}
+        self._removable = OrderedDict((each, None) for each in self._producers if each not in with_transaction)
         self.transactions.restart(opened, end_offset)
 
     def recall(self, earlier: ProducerState) -> None:

@@ -7,7 +7,7 @@ unstable offset.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice
@@ -66,7 +66,7 @@ class Transactions:
 
     def end(self, first_offset: int, producer_id: int, marker_offset: int, *, is_aborted: bool) -> EndedTransaction:
         """Its marker is in the log."""
-        self.open.remove((first_offset, producer_id))
+        del self.open[bisect_left(self.open, (first_offset, producer_id))]
         last_stable_offset = self.open[0][0] if self.open else marker_offset + 1
         ended = EndedTransaction(producer_id, first_offset, marker_offset, last_stable_offset, is_aborted)
         unreplicated = self._unreplicated
