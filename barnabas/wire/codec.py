@@ -41,6 +41,7 @@ _request_decoders: dict[tuple[int, int], Decoder] = {}
 _request_decoders_in_steps: dict[tuple[int, int], Callable[[memoryview, int], Steps[Request]]] = {}
 _response_decoders: dict[tuple[int, int], Decoder] = {}
 _encoders: dict[tuple[type[Request | Response], int], _Encoder] = {}
+_response_decoders_in_steps: dict[tuple[int, int], Callable[[memoryview, int, int], Steps[Response]]] = {}
 _encoders_in_steps: dict[tuple[type[Response], int], Callable[[Response], Steps[list[Buffer]]]] = {}
 
 
@@ -90,6 +91,16 @@ def decode_response_body(api_key: int, version: int, body: memoryview) -> Respon
     return response
 
 
+def decode_response_body_in_steps(api_key: int, version: int, body: memoryview) -> Steps[Response]:
+    """Like `decode_response_body`, one element per step."""
+    decode = _response_decoders_in_steps.get((api_key, version))
+    if decode is None:
+        key = _known(api_key, version)
+        decode = compile_decoder_in_steps(MESSAGES[key][1], version, key.is_flexible(version))
+        _response_decoders_in_steps[api_key, version] = decode
+    return decode(body, 0, _RESPONSE_ELEMENTS_MAX)
+
+
 def _response_decoder(api_key: int, version: int) -> Decoder:
     decode = _response_decoders.get((api_key, version))
     if decode is None:
@@ -120,11 +131,8 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
 
 def encode_response_in_steps(message: Response, version: int, correlation_id: int) -> Steps[list[Buffer | FileRange]]:
     """Like `encode_response`, one element per step."""
-    encode = _encoders_in_steps.get((type(message), version))
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
-    if encode is None:
-        encode = compile_encoder_in_steps(type(message), version, encoder.api_key.is_flexible(version))
-        _encoders_in_steps[type(message), version] = encode
+    encode = _encoders_in_steps.get((type(message), version)) or _compile_encoder_in_steps(type(message), version)
     return cast("list[Buffer | FileRange]", _framed(encoder, (yield from encode(message)), correlation_id))
 
 
@@ -146,6 +154,18 @@ def encode_body(message: Request | Response, version: int) -> bytes:
     """Encode a request or response without a header, in one piece: not for records."""
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
     return b"".join(encoder.encode(message))
+
+
+def encode_body_in_steps(message: Response, version: int) -> Steps[bytes]:
+    """Like `encode_body`, one element per step."""
+    encode = _encoders_in_steps.get((type(message), version)) or _compile_encoder_in_steps(type(message), version)
+    return b"".join((yield from encode(message)))
+
+
+def _compile_encoder_in_steps(message: type[Response], version: int) -> Callable[[Response], Steps[list[Buffer]]]:
+    is_flexible = _known(api_key_of(message), version).is_flexible(version)
+    encode = _encoders_in_steps[message, version] = compile_encoder_in_steps(message, version, is_flexible)
+    return encode
 
 
 def _compile_encoder(message: type[Request | Response], version: int) -> _Encoder:

@@ -59,9 +59,7 @@ def compile_decoder(message: type[Any], version: int, is_flexible: bool) -> Deco
     return made
 
 
-def compile_decoder_in_steps(
-    message: type[Any], version: int, is_flexible: bool
-) -> Callable[[memoryview, int], Steps[Any]]:
+def compile_decoder_in_steps(message: type[Any], version: int, is_flexible: bool) -> Callable[..., Steps[Any]]:
     """Return the same function as a generator, which pauses at each element of an array."""
     return _Decoder(message, version, is_flexible, in_steps=True).compile()
 

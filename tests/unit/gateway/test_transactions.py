@@ -167,6 +167,12 @@ def test_transactions_of_all_brokers_are_listed(version: int) -> None:
     assert listed.unknown_state_filters == ["Sleeping"]
 
 
+def take_turn(world: World) -> None:
+    """A long answer is read over several."""
+    world.processor.expire(world.now_ms)
+    world.turn()
+
+
 def match_pattern(world: World, fault: str = "") -> None:
     """Match the names of the oldest matching, as the host's worker does; or fail with `fault`."""
     matching = world.pattern_matchings.pop(0)
@@ -188,13 +194,16 @@ def test_only_ids_that_match_the_pattern_are_listed() -> None:
     client.ask(asked, ApiKey.LIST_TRANSACTIONS, 2)
     names = [f"orders-{number}" for number in range(2 * NAMES_PER_MATCHING)]
     world.logstores[1].group_answer(listing_of(["orders-", *names, "my orders-1"]))
+    while not world.logstores[2].group_calls:
+        take_turn(world)
     world.logstores[2].group_answer(listing_of(["orders-x", "orders-7000", "Orders-1"]))
     for _ in range(3):
         assert not client.answers, "others have their turns between the parts of a long list"
+        while not world.pattern_matchings:
+            take_turn(world)
         match_pattern(world)
     while not client.answers:
-        world.processor.expire(world.now_ms)
-        world.turn()
+        take_turn(world)
     listed = client.answers[-1]
     assert [each.transactional_id for each in listed.transaction_states] == [*names, "orders-7000"]
     assert listed.error_code == ErrorCode.NONE
@@ -260,6 +269,8 @@ def test_what_a_pattern_would_match_is_dropped_with_its_connection() -> None:
     client = world.client(node_id=1)
     client.ask(ListTransactionsRequest(transactional_id_pattern="a"), ApiKey.LIST_TRANSACTIONS, 2)
     world.logstores[1].group_answer(listing_of(["a"] * 2 * NAMES_PER_MATCHING))
+    while not world.pattern_matchings:
+        take_turn(world)
     client.close()
     match_pattern(world)
     assert not world.pattern_matchings

@@ -20,11 +20,11 @@ from typing import Final, Generic, TypeVar
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupWait
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import decode_response_body, encode_body
+from barnabas.wire.codec import decode_response_body, decode_response_body_in_steps, encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
-from barnabas.wire.primitives import Buffer, MalformedFrame
+from barnabas.wire.primitives import Buffer, MalformedFrame, Steps
 from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient, PendingAsk
 from barnabas_gateway.core.backends.group_routing import Coordinator, GroupRouting
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection, PendingRequest
@@ -34,6 +34,8 @@ GROUP_CALL_ELEMENTS_MAX: Final = 500
 """Elements in one call, about 10 µs each in the coordinator's turn. Larger requests are split into several calls, or
 are refused.
 """
+_LONG_ANSWER_BYTES: Final = 16 << 10
+"""A longer answer has more elements than are decoded at once."""
 GROUP_CALL_BYTES_MAX: Final = 8 << 20
 """Bytes of one call. A coordinator writes its content as one batch, for which topics allow 1 MiB by default."""
 
@@ -210,7 +212,7 @@ class PendingGroupsRequest(BaseRequest[GroupHandler], ABC, Generic[Query]):
     (`fail_queries`), and how it ends (`complete`).
     """
 
-    __slots__ = ("_asked", "_calls", "_elements_asked", "_open", "call_version")
+    __slots__ = ("_asked", "_calls", "_elements_asked", "_long_answers", "_open", "call_version")
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
@@ -224,6 +226,8 @@ class PendingGroupsRequest(BaseRequest[GroupHandler], ABC, Generic[Query]):
         """Unanswered."""
         self._elements_asked = 0
         """In those."""
+        self._long_answers: deque[tuple[PendingAsk, Buffer]] = deque()
+        """Being decoded, the first of them."""
 
     def add_query(self, group_id: str, query: Query, elements: int = 1) -> None:
         """Have this asked of the group's coordinator, by `send_calls`."""
@@ -268,12 +272,28 @@ class PendingGroupsRequest(BaseRequest[GroupHandler], ABC, Generic[Query]):
             self.complete()
 
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
+        if len(answer.body) > _LONG_ANSWER_BYTES or (answer.body and self._long_answers):
+            self._long_answers.append((ask, answer.body))
+            if len(self._long_answers) == 1:
+                self.handler.responder.begin_steps(self, self._read_long_answers())
+            return
         if answer.body:
             # Where this raises, the call stays unanswered.
             response = decode_answer(self.header.api_key, self.call_version, answer.body)
             self.fill_results(self._ended(ask), response)
         else:
             self.fail_queries(self._ended(ask), answer.error_code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._ask_next()
+
+    def _read_long_answers(self) -> Steps[None]:
+        """Decode what is too long for one turn, and what came after it; until then a call counts as unanswered."""
+        while self._long_answers:
+            ask, body = self._long_answers[0]
+            response = yield from decode_response_body_in_steps(
+                self.header.api_key, self.call_version, memoryview(body)
+            )
+            self._long_answers.popleft()
+            self.fill_results(self._ended(ask), response)
         self._ask_next()
 
     def _ended(self, ask: PendingAsk) -> list[Query]:
@@ -298,6 +318,7 @@ class PendingGroupsRequest(BaseRequest[GroupHandler], ABC, Generic[Query]):
             self.handler.coordinators.forget_call(ask)
         self._asked.clear()
         self._calls.clear()
+        self._long_answers.clear()
 
     @abstractmethod
     def request_of(self, queries: list[Query]) -> Request:

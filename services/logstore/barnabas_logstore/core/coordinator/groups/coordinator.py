@@ -16,15 +16,16 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
 from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
+from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body_in_steps
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import TransactionEnd
-from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.coordinator.clock import Clock
 from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
@@ -49,6 +50,7 @@ from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.listings import Listings
 
 
 class GroupCoordinator:
@@ -70,6 +72,7 @@ class GroupCoordinator:
         self._untidy: dict[int, GroupPartition] = {}
         """Partitions with offsets that may have to be removed."""
         self._pending_joins = PendingJoins()
+        self._listings = Listings()
         self._steps = Steps()
         """Never starts over: the same epoch of a partition may be loaded twice."""
         self._expire_at_ms: int | None = None
@@ -94,6 +97,8 @@ class GroupCoordinator:
         for led in list(self._untidy.values()):
             if led.loader is None and led.expiry.step():
                 del self._untidy[led.partition]
+        if self._listings.has_work:
+            self._listings.step()
         if self._delaying:
             for led in [each for each in self._partitions.values() if each.calls.delayed_responses in self._delaying]:
                 led.calls.answer_held()
@@ -133,6 +138,8 @@ class GroupCoordinator:
     @property
     def has_work(self) -> bool:
         """Whether a `step` would make progress now."""
+        if self._listings.has_work:
+            return True
         if not (self._loading or self._untidy):
             return False
         return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
@@ -252,14 +259,28 @@ class GroupCoordinator:
             self._answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST)))
             return
         assert isinstance(request, ListGroupsRequest)
-        if self._loading:
+        self._listings.add(partial(self._list_in_steps, stream_id, call, request))
+
+    def _leads_still(self, partitions: list[GroupPartition]) -> bool:
+        """Whether all of these are coordinated under the same epochs."""
+        return all(self._partitions.get(led.partition) is led for led in partitions)
+
+    def _list_in_steps(self, stream_id: int, call: GroupCall, request: ListGroupsRequest) -> Iterator[int]:
+        partitions = list(self._partitions.values())
+        response = ListGroupsResponse()
+        is_loading = len(self._loading) > 0
+        if not is_loading:
+            groups = [group for led in partitions for group in led.groups]
+            for listed in list_groups(request, groups):
+                if listed is not None:
+                    response.groups.append(listed)
+                yield 1
+            del groups
+        body = yield from encode_body_in_steps(response, call.api_version)
+        if is_loading or not self._leads_still(partitions):
             self._answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
             return
-        groups: list[ListedGroup] = []
-        for led in self._partitions.values():
-            groups += list_groups(request, led.groups)
-        body = encode_body(ListGroupsResponse(groups=groups), call.api_version)
-        behind = [led.log_writer for led in self._partitions.values() if led.log_writer.is_behind]
+        behind = [led.log_writer for led in partitions if led.log_writer.is_behind]
         listing = _Listing(self._answers, stream_id, GroupAnswer(call.request_id, body=body), len(behind))
         for log_writer in behind:
             log_writer.defer(Deferred(listing.committed, listing.lost))

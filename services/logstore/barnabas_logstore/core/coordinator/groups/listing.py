@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from barnabas.wire.errors import ErrorCode
@@ -18,17 +18,15 @@ _MISSING_IS_REPORTED_FROM: Final = 6
 """DescribeGroups from this version on returns GROUP_ID_NOT_FOUND for a group that does not exist (KIP-1043)."""
 
 
-def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[ListedGroup]:
-    """Filters ignore case; an empty one matches all."""
+def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> Iterator[ListedGroup | None]:
+    """Yield each group, or None for one that does not match. Filters ignore case; an empty one matches all."""
     states = {state.lower().strip() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     if types and _CLASSIC not in types:
-        return []
-    return [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC)
-        for group in groups
-        if not states or group.state.value.lower() in states
-    ]
+        return
+    for group in groups:
+        matches = not states or group.state.value.lower() in states
+        yield (ListedGroup(group.group_id, group.protocol_type or "", group.state.value, _CLASSIC) if matches else None)
 
 
 def describe_group(group_id: str, group: Group | None, version: int) -> DescribedGroup:

@@ -13,11 +13,14 @@ time. Without transactional ids there is no deadline, and nothing to do in a tur
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.image import ClusterImage
 from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
+from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body_in_steps
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from barnabas.wire.primitives import MalformedFrame
@@ -27,6 +30,7 @@ from barnabas_logstore.core.coordinator.coordinator_log_writer import (
     CoordinatorLogWriter,
     StreamAnswer,
 )
+from barnabas_logstore.core.coordinator.listings import Listings
 from barnabas_logstore.core.coordinator.transactions.calls import TransactionCalls
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.listing import list_matching
@@ -69,6 +73,7 @@ class TransactionCoordinator:
         """Whether transactions were loaded."""
         self._checking: list[TransactionPartition] = []
         """Partitions that look through their transactions, some in each step."""
+        self._listings = Listings()
         self.problems: list[str] = []
         """What could not be read of a log; the host takes it for its log file."""
 
@@ -80,6 +85,8 @@ class TransactionCoordinator:
 
     def step(self, now_ms: int) -> None:
         """Process a piece of loading, what is due, and the batches of this turn."""
+        if self._listings.has_work:
+            self._listings.step()
         if not self._partitions:
             return
         self._clock.now_ms = now_ms
@@ -136,6 +143,8 @@ class TransactionCoordinator:
     @property
     def has_work(self) -> bool:
         """Whether a `step` would make progress now."""
+        if self._listings.has_work:
+            return True
         if not self._partitions:
             return False
         # Written: the last marker of a transaction was answered between two turns.
@@ -228,11 +237,26 @@ class TransactionCoordinator:
             self.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST)))
             return
         assert isinstance(request, ListTransactionsRequest)
-        if self._loading:
-            self.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
-            return
+        self._listings.add(partial(self._list_in_steps, stream_id, call, request))
+
+    def _leads_still(self, partitions: list[TransactionPartition]) -> bool:
+        """Whether all of these are coordinated under the same epochs."""
+        return all(self._partitions.get(led.partition) is led for led in partitions)
+
+    def _list_in_steps(self, stream_id: int, call: GroupCall, request: ListTransactionsRequest) -> Iterator[int]:
+        partitions = list(self._partitions.values())
         response = ListTransactionsResponse()
-        for led in self._partitions.values():
-            response.transaction_states += list_matching(request, led.transactions.values(), self._clock.wall_ms)
-        answer = GroupAnswer(call.request_id, body=encode_body(response, call.api_version))
+        is_loading = len(self._loading) > 0
+        if not is_loading:
+            transactions = [transaction for led in partitions for transaction in led.transactions.values()]
+            for listed in list_matching(request, transactions, self._clock.wall_ms):
+                if listed is not None:
+                    response.transaction_states.append(listed)
+                yield 1
+            del transactions
+        body = yield from encode_body_in_steps(response, call.api_version)
+        if is_loading or not self._leads_still(partitions):
+            answer = GroupAnswer(call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        else:
+            answer = GroupAnswer(call.request_id, body=body)
         self.answers.append((stream_id, answer))

@@ -34,16 +34,16 @@ def describe_transaction(
 
 def list_matching(
     request: ListTransactionsRequest, transactions: Iterable[Transaction], now_ms: int
-) -> Iterator[list_transactions.TransactionState]:
-    """Return the transactions that match the filters of states, producers and duration."""
+) -> Iterator[list_transactions.TransactionState | None]:
+    """Yield each transaction, or None for one that does not match the filters of states, producers and duration."""
     states, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
     for transaction in transactions:
         name = state_name(transaction.state)
-        if (states and name not in states) or (producers and transaction.producer_id not in producers):
-            continue
-        if request.duration_filter >= 0 and now_ms - transaction.start_ms <= request.duration_filter:
-            continue
-        yield list_transactions.TransactionState(transaction.transactional_id, transaction.producer_id, name)
+        is_too_new = request.duration_filter >= 0 and now_ms - transaction.start_ms <= request.duration_filter
+        if (states and name not in states) or (producers and transaction.producer_id not in producers) or is_too_new:
+            yield None
+        else:
+            yield list_transactions.TransactionState(transaction.transactional_id, transaction.producer_id, name)
 
 
 def state_name(state: TransactionState) -> str:
