@@ -1,6 +1,7 @@
 """Purgatory agrees with a model that looks at every entry after every step.
 
-The model knows conditions and states only; the core's heaps, shares and watches must not show.
+The model knows conditions and states only; the core's heaps, sums and watches must not show, nor how much of the work
+is done in one turn.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from barnabas.channel.messages import (
     PartitionState,
     ProduceCondition,
 )
+from barnabas_purgatory.core.outputs import Outputs
 from barnabas_purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.turn_work import STEPS_PER_TURN
 from tests.tiers import Cost, examples
 
 NODES = (1, 2)
@@ -55,9 +58,9 @@ moved = st.tuples(
     st.sampled_from((0, 1, 2, *range(3, 30))),
 )
 step = st.one_of(
-    st.tuples(st.just("produce"), st.integers(0, 90), st.lists(produce_condition, max_size=3)),
+    st.tuples(st.just("produce"), st.integers(1, 90), st.lists(produce_condition, max_size=3)),
     st.tuples(
-        st.just("fetch"), st.integers(0, 90), st.sampled_from((0, 1, 3, 10, 20)), st.lists(fetch_condition, max_size=3)
+        st.just("fetch"), st.integers(1, 90), st.sampled_from((0, 1, 3, 10, 20)), st.lists(fetch_condition, max_size=3)
     ),
     moved,
     moved,
@@ -73,6 +76,8 @@ class Entry:
     park: ParkProduce | ParkFetch
     deadline_ms: int
     codes: list[int | None] = field(default_factory=list)
+    positions: dict[int, int] = field(default_factory=dict)
+    """Up to where each condition of a fetch was ever known to be readable."""
 
 
 @dataclass
@@ -92,7 +97,7 @@ class Model:
             if isinstance(entry.park, ParkProduce):
                 self._settle_produce(entry_id, entry, entry.park)
             else:
-                self._settle_fetch(entry_id, entry.park)
+                self._settle_fetch(entry_id, entry, entry.park)
 
     def _settle_produce(self, entry_id: int, entry: Entry, park: ParkProduce) -> None:
         for index, condition in enumerate(park.conditions):
@@ -110,9 +115,8 @@ class Model:
             codes = tuple(code for code in entry.codes if code is not None)
             self._complete(entry_id, Outcome.FENCED if any(codes) else Outcome.SATISFIED, codes)
 
-    def _settle_fetch(self, entry_id: int, park: ParkFetch) -> None:
-        total = 0
-        for condition in park.conditions:
+    def _settle_fetch(self, entry_id: int, entry: Entry, park: ParkFetch) -> None:
+        for index, condition in enumerate(park.conditions):
             state = self.known(condition)
             if state is None or -1 < state.leader_epoch < condition.leader_epoch:
                 continue
@@ -121,7 +125,9 @@ class Model:
             if not (is_same and serves) or state.log_start_offset > condition.fetch_offset:
                 self._complete(entry_id, Outcome.FENCED, ())
                 return
-            total += max(0, state.high_watermark_position - condition.fetch_position)
+            known = entry.positions.get(index, condition.fetch_position)
+            entry.positions[index] = max(known, state.high_watermark_position)
+        total = sum(entry.positions[index] - park.conditions[index].fetch_position for index in entry.positions)
         if total >= park.bytes_wanted:
             self._complete(entry_id, Outcome.SATISFIED, ())
 
@@ -164,14 +170,38 @@ def logstore_state(key: tuple[int, bytes, int], known: PartitionState | None, st
     )
 
 
+def take_all(core: PurgatoryCore, now_ms: int, steps_per_turn: int) -> Outputs:
+    """What the next turns come to, until nothing is left to be done."""
+    outputs = core.take_outputs()
+    while (due_ms := core.next_deadline_ms()) is not None and due_ms <= now_ms:
+        core._work.steps_left = steps_per_turn
+        core.expire(now_ms)
+        following = core.take_outputs()
+        for each in ("completions", "watches", "unwatches"):
+            mine = getattr(outputs, each)
+            for key, values in getattr(following, each).items():
+                mine.setdefault(key, []).extend(values)
+    return outputs
+
+
 @examples(Cost.LOW)
-@given(steps=st.lists(step, min_size=20, max_size=60))
-def test_purgatory_completes_what_a_look_at_everything_would(steps: list[tuple]) -> None:  # type: ignore[type-arg]
+@given(
+    steps=st.lists(step, min_size=20, max_size=60),
+    steps_at_once=st.sampled_from((0, 1, 2, STEPS_PER_TURN)),
+    steps_per_turn=st.sampled_from((1, 2, STEPS_PER_TURN)),
+)
+def test_purgatory_completes_what_a_look_at_everything_would(
+    steps: list[tuple],  # type: ignore[type-arg]
+    steps_at_once: int,
+    steps_per_turn: int,
+) -> None:
+    """With `steps_at_once` done as something arrives, and so many in each turn after that."""
     core, model = PurgatoryCore(now_ms=0), Model()
     published: dict[tuple[int, bytes, int], PartitionState] = {}
     watched: dict[int, set[tuple[bytes, int]]] = {each: set() for each in NODES}
     now_ms = 0
     for entry_id, each in enumerate([("up", 1), *steps]):
+        core._work.steps_left = steps_at_once
         match each[0]:
             case "produce":
                 park = ParkProduce(entry_id, each[1], each[2])
@@ -203,7 +233,7 @@ def test_purgatory_completes_what_a_look_at_everything_would(steps: list[tuple])
                 core.logstore_up(each[1])
                 model.up.add(each[1])
         model.settle()
-        outputs = core.take_outputs()
+        outputs = take_all(core, now_ms, steps_per_turn)
         answered = [(c.entry_id, c.outcome, tuple(c.error_codes)) for c in outputs.completions.get(0, [])]
         for node_id, partitions in outputs.watches.items():
             for one in partitions:
@@ -218,7 +248,7 @@ def test_purgatory_completes_what_a_look_at_everything_would(steps: list[tuple])
                 watched[node_id].remove((one.topic_id, one.partition))
                 model.states.pop((node_id, one.topic_id, one.partition), None)
         model.settle()
-        second = core.take_outputs()
+        second = take_all(core, now_ms, steps_per_turn)
         answered += [(c.entry_id, c.outcome, tuple(c.error_codes)) for c in second.completions.get(0, [])]
         assert not second.watches
         for node_id, partitions in second.unwatches.items():
@@ -229,5 +259,5 @@ def test_purgatory_completes_what_a_look_at_everything_would(steps: list[tuple])
         model.completed.clear()
         assert core.entries == sum(max(1, len(entry.park.conditions)) for entry in model.entries.values())
     core.expire(now_ms + 1_000)
-    core.take_outputs()
+    take_all(core, now_ms + 1_000, STEPS_PER_TURN)
     assert (core.entries, core.watched_partitions, core.next_deadline_ms()) == (0, 0, None)

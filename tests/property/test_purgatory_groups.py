@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import GroupState, Outcome, ParkGroup, WatchedGroup
-from barnabas_purgatory.core.purgatory import Outputs, PurgatoryCore
+from barnabas_purgatory.core.outputs import Outputs
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 
 NODES = (1, 2)
 TOPIC_ID = b"t" * 16

@@ -34,7 +34,7 @@ def test_the_wheel_expires_exactly_what_is_due(start_ms: int, steps: list[tuple[
             case "advance":
                 now_ms += value
                 next_ms = wheel.next_deadline_ms()
-                expired = wheel.advance(now_ms)
+                expired = wheel.advance(now_ms, 1_000)
                 due = [task for task in waiting if task.deadline_ms <= now_ms]
                 assert set(map(id, expired)) == set(map(id, due))
                 assert len(expired) == len(due)

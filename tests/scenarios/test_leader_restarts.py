@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
-from barnabas_purgatory.core.purgatory import Outputs
+from barnabas_purgatory.core.outputs import Outputs
 from tests.scenarios.scene import Scene
 from tests.sim.nodes.purgatory import PurgatoryNode
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.channel.messages import GroupState, Outcome, ParkProduce, ParkRequest, PartitionState
+from barnabas.channel.messages import GroupState, ParkFetch, ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
 from barnabas_logstore.core.replica.in_sync_replicas import PendingIsr
 from barnabas_logstore.core.replica.partition import Partition
-from barnabas_purgatory.core.purgatory import Outputs
+from barnabas_purgatory.core.outputs import Outputs
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 from barnabas_purgatory.core.waiting import DelayedFetch, ParkedFetch, ProduceWait
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
@@ -43,6 +44,7 @@ class Invariants:
         self._hosted: dict[str, set[PartitionKey]] = {}
         # By pod, its life, stream and entry: what waits for a completion.
         self.parked_produces: dict[tuple[str, int, int, int], ParkProduce] = {}
+        self.parked_fetches: dict[tuple[str, int, int, int], ParkFetch] = {}
         # By gateway and life: the revision that it answers by.
         self._revisions: dict[tuple[str, int], int] = {}
         self.successes_by_purgatory = 0
@@ -171,6 +173,10 @@ class Invariants:
     def parked(self, node: PurgatoryNode, stream_id: int, request: ParkRequest) -> None:
         for produce in request.produces:
             self.parked_produces[node.name, node.incarnation, stream_id, produce.entry_id] = produce
+        for fetch in request.fetches:
+            self.parked_fetches[node.name, node.incarnation, stream_id, fetch.entry_id] = fetch
+        for entry_id in request.cancels:
+            self.parked_fetches.pop((node.name, node.incarnation, stream_id, entry_id), None)
 
     def completed(self, node: PurgatoryNode, outputs: Outputs) -> None:
         """No success that the leader of the same topic id and epoch has not justified, and none twice; and no entry
@@ -180,6 +186,7 @@ class Invariants:
         for stream_id, completions in outputs.completions.items():
             for completion in completions:
                 key = (node.name, node.incarnation, stream_id, completion.entry_id)
+                self.parked_fetches.pop(key, None)
                 produce = self.parked_produces.pop(key, None)
                 if produce is None:
                     if completion.error_codes:
@@ -219,7 +226,8 @@ class Invariants:
                         assert isinstance(wait, DelayedFetch)
                         entry = wait.entry
                         if entry not in is_satisfied:
-                            is_satisfied[entry] = entry.outcome() is Outcome.SATISFIED
+                            key = (node.name, node.incarnation, entry.stream_id, entry.entry_id)
+                            is_satisfied[entry] = has_enough(node.core, self.parked_fetches[key])
                         is_in_vain = is_over or is_satisfied[entry] or _is_before_the_start(wait, state)
                     if is_in_vain:
                         raise InvariantViolation(
@@ -238,6 +246,20 @@ class Invariants:
         if revision < known:
             raise InvariantViolation(f"I6: {node.name} went back from revision {known} to {revision}")
         self._revisions[life] = revision
+
+
+def has_enough(core: PurgatoryCore, park: ParkFetch) -> bool:
+    """Whether what a pod knows now of all partitions of a fetch adds up to the bytes that it wants."""
+    missing = park.bytes_wanted
+    for condition in park.conditions:
+        watch = core._watches.find(condition.leader_id, (condition.topic_id, condition.partition))
+        state = None if watch is None else watch.state
+        if watch is None or state is None or state.leader_epoch != condition.leader_epoch or not state.online:
+            continue
+        if state.leading or condition.from_follower:
+            position = watch.stable_position if condition.isolation_level else state.high_watermark_position
+            missing -= max(0, position - condition.fetch_position)
+    return missing <= 0
 
 
 def _has_come(state: GroupState | None, coordinator_epoch: int, step: int) -> bool:

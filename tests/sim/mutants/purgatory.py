@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from barnabas.channel.messages import ParkProduce
+from barnabas.channel.messages import FetchCondition, ParkProduce, ProduceCondition
 from barnabas_gateway.core.requests.produce import PendingProduce
 from barnabas_purgatory.core.purgatory import PurgatoryCore
-from barnabas_purgatory.core.waiting import NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND, DelayedFetch, ProduceWait
+from barnabas_purgatory.core.waiting import (
+    NONE,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    DelayedFetch,
+    ParkedFetch,
+    ParkedProduce,
+    ProduceWait,
+)
 from barnabas_purgatory.core.watches import Measure, PartitionWatch, Standing, Wait, WaitHeap
 from tests.sim.mutants.planting import LEADERS, Mutants, replace_in
 
@@ -97,16 +105,100 @@ def minimum_isr_is_not_looked_at_after_the_append() -> None:
 def fetches_sleep_through_a_change_of_leader() -> None:
     """And through a log start that moves past them."""
     replace_in(DelayedFetch, "must_read_again", lambda self: False)
+    original = PurgatoryCore._fence_all
+
+    def fence_all(self: PurgatoryCore, heap: WaitHeap, code: int) -> None:
+        if heap.measure is Measure.HIGH_WATERMARK:
+            original(self, heap, code)
+
+    replace_in(PurgatoryCore, "_fence_all", fence_all)
 
 
 @PURGATORY.breaks("9")
 def fetches_sleep_through_the_watermark() -> None:
     original = WaitHeap.pop_reached
 
-    def pop_reached(self: WaitHeap, value: int) -> list[Wait]:
-        return original(self, value) if self.measure is Measure.HIGH_WATERMARK else []
+    def pop_reached(self: WaitHeap, value: int, waits_max: int) -> list[Wait]:
+        return original(self, value, waits_max) if self.measure is Measure.HIGH_WATERMARK else []
 
     replace_in(WaitHeap, "pop_reached", pop_reached)
+    replace_in(WaitHeap, "has_reached", lambda self, value: False)
+
+
+_AS_A_LOOK_AT_EVERYTHING = "tests/property/test_purgatory.py::test_purgatory_completes_what_a_look_at_everything_would"
+_ADD_UP = "tests/unit/purgatory/test_purgatory.py::test_bytes_of_several_partitions_add_up_move_by_move"
+
+
+@PURGATORY.breaks_for("9", _ADD_UP)
+def bytes_of_a_fetch_are_counted_twice() -> None:
+    original = DelayedFetch.count_bytes
+
+    def count_bytes(self: DelayedFetch) -> None:
+        before = self.entry.bytes_missing
+        original(self)
+        self.entry.bytes_missing -= before - self.entry.bytes_missing
+
+    replace_in(DelayedFetch, "count_bytes", count_bytes)
+
+
+@PURGATORY.breaks_for("9", _ADD_UP)
+def bytes_of_a_fetch_are_forgotten() -> None:
+    """Only what the last move brought counts."""
+    original = DelayedFetch.count_bytes
+
+    def count_bytes(self: DelayedFetch) -> None:
+        before = self.entry.bytes_missing
+        original(self)
+        if self.entry.bytes_missing > 0:
+            self.entry.bytes_missing = before
+
+    replace_in(DelayedFetch, "count_bytes", count_bytes)
+
+
+@PURGATORY.breaks_for("8", _AS_A_LOOK_AT_EVERYTHING)
+def a_long_entry_is_queued_without_a_look() -> None:
+    """What is known of a partition when its turn comes is not looked at: a lost wake-up."""
+
+    def register_produce(
+        self: PurgatoryCore, entry: ParkedProduce, conditions: list[ProduceCondition]
+    ) -> Iterator[int]:
+        for each in conditions:
+            watch = self._watches.watch(each.leader_id, (each.topic_id, each.partition))
+            wait = ProduceWait(entry, watch, each)
+            entry.waits.append(wait)
+            wait.heap.push(wait.required_offset, wait)
+            yield 1
+
+    replace_in(PurgatoryCore, "_register_produce", register_produce)
+
+
+@PURGATORY.breaks_for(
+    "7", "tests/regressions/test_turns_of_what_is_parked.py::test_states_wait_behind_each_other_in_their_order"
+)
+def states_overtake_each_other() -> None:
+    """What has to wait for a later turn is applied behind what comes then."""
+
+    def partition_states(self: PurgatoryCore, node_id: int, states: list[Any]) -> None:
+        for state in states:
+            self._apply_state(node_id, state)
+
+    replace_in(PurgatoryCore, "partition_states", partition_states)
+
+
+@PURGATORY.breaks_for(
+    "9",
+    "tests/regressions/test_turns_of_what_is_parked.py::test_an_entry_that_ends_while_it_is_being_parked_leaves_nothing",
+)
+def an_entry_that_has_ended_is_parked_on() -> None:
+    def register_fetch(self: PurgatoryCore, entry: ParkedFetch, conditions: list[FetchCondition]) -> Iterator[int]:
+        for each in conditions:
+            watch = self._watches.watch(each.leader_id, (each.topic_id, each.partition))
+            wait = DelayedFetch(entry, watch, each)
+            entry.waits.append(wait)
+            wait.queue()
+            yield 1
+
+    replace_in(PurgatoryCore, "_register_fetch", register_fetch)
 
 
 @PURGATORY.breaks("I16")

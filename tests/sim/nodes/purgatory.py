@@ -14,7 +14,8 @@ from barnabas.channel.messages import (
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import PurgatoryRegistration, Role
 from barnabas.cluster.messages import Broker, UpdateMetadata
-from barnabas_purgatory.core.purgatory import Outputs, PurgatoryCore
+from barnabas_purgatory.core.outputs import Outputs
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 from tests.sim.links import Link
 from tests.sim.network import End
 from tests.sim.nodes.etcd import EtcdClient

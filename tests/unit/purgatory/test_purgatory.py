@@ -17,7 +17,8 @@ from barnabas.channel.messages import (
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata, TopicMetadata, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
-from barnabas_purgatory.core.purgatory import Outputs, PurgatoryCore
+from barnabas_purgatory.core.outputs import Outputs
+from barnabas_purgatory.core.purgatory import PurgatoryCore
 from barnabas_purgatory.core.watches import Measure
 from tests.unit.purgatory.support import EPOCH, LEADER, OTHER_TOPIC, STREAM, TOPIC, completions
 
@@ -319,6 +320,29 @@ def test_a_follower_that_is_elected_ends_the_waits_of_the_old_epoch_alone(core: 
     assert completions(core) == [Completion(1, Outcome.FENCED)]
 
 
+def test_bytes_of_several_partitions_add_up_move_by_move(core: PurgatoryCore) -> None:
+    core.park_fetch(STREAM, fetch(1, polled(100), polled(100, partition=1), bytes_wanted=50), 0)
+    core.partition_states(LEADER, [state(10, position=120), state(10, position=110, partition=1)])
+    core.partition_states(LEADER, [state(10, position=130), state(10, position=110, partition=1)])
+    assert completions(core) == [], "40 of 50"
+    core.partition_states(LEADER, [state(10, position=119, partition=1)])
+    assert completions(core) == [], "49 of 50"
+    core.partition_states(LEADER, [state(10, position=131)])
+    assert completions(core) == [Completion(1, Outcome.SATISFIED, [])]
+
+
+def test_bytes_known_before_a_stream_was_lost_count_on(core: PurgatoryCore) -> None:
+    """What was readable under an epoch is so until the epoch ends."""
+    core.park_fetch(STREAM, fetch(1, polled(100), polled(100, partition=1), bytes_wanted=50), 0)
+    core.partition_states(LEADER, [state(10, position=130)])
+    core.logstore_down(LEADER)
+    core.logstore_up(LEADER)
+    core.partition_states(LEADER, [state(10, position=130), state(10, position=119, partition=1)])
+    assert completions(core) == []
+    core.partition_states(LEADER, [state(10, position=120, partition=1)])
+    assert completions(core) == [Completion(1, Outcome.SATISFIED, [])]
+
+
 def test_a_fetch_that_wants_nothing_does_not_wait(core: PurgatoryCore) -> None:
     core.park_fetch(STREAM, fetch(1, polled(), bytes_wanted=0), 0)
     assert completions(core) == [Completion(1, Outcome.SATISFIED, [])]
@@ -463,5 +487,6 @@ def test_left_over_items_are_swept(core: PurgatoryCore) -> None:
     for entry_id in range(1, 10_000):
         core.park_produce(STREAM, produce(entry_id, condition(entry_id)), 0)
         core.cancel(STREAM, entry_id)
+        core.take_outputs()
     assert len(heap._items) <= 64
     assert core.entries == 1

@@ -34,7 +34,7 @@ class GroupWatch:
 class ParkedGroup(TimerTask):
     """A member that waits for `step` under one epoch of its coordinator."""
 
-    __slots__ = ("coordinator_epoch", "entry_id", "step", "stream_id", "watch")
+    __slots__ = ("conditions", "coordinator_epoch", "entry_id", "has_ended", "step", "stream_id", "watch")
 
     def __init__(
         self, stream_id: int, entry_id: int, deadline_ms: int, watch: GroupWatch, coordinator_epoch: int, step: int
@@ -43,6 +43,8 @@ class ParkedGroup(TimerTask):
         self.stream_id = stream_id
         self.entry_id = entry_id
         self.watch = watch
+        self.conditions = 1
+        self.has_ended = False
         self.coordinator_epoch = coordinator_epoch
         self.step = step
 

@@ -14,7 +14,6 @@ from barnabas.metrics.purgatory_families import (
     PARKED,
     PURGATORY_SIZE,
     REFUSED,
-    WAKE_UPS,
 )
 from barnabas_purgatory.core.group_watches import ParkedGroup
 from barnabas_purgatory.core.waiting import ParkedFetch, ParkedProduce
@@ -26,7 +25,7 @@ _NAMES: Final[dict[type[Parked], str]] = {ParkedProduce: "Produce", ParkedFetch:
 
 
 class Meter:
-    __slots__ = ("_completed", "_parked", "_size", "_waiting", "dropped", "refused", "wake_ups")
+    __slots__ = ("_completed", "_parked", "_size", "_waiting", "dropped", "refused")
 
     def __init__(self) -> None:
         self._parked = dict.fromkeys(_NAMES, 0)
@@ -35,7 +34,6 @@ class Meter:
         self._completed = {kind: dict.fromkeys(Outcome, 0) for kind in _NAMES}
         self.dropped = 0
         self.refused = 0
-        self.wake_ups = 0
 
     def parked(self, entry: Parked, conditions: int) -> None:
         kind = type(entry)
@@ -60,4 +58,3 @@ class Meter:
                 yield Sample(COMPLETED, (name, outcome.name.lower()), count)
         yield Sample(DROPPED, (), self.dropped)
         yield Sample(REFUSED, (), self.refused)
-        yield Sample(WAKE_UPS, (), self.wake_ups)

@@ -52,11 +52,13 @@ class _Level:
 class TimingWheel:
     """Deadlines in, expired tasks out; `add` and `cancel` are O(1), and no clock is read here."""
 
-    __slots__ = ("_levels", "_size", "now_ms")
+    __slots__ = ("_levels", "_size", "_taken", "now_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self._levels = [_Level(0)]
+        self._taken = _Slot(_Level(0), 0)
+        """The tasks of the slot that the hand is at, until each has expired or moved to a lower level."""
         self._size = 0
 
     def __len__(self) -> int:
@@ -73,9 +75,7 @@ class TimingWheel:
         following, previous = task.next_task, task.previous_task
         if following is None or previous is None:
             return False
-        previous.next_task = following
-        following.previous_task = previous
-        task.next_task = task.previous_task = None
+        _unlink(task)
         self._size -= 1
         if following is previous and isinstance(following, _Slot):
             following.level.occupied &= ~following.bit
@@ -84,28 +84,48 @@ class TimingWheel:
     def next_deadline_ms(self) -> int | None:
         """Return when to call `advance` next, None if empty: never later than the nearest deadline, and earlier only to
         turn a higher level (at most once per 256 ms)."""
+        if self._taken.next_task is not self._taken:
+            return self.now_ms
         for level in self._levels:
             if level.occupied:
                 return self._slot_start_ms(level)
         return None
 
-    def advance(self, now_ms: int) -> list[TimerTask]:
-        """Move the hand to `now_ms` (never back) and remove every task with deadline_ms <= now_ms, earliest first."""
+    def advance(self, now_ms: int, tasks_max: int) -> list[TimerTask]:
+        """Move the hand to `now_ms` (never back) and remove every task with deadline_ms <= now_ms, earliest first.
+
+        So many tasks at most are looked at; if there are more, `next_deadline_ms` is not after `now_ms`, and the next
+        call goes on.
+        """
         expired: list[TimerTask] = []
+        taken = self._taken
         while True:
-            level = next((each for each in self._levels if each.occupied), None)
+            task = taken.next_task
+            assert task is not None
+            if task is not taken:
+                if tasks_max <= 0:
+                    break
+                tasks_max -= 1
+                _unlink(task)
+                if task.deadline_ms <= self.now_ms:
+                    expired.append(task)
+                else:
+                    self._place(task)
+                continue
+            level = self._lowest_level()
             if level is None or (start_ms := self._slot_start_ms(level)) > now_ms:
+                self.now_ms = max(self.now_ms, now_ms)
                 break
             self.now_ms = start_ms
-            tasks = _take_lowest_slot(level)
-            if level.shift == 0:
-                expired += tasks
-            else:
-                for task in tasks:
-                    self._place(task)
+            _move_lowest_slot(level, taken)
         self._size -= len(expired)
-        self.now_ms = max(self.now_ms, now_ms)
         return expired
+
+    def _lowest_level(self) -> _Level | None:
+        for level in self._levels:
+            if level.occupied:
+                return level
+        return None
 
     def _place(self, task: TimerTask) -> None:
         now_ms = self.now_ms
@@ -130,15 +150,23 @@ class TimingWheel:
         return (self.now_ms >> above << above) | (index << level.shift)
 
 
-def _take_lowest_slot(level: _Level) -> list[TimerTask]:
+def _unlink(task: TimerTask) -> None:
+    following, previous = task.next_task, task.previous_task
+    assert following is not None
+    assert previous is not None
+    previous.next_task = following
+    following.previous_task = previous
+    task.next_task = task.previous_task = None
+
+
+def _move_lowest_slot(level: _Level, to: _Slot) -> None:
+    """Move all tasks of a level's lowest slot to an empty one, in their order."""
     slot = level.slots[(level.occupied & -level.occupied).bit_length() - 1]
     level.occupied &= ~slot.bit
-    tasks: list[TimerTask] = []
-    task = slot.next_task
-    while task is not None and task is not slot:
-        tasks.append(task)
-        following = task.next_task
-        task.next_task = task.previous_task = None
-        task = following
+    first, last = slot.next_task, slot.previous_task
+    assert first is not None
+    assert last is not None
+    if first is not slot:
+        to.next_task, to.previous_task = first, last
+        first.previous_task = last.next_task = to
     slot.next_task = slot.previous_task = slot
-    return tasks

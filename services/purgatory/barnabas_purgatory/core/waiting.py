@@ -50,9 +50,13 @@ class ProduceWait(Wait):
 
 
 class DelayedFetch(Wait):
-    """Bytes above `fetch_offset` count towards its entry while the epoch's leader leads, or its follower follows."""
+    """Bytes above `fetch_position` count towards its entry while the epoch's leader leads, or its follower follows.
 
-    __slots__ = ("entry", "fetch_offset", "fetch_position")
+    `position` is up to where the log is known to be readable, and the entry's sum contains what lies between the two.
+    It never goes back: what was readable under an epoch is so until the epoch ends, which ends the entry.
+    """
+
+    __slots__ = ("entry", "fetch_offset", "position")
 
     def __init__(self, entry: ParkedFetch, watch: PartitionWatch, condition: FetchCondition) -> None:
         is_stable = condition.isolation_level == READ_COMMITTED
@@ -63,7 +67,7 @@ class DelayedFetch(Wait):
         super().__init__(watch.heap(condition.leader_epoch, measure))
         self.entry = entry
         self.fetch_offset = condition.fetch_offset
-        self.fetch_position = condition.fetch_position
+        self.position = condition.fetch_position
 
     def must_read_again(self) -> bool:
         """Whether waiting is over whatever the bytes: leader, epoch or directory lost, or the log now starts beyond the
@@ -75,62 +79,71 @@ class DelayedFetch(Wait):
             watch.state is not None and watch.state.log_start_offset > self.fetch_offset
         )
 
-    def position_reached(self) -> int:
-        """Return up to where the log is known to be readable for this wait, at least its own position."""
-        watch, leader_epoch = self.heap.watch, self.heap.leader_epoch
-        is_unknown = watch.standing(leader_epoch, self.heap.measure) is Standing.UNKNOWN
-        if is_unknown or not watch.may_wait(leader_epoch, self.heap.measure):
-            return self.fetch_position
-        return max(watch.value(self.heap.measure), self.fetch_position)
+    def count_bytes(self) -> None:
+        """Count what is known to be readable by now towards the entry."""
+        watch, leader_epoch, measure = self.heap.watch, self.heap.leader_epoch, self.heap.measure
+        if watch.standing(leader_epoch, measure) is Standing.UNKNOWN or not watch.may_wait(leader_epoch, measure):
+            return
+        position = watch.value(measure)
+        if position > self.position:
+            self.entry.bytes_missing -= position - self.position
+            self.position = position
+
+    def queue(self) -> None:
+        """Queue it at the position that changes something: alone, that which completes the entry, else the next."""
+        entry = self.entry
+        self.heap.push(self.position + (entry.bytes_missing if entry.conditions == 1 else 1), self)
 
 
 class ParkedProduce(TimerTask):
-    """An acks=all produce: every condition gets its own error code; the last one ends the entry."""
+    """An acks=all produce: every condition gets its own error code; the last one ends the entry.
 
-    __slots__ = ("entry_id", "pending", "stream_id", "waits")
+    `waits` are those conditions that are registered, in order: all of them, but while a long entry is being parked.
+    """
 
-    def __init__(self, stream_id: int, entry_id: int, deadline_ms: int) -> None:
+    __slots__ = ("conditions", "entry_id", "has_ended", "pending", "stream_id", "waits")
+
+    def __init__(self, stream_id: int, entry_id: int, deadline_ms: int, conditions: int) -> None:
         super().__init__(deadline_ms)
         self.stream_id = stream_id
         self.entry_id = entry_id
-        self.pending = 0
-        self.waits: tuple[ProduceWait, ...] = ()
+        self.conditions = conditions
+        self.pending = conditions
+        """Conditions without an error code."""
+        self.waits: list[ProduceWait] = []
+        self.has_ended = False
 
     def outcome(self) -> Outcome:
-        return Outcome.FENCED if any(wait.error_code for wait in self.waits) else Outcome.SATISFIED
+        for wait in self.waits:
+            if wait.error_code:
+                return Outcome.FENCED
+        return Outcome.SATISFIED
+
+    def error_codes(self) -> list[int]:
+        """Return a code per condition; nothing is known of those that are not registered."""
+        codes = [wait.error_code for wait in self.waits]
+        return codes + [REQUEST_TIMED_OUT] * (self.conditions - len(codes))
 
 
 class ParkedFetch(TimerTask):
-    """A long poll: it ends when its conditions' bytes add up, or at the first condition that must be read again."""
+    """A long poll: it ends when its conditions' bytes add up, or at the first condition that must be read again.
 
-    __slots__ = ("bytes_wanted", "entry_id", "stream_id", "waits")
+    A move of a partition changes one term of the sum (`DelayedFetch.count_bytes`), and no other condition is looked at.
+    """
 
-    def __init__(self, stream_id: int, entry_id: int, deadline_ms: int, bytes_wanted: int) -> None:
+    __slots__ = ("bytes_missing", "conditions", "entry_id", "has_ended", "stream_id", "waits")
+
+    def __init__(self, stream_id: int, entry_id: int, deadline_ms: int, bytes_wanted: int, conditions: int) -> None:
         super().__init__(deadline_ms)
         self.stream_id = stream_id
         self.entry_id = entry_id
-        self.bytes_wanted = bytes_wanted
-        self.waits: tuple[DelayedFetch, ...] = ()
+        self.conditions = conditions
+        self.bytes_missing = bytes_wanted
+        """What is wanted, less what is known to be readable."""
+        self.waits: list[DelayedFetch] = []
+        """Those conditions that are registered: all of them, but while a long entry is being parked."""
+        self.has_ended = False
 
-    def outcome(self) -> Outcome | None:
-        """Return how it ends given the present state, or None while it has to wait."""
-        missing = self.bytes_wanted
-        for wait in self.waits:
-            if wait.must_read_again():
-                return Outcome.FENCED
-            missing -= wait.position_reached() - wait.fetch_position
-        return Outcome.SATISFIED if missing <= 0 else None
-
-    def queue(self) -> None:
-        """Queue every wait at the value where the sum could first be complete.
-
-        While each partition has moved less than its equal share of what is missing, the sum can't be reached; so the
-        entry is checked again when one of them has moved that far, not at every move. With one condition that is exact.
-        """
-        reached = [wait.position_reached() for wait in self.waits]
-        missing = self.bytes_wanted - sum(reached) + sum(wait.fetch_position for wait in self.waits)
-        assert missing > 0
-        share = -(-missing // len(self.waits))
-        for wait, position in zip(self.waits, reached, strict=True):
-            wait.heap.discard(wait)
-            wait.heap.push(position + share, wait)
+    def is_satisfied(self) -> bool:
+        """Whether the bytes add up; a condition that is not registered yet may still end it otherwise."""
+        return self.bytes_missing <= 0 and len(self.waits) == self.conditions

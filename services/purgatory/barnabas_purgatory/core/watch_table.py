@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Final, Generic, Protocol, TypeVar
 
 
 class Watch(Protocol):
@@ -19,6 +20,9 @@ class Watch(Protocol):
     def lose_sight(self) -> None:
         """The logstore can't be reached, and its state may change unseen."""
 
+
+WATCHES_PER_TURN: Final = 1_000
+"""In one message to a logstore, which has to answer each with a state."""
 
 K = TypeVar("K")
 W = TypeVar("W", bound=Watch)
@@ -42,8 +46,9 @@ class WatchTable(Generic[K, W]):
         return sum(len(watches) for watches in self._by_node.values())
 
     def __iter__(self) -> Iterator[W]:
+        """Yield every watch that was there when its node's turn came; between two of them others may come and go."""
         for node_id in sorted(self._by_node):
-            yield from list(self._by_node[node_id].values())
+            yield from list(self._by_node.get(node_id, {}).values())
 
     def watch(self, node_id: int, key: K) -> W:
         """Return the watch of a key; a new one is sent to its logstore at the end of the turn."""
@@ -83,8 +88,10 @@ class WatchTable(Generic[K, W]):
             watch.lose_sight()
 
     def end_turn(self) -> tuple[dict[int, list[K]], dict[int, list[K]]]:
-        """Return what to watch and what to stop watching, by node; drop watches without waits. A watch never waits for
-        a later turn."""
+        """Return what to watch and what to stop watching, by node; drop watches without waits.
+
+        A watch waits for a later turn only behind many others: its wait is woken by the first state, whenever it comes.
+        """
         ending: dict[int, list[K]] = {}
         for node_id, watches in self._idle.items():
             for key, watch in watches.items():
@@ -96,8 +103,19 @@ class WatchTable(Generic[K, W]):
                     ending.setdefault(node_id, []).append(key)
             if not self._by_node[node_id]:
                 del self._by_node[node_id]
-        starting = {
-            node_id: list(watches) for node_id, watches in self._starting.items() if watches and node_id in self._up
-        }
-        self._idle, self._starting = {}, {}
+        starting: dict[int, list[K]] = {}
+        left: dict[int, dict[K, W]] = {}
+        for node_id, watches in self._starting.items():
+            if not watches or node_id not in self._up:
+                continue
+            starting[node_id] = list(islice(watches, WATCHES_PER_TURN))
+            if len(watches) > WATCHES_PER_TURN:
+                for key in starting[node_id]:
+                    del watches[key]
+                left[node_id] = watches
+        self._idle, self._starting = {}, left
         return starting, ending
+
+    def has_work(self) -> bool:
+        """Whether watches wait for the next turn; only between two turns."""
+        return len(self._starting) > 0

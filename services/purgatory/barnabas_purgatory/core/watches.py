@@ -96,11 +96,11 @@ class WaitHeap:
             self._items = [item for item in self._items if item[2].queued_as == item[1]]
             heapq.heapify(self._items)
 
-    def pop_reached(self, value: int) -> list[Wait]:
-        """Remove the waits whose threshold is at or below `value`, lowest and then oldest first."""
+    def pop_reached(self, value: int, waits_max: int) -> list[Wait]:
+        """Remove the waits whose threshold is at or below `value`, lowest and then oldest first, so many at most."""
         reached: list[Wait] = []
         items = self._items
-        while items and items[0][0] <= value:
+        while items and items[0][0] <= value and len(reached) < waits_max:
             _, sequence, wait = heapq.heappop(items)
             if wait.queued_as == sequence:
                 wait.queued_as = NOT_QUEUED
@@ -108,6 +108,10 @@ class WaitHeap:
         self.live -= len(reached)
         self.watch.live -= len(reached)
         return reached
+
+    def has_reached(self, value: int) -> bool:
+        """Whether there may be a wait whose threshold is at or below `value`."""
+        return bool(self._items) and self._items[0][0] <= value
 
     def pop_all(self) -> list[Wait]:
         """Remove every wait, oldest first."""
@@ -151,19 +155,21 @@ class PartitionWatch:
             found = self.heaps[(leader_epoch, measure)] = WaitHeap(self, leader_epoch, measure)
         return found
 
-    def learn(self, state: PartitionState | None) -> None:
-        """Apply the newest state; None if the logstore can't be reached and its state may have changed."""
+    def learn(self, state: PartitionState) -> None:
+        """Apply the newest state."""
         known = self.state
-        if state is None or known is None or state.leader_epoch != known.leader_epoch:
+        if known is None or state.leader_epoch != known.leader_epoch:
             self.stable_position = -1
-        if state is not None and state.last_stable_offset >= state.high_watermark:
+        if state.last_stable_offset >= state.high_watermark:
             self.stable_position = state.high_watermark_position
-        elif state is not None and state.last_stable_position:
+        elif state.last_stable_position:
             self.stable_position = state.last_stable_position
         self.state = state
 
     def lose_sight(self) -> None:
-        self.learn(None)
+        """The logstore can't be reached, and its state may have changed."""
+        self.state = None
+        self.stable_position = -1
 
     def standing(self, leader_epoch: int, measure: Measure) -> Standing:
         """Return the state of `leader_epoch` for waits of `measure`.
