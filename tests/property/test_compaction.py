@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire.record_batch import BatchHeader, Compression, Record, build_batch
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.recovery.log_recovery import open_log
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 from tests.property.test_storage_crash import check_byte_count
 from tests.sim.disk_model import DiskModel
 from tests.tiers import Cost, examples

@@ -17,7 +17,7 @@ from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.compaction.support import clean
-from tests.unit.logstore.storage.support import close, new_log, reopen, run_read, settle
+from tests.unit.logstore.storage.support import aborted_of_records, close, new_log, reopen, run_read, settle
 from tests.unit.logstore.storage.test_transactions import end, stable, write
 
 SEGMENTS = 5
@@ -57,7 +57,7 @@ def test_what_was_cleaned_since_names_its_aborted_transactions() -> None:
     clean(disk, log)
     assert plan.segment.is_retired
     assert not disk.exists(plan.segment.log_path), "it was put together with the one before it"
-    aborted = log.aborted_transactions(plan, records)
+    aborted = aborted_of_records(disk, log, plan, records)
     assert isinstance(aborted, list)
     assert 2 in [each.first_offset for each in aborted]
 
@@ -71,7 +71,7 @@ def test_what_was_deleted_since_is_out_of_range() -> None:
     assert effect is not None
     execute(disk, effect)
     log.retirement.done(effect)
-    assert log.aborted_transactions(plan, records) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert aborted_of_records(disk, log, plan, records) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_what_is_still_there_names_what_it_did() -> None:
@@ -79,6 +79,6 @@ def test_what_is_still_there_names_what_it_did() -> None:
     log = with_aborted_transactions(disk, "delete")
     plan, records = read_begun(disk, log, 2)
     log.retire_segments(1)
-    aborted = log.aborted_transactions(plan, records)
+    aborted = aborted_of_records(disk, log, plan, records)
     assert isinstance(aborted, list)
     assert [each.first_offset for each in aborted] == [2]

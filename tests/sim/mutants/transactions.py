@@ -33,12 +33,14 @@ from barnabas_logstore.core.coordinator.transactions.transaction_partition impor
 from barnabas_logstore.core.data.reads import Reads
 from barnabas_logstore.core.storage.compaction.batch_filter import BatchFilter
 from barnabas_logstore.core.storage.compaction.transactions import TransactionRetention
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.log import log_appends
+from barnabas_logstore.core.storage.log.features import aborted_lookup
 from barnabas_logstore.core.storage.log.log_view import LogView
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerEntry, ProducerState, check_marker
 from barnabas_logstore.core.storage.log.state.transactions import NO_OFFSET, EndedTransaction, Transactions
 from barnabas_logstore.core.storage.log.state.verification_guards import VerificationGuards
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedInSegment, AbortedTransaction
+from barnabas_logstore.core.storage.segment.transaction_index import AbortedInSegment
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import DISKS, LEADERS, Mutants, replace_in
 
@@ -130,6 +132,16 @@ def the_aborted_index_is_off_by_one() -> None:
 @TRANSACTIONS.breaks_in_transactions("19", [])
 def a_fetch_names_no_aborted_transactions() -> None:
     replace_in(LogView, "aborted_transactions", lambda self, plan, records: [])
+
+
+@TRANSACTIONS.breaks_for(
+    "19",
+    "tests/regressions/test_aborted_transactions_of_many_segments.py"
+    "::test_a_transaction_whose_marker_is_far_away_is_named_and_comes_first",
+)
+def aborted_transactions_are_in_the_order_of_their_markers() -> None:
+    """Clients that go through the list once give aborted records to the application."""
+    replace_in(aborted_lookup, "_first_offset_of", lambda aborted: aborted.last_offset)
 
 
 @TRANSACTIONS.breaks_in_transactions("19", [*LEADERS, Fault.CRASH_TRUNCATED, Fault.CUT_ONE_WAY])

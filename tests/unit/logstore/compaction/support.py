@@ -25,9 +25,10 @@ from barnabas_logstore.core.maintenance.cleanable import cleanable
 from barnabas_logstore.core.storage.compaction.cleaning_pass import CleaningPass
 from barnabas_logstore.core.storage.compaction.orders import CleanedSegment, PassStatistics
 from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.segment.segment import file_name
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction, format_transaction_index
+from barnabas_logstore.core.storage.segment.transaction_index import format_transaction_index
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, reopen, settle
 
 DAY_MS = 24 * 60 * 60 * 1000

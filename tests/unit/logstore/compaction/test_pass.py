@@ -19,10 +19,11 @@ from barnabas_logstore.core.storage.compaction.orders import (
     UncleanableLog,
 )
 from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.segment.scan import RELATIVE_OFFSET_MAX
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction, parse_transaction_index
+from barnabas_logstore.core.storage.segment.transaction_index import parse_transaction_index
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import (
     BUFFER_BYTES,

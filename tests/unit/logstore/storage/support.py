@@ -6,10 +6,17 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.file_range import Records
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import execute
-from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound, OffsetAtTimestamp
+from barnabas_logstore.core.storage.effect_results import (
+    AbortedTransaction,
+    FoundAborted,
+    FoundBatches,
+    NotFound,
+    OffsetAtTimestamp,
+)
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
@@ -133,6 +140,23 @@ def read_counting_effects(
         effects += 1
         assert effects < 10_000, "a read that never ends"
     return answer if isinstance(answer, ErrorCode) else bytes(answer), effects
+
+
+def aborted_of_records(
+    disk: Disk, log: PartitionLog, plan: ReadPlan, records: Records
+) -> list[AbortedTransaction] | ErrorCode:
+    """Look the aborted transactions of a read up, by a worker where a file has to be read."""
+    lookup = log.aborted_transactions(plan, records)
+    if isinstance(lookup, list | ErrorCode):
+        return lookup
+    result: FoundAborted | None = None
+    while True:
+        try:
+            effect = lookup.send(result)
+        except StopIteration as end:
+            found: list[AbortedTransaction] | ErrorCode = end.value
+            return found
+        result = effect.result.of(execute(disk, effect))  # type: ignore[arg-type]
 
 
 def run_read(disk: Disk, effect: ReadBatchesEffect) -> FoundBatches | NotFound:

@@ -14,14 +14,16 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import Marker
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.storage.effect_execution import execute
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from barnabas_logstore.core.storage.log.state.producer_state import PRODUCERS_MAX
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction, parse_transaction_index
+from barnabas_logstore.core.storage.segment.transaction_index import parse_transaction_index
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import (
     DIRECTORY,
     WALL_MS,
+    aborted_of_records,
     append,
     batch,
     close,
@@ -370,7 +372,7 @@ def aborted_for(disk: DiskModel, log: PartitionLog, offset: int, max_bytes: int 
     assert isinstance(plan, ReadPlan)
     records = log.finish_read(plan, run_read(disk, plan.effect))
     assert isinstance(records, memoryview)
-    return log.aborted_transactions(plan, records)
+    return aborted_of_records(disk, log, plan, records)
 
 
 @pytest.mark.parametrize("config", [TopicConfig(), TopicConfig(index_interval_bytes=0), SMALL_SEGMENTS])

@@ -22,10 +22,10 @@ from barnabas_logstore.core.replica.containment import READ, READ_BYTES
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replica_selection import ReplicaSelector, preferred_read_replica
 from barnabas_logstore.core.replica.replicas import Replicas
-from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
-from barnabas_logstore.core.storage.effects import ReadBatchesEffect
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction, FoundAborted, FoundBatches, NotFound
+from barnabas_logstore.core.storage.effects import FindAbortedEffect, ReadBatchesEffect
+from barnabas_logstore.core.storage.log.features.aborted_lookup import AbortedLookup
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 from barnabas_logstore.core.streams.streams import PendingRead, ReadStream
 
@@ -46,6 +46,8 @@ class _Range:
     result: ReadPartitionResult
     partition: Partition
     plan: ReadPlan
+    aborted: AbortedLookup | None = None
+    """Finds the aborted transactions of the records, once these have been read."""
 
 
 def _pack(aborted: list[AbortedTransaction]) -> bytes:
@@ -59,7 +61,7 @@ class Reads:
         self._outbox = outbox
         self._selector = selector
         self._range_bytes_min = range_bytes_min
-        self._ranges: dict[ReadBatchesEffect, _Range] = {}
+        self._ranges: dict[ReadBatchesEffect | FindAbortedEffect, _Range] = {}
 
     def accept(self, stream: ReadStream, read: Read) -> PendingRead:
         """A read has arrived and has not begun; a cancel finds it from here on."""
@@ -196,7 +198,7 @@ class Reads:
         if awaited is None or awaited.pending.dropped:
             return
         partition, plan = awaited.partition, awaited.plan
-        aborted: list[AbortedTransaction] | ErrorCode = []
+        aborted: AbortedLookup | list[AbortedTransaction] | ErrorCode = []
         try:
             assert isinstance(found, effect.result.types)
             records = partition.log.finish_read(plan, found)
@@ -207,13 +209,7 @@ class Reads:
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         except Exception as fault:
-            which: dict[str, str | int] = {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "fetch_offset": plan.effect.offset,
-            }
-            self._replicas.contained.contain(READ_BYTES, fault, _name(awaited.pending) | which)
-            self._fail(awaited, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._contain(awaited, fault)
             return
         if isinstance(records, ReadBatchesEffect):
             self._read(awaited, records)
@@ -221,16 +217,54 @@ class Reads:
         if isinstance(records, ErrorCode):
             self._fail(awaited, records)
             return
+        awaited.result.records = records
+        if isinstance(aborted, list | ErrorCode):
+            self._finish(awaited, aborted)
+        else:
+            awaited.aborted = aborted
+            self._look_up_aborted(awaited, None)
+
+    def _look_up_aborted(self, awaited: _Range, result: FoundAborted | None) -> None:
+        """Advance the lookup to its next effect, or to its end. A generator is started by sending it None."""
+        assert awaited.aborted is not None
+        try:
+            effect = awaited.aborted.send(result)
+        except StopIteration as end:
+            self._finish(awaited, end.value)
+        except Exception as fault:
+            self._contain(awaited, fault)
+        else:
+            self._ranges[effect] = awaited
+            failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
+            self._outbox.add_effect(effect, Completion(lambda found: self._on_aborted(effect, found), failed))
+
+    def _on_aborted(self, effect: FindAbortedEffect, found: FoundAborted) -> None:
+        """Indexes of aborted transactions have been read."""
+        awaited = self._ranges.pop(effect, None)
+        if awaited is not None and not awaited.pending.dropped:
+            self._look_up_aborted(awaited, found)
+
+    def _finish(self, awaited: _Range, aborted: list[AbortedTransaction] | ErrorCode) -> None:
+        """The records of a range are complete, with what is known of their transactions."""
         if isinstance(aborted, ErrorCode):
             self._fail(awaited, aborted)
             return
-        awaited.result.records = records
+        result = awaited.result
         if aborted:
-            awaited.result.aborted_transactions = _pack(aborted)
-        partition.meter.bytes_out += len(records)
-        awaited.result.fetch_position = plan.fetch_position
+            result.aborted_transactions = _pack(aborted)
+        awaited.partition.meter.bytes_out += len(result.records)
+        result.fetch_position = awaited.plan.fetch_position
         awaited.pending.outstanding -= 1
         self._answer_if_done(awaited.pending)
+
+    def _contain(self, awaited: _Range, fault: Exception) -> None:
+        which: dict[str, str | int] = {
+            "topic": awaited.partition.topic,
+            "partition": awaited.partition.partition,
+            "fetch_offset": awaited.plan.effect.offset,
+        }
+        self._replicas.contained.contain(READ_BYTES, fault, _name(awaited.pending) | which)
+        self._fail(awaited, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Reads of a partition fail at once: its leader epoch is over, or its directory is offline."""
@@ -246,6 +280,7 @@ class Reads:
 
     def _refuse(self, result: ReadPartitionResult, topic_id: bytes, partition: int, error: ErrorCode) -> None:
         result.error_code = error
+        result.records = b""
         self._replicas.meter_of(topic_id, partition).failed_fetch_requests += 1
         if error in _LEADER_ERRORS:
             result.leader_id, result.leader_epoch = self._replicas.newest_leader(topic_id, partition)

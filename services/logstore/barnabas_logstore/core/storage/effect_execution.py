@@ -14,6 +14,7 @@ from barnabas_logstore.core.storage.batches.batch_opening import first_record_of
 from barnabas_logstore.core.storage.copying import copy_files
 from barnabas_logstore.core.storage.effect_results import (
     DONE,
+    FoundAborted,
     FoundBatches,
     NotFound,
     OffsetAtTimestamp,
@@ -28,6 +29,7 @@ from barnabas_logstore.core.storage.effects import (
     DeleteFilesEffect,
     DropCleanedEffect,
     FilePart,
+    FindAbortedEffect,
     FindRecordEffect,
     FlushEffect,
     MovedEffect,
@@ -50,6 +52,7 @@ from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.recovery.log_cut import cut_log
 from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers_as_of
+from barnabas_logstore.core.storage.segment.transaction_index import find_aborted
 
 # As much as a large write: where less than that is free, the next ones would fail again.
 PROBE_BYTES = 8 * 1024 * 1024
@@ -69,6 +72,7 @@ _NOTHING: Final = memoryview(b"")
 EffectResult = (
     bytes
     | memoryview
+    | FoundAborted
     | FoundBatches
     | NotFound
     | Refusal
@@ -119,6 +123,8 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
                 lambda position, length: memoryview(disk.read_at(file, position, length)),
                 partial(disk.load, file),
             )
+        case FindAbortedEffect():
+            return effect.result.of(find_aborted(disk, effect))
         case FindRecordEffect():
             found = first_record_of(
                 effect.header, memoryview(effect.batch), effect.timestamp_ms, effect.from_offset, effect.decompress

@@ -84,6 +84,32 @@ class Refusal:
     record_errors: list[RecordError] = field(default_factory=list)
 
 
+class AbortedTransaction(NamedTuple):
+    """An entry of `.txnindex`: see `transaction_index`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+@dataclass(slots=True, frozen=True)
+class AbortedInFile:
+    """What one index of aborted transactions has: those that were asked for, and what is true of all its entries."""
+
+    aborted: list[AbortedTransaction]
+    first_offset_min: int
+    last_stable_offset_max: int
+
+
+@dataclass(slots=True, frozen=True)
+class FoundAborted:
+    """By file of a `FindAbortedEffect`, None if there is no such file; and the offset that its records end before."""
+
+    files: list[AbortedInFile | None]
+    upto_offset: int
+
+
 class VolumeSpace(NamedTuple):
     total_bytes: int
     usable_bytes: int

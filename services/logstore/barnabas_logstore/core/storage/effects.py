@@ -17,6 +17,7 @@ from barnabas.wire.record_batch import BatchHeader
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effect_results import (
     IS_DONE,
+    FoundAborted,
     FoundBatches,
     NotFound,
     OffsetAtTimestamp,
@@ -148,6 +149,31 @@ class ReadBatchesEffect:
     max_bytes: int
     min_one_batch: bool
     range_bytes_min: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class EndOfRecords:
+    """Where records end in a segment's file of `byte_count` bytes; its offset index says which offset that is."""
+
+    index_path: str
+    base_offset: int
+    byte_count: int
+    position: int
+
+
+@dataclass(slots=True, eq=False)
+class FindAbortedEffect:
+    """Read indexes of aborted transactions, in the order of their segments: those with markers at `from_offset` or
+    later that begin below `upto_offset`, or below `end` if that is earlier. No file behind the one from which on no
+    transaction began that early is read.
+    """
+
+    result: ClassVar[Result[FoundAborted]] = Result(FoundAborted)
+
+    paths: list[str]
+    from_offset: int
+    upto_offset: int
+    end: EndOfRecords | None
 
 
 @dataclass(slots=True, eq=False)
@@ -391,6 +417,7 @@ StorageEffect = (
     WriteEffect
     | ReadEffect
     | ReadBatchesEffect
+    | FindAbortedEffect
     | FindRecordEffect
     | ValidateBatchEffect
     | FlushEffect

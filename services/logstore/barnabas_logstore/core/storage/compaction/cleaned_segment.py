@@ -5,9 +5,9 @@ from __future__ import annotations
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Buffer, Disk
 from barnabas.wire.record_batch import BatchHeader, parse_header
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.effects import CLEANED_SUFFIX
 from barnabas_logstore.core.storage.segment.segment import Segment
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 
 
 class CleanedSegmentWriter:

@@ -22,12 +22,9 @@ from barnabas_logstore.core.storage.compaction.offset_map import OffsetMap
 from barnabas_logstore.core.storage.compaction.orders import CleanedSegment, CleanOrder, PassStatistics, SourceSegment
 from barnabas_logstore.core.storage.compaction.segment_chunks import Chunk, read_chunks
 from barnabas_logstore.core.storage.compaction.transactions import TransactionRetention
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.segment.segment import LOG_SUFFIX, file_name
-from barnabas_logstore.core.storage.segment.transaction_index import (
-    TRANSACTION_INDEX_SUFFIX,
-    AbortedTransaction,
-    parse_transaction_index,
-)
+from barnabas_logstore.core.storage.segment.transaction_index import TRANSACTION_INDEX_SUFFIX, parse_transaction_index
 
 
 @dataclass(slots=True, frozen=True)

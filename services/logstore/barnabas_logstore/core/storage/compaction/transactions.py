@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from barnabas.wire.markers import ABORT, COMMIT
 from barnabas.wire.record_batch import BatchHeader
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 
 
 class TransactionRetention:

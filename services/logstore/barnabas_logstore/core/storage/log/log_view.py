@@ -21,15 +21,15 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange, Records
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
-from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
-from barnabas_logstore.core.storage.effects import FilePart, ReadBatchesEffect
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction, FoundBatches, NotFound
+from barnabas_logstore.core.storage.effects import EndOfRecords, FilePart, ReadBatchesEffect
+from barnabas_logstore.core.storage.log.features.aborted_lookup import AbortedLookup, AbortedQuestion, find_aborted
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import TimestampLookup, lookup_timestamp
 from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
 from barnabas_logstore.core.storage.segment.segment import Segment
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 
 
 @dataclass(slots=True, eq=False)
@@ -166,36 +166,31 @@ class LogView:
         """Return the batches that `plan.effect` has found, or another effect to run first."""
         return _finish(self.state, plan, found)
 
-    def aborted_transactions(self, plan: ReadPlan, records: Records) -> list[AbortedTransaction] | ErrorCode:
-        """Return the aborted transactions that may have batches among `records`, which `plan` has found, in the order
-        of their markers. Raises DiskError.
-
-        OFFSET_OUT_OF_RANGE: the records have been deleted since, and what is known of their transactions with them.
+    def aborted_transactions(
+        self, plan: ReadPlan, records: Records
+    ) -> AbortedLookup | list[AbortedTransaction] | ErrorCode:
+        """Look up the aborted transactions that may have batches among `records`, which `plan` has found; a list, or
+        OFFSET_OUT_OF_RANGE, where that takes no lookup: see `aborted_lookup`.
         """
-        found: list[AbortedTransaction] = []
         if not len(records):
-            return found
-        segments, segment = self.state.segments, plan.segment
+            return []
+        state, segment, from_offset = self.state, plan.segment, plan.effect.offset
+        if segment.is_retired and from_offset < state.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        segments = state.segments
+        if not segments.with_aborted(segments.containing(segment.base_offset).base_offset, 1):
+            return []
         following = segments.after(segment)
         upto_offset = plan.upto_offset if following is None else min(plan.upto_offset, following.base_offset)
-        after: Segment | None = segment
+        end: EndOfRecords | None = None
         if not segment.is_retired:
             end_position = plan.fetch_position + len(records) - segment.position_in_log(0)
-            upto_offset = min(upto_offset, segment.offset_index.offset_from(end_position, upto_offset))
-        elif plan.effect.offset < self.state.log_start_offset:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        else:
-            # Its files are those of the cleaned segment that has replaced it, or gone. That one has what is needed of
-            # its transactions; without an index of these records, more of them are named.
-            after = segments.containing(segment.base_offset)
-        while after is not None:
-            for aborted in after.aborted.ending_from(plan.effect.offset):
-                if aborted.first_offset < upto_offset:
-                    found.append(aborted)
-                if aborted.last_stable_offset >= upto_offset:
-                    return found
-            after = segments.after(after)
-        return found
+            index = segment.offset_index_in_memory
+            if index is None:
+                end = EndOfRecords(segment.offset_index_path, segment.base_offset, segment.byte_count, end_position)
+            else:
+                upto_offset = min(upto_offset, index.offset_from(end_position, upto_offset))
+        return find_aborted(state, AbortedQuestion(segment, from_offset, upto_offset, end))
 
     def byte_position_of(self, offset: int) -> int:
         """Return the position of `offset` in the bytes of the whole log: never less for a later offset, across

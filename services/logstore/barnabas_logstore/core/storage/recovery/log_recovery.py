@@ -33,6 +33,7 @@ from barnabas_logstore.core.storage.segment.segment import (
     file_name,
     offsets_of,
 )
+from barnabas_logstore.core.storage.segment.transaction_index import TRANSACTION_INDEX_SUFFIX
 
 # Leftovers of an interrupted replacement, deletion or compaction.
 LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
@@ -247,7 +248,9 @@ class _Opening:
         position = 0
         for base_offset in offsets_of(self.files, LOG_SUFFIX):
             byte_count = self.files[file_name(base_offset, LOG_SUFFIX)]
-            segments.append(Segment(self.disk, self.directory, base_offset, position, self.config, byte_count))
+            segment = Segment(self.disk, self.directory, base_offset, position, self.config, byte_count)
+            segment.aborted.may_exist = file_name(base_offset, TRANSACTION_INDEX_SUFFIX) in self.files
+            segments.append(segment)
             position += byte_count
         return segments
 

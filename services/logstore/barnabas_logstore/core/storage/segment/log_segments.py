@@ -21,6 +21,8 @@ class LogSegments:
         self._closed_bytes = 0
         self.active: Segment
         """The last one; none before the first `add`."""
+        self._with_aborted: list[Segment] = []
+        """The closed ones that may have an index of aborted transactions."""
         self.recent = RecentBatches()
         """The last batches of the active segment."""
 
@@ -47,6 +49,8 @@ class LogSegments:
         if self._segments:
             assert segment.base_offset > self.active.base_offset
             self._closed_bytes += self.active.byte_count
+            if self.active.aborted.may_exist:
+                self._with_aborted.append(self.active)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.active = segment
@@ -59,6 +63,7 @@ class LogSegments:
         del self._segments[:count]
         del self._base_offsets[:count]
         self._closed_bytes -= _bytes_of(removed)
+        del self._with_aborted[: self._aborted_before(self._base_offsets[0])]
         return removed
 
     def remove_after(self, segment: Segment) -> None:
@@ -69,6 +74,7 @@ class LogSegments:
             del self._segments[last:]
             del self._base_offsets[last:]
             self.active = self._segments[-1]
+            del self._with_aborted[self._aborted_before(self.active.base_offset) :]
             self.recent.clear()
 
     def closed_neighbours(self, base_offsets: list[int]) -> list[Segment] | None:
@@ -94,6 +100,9 @@ class LogSegments:
         self._closed_bytes += segment.byte_count - _bytes_of(replaced)
         self._segments[found] = [segment]
         self._base_offsets[found] = [segment.base_offset]
+        first_aborted = self._aborted_before(segment.base_offset)
+        upto_aborted = self._aborted_before(self._base_offsets[first + 1])
+        self._with_aborted[first_aborted:upto_aborted] = [segment] if segment.aborted.may_exist else []
 
     def all(self) -> list[Segment]:
         return list(self._segments)
@@ -109,7 +118,18 @@ class LogSegments:
     def overlapping(self, start_offset: int, end_offset: int) -> list[Segment]:
         """Return the segments that may contain any of [start_offset, end_offset)."""
         first = max(bisect_right(self._base_offsets, start_offset) - 1, 0)
-        return [segment for segment in self._segments[first:] if segment.base_offset < end_offset]
+        return self._segments[first : bisect_left(self._base_offsets, end_offset)]
+
+    def with_aborted(self, offset: int, count_max: int) -> list[Segment]:
+        """Return the first `count_max` segments from `offset` on that may have aborted transactions."""
+        first = self._aborted_before(offset)
+        found = self._with_aborted[first : first + count_max]
+        if len(found) < count_max and self.active.aborted.may_exist and self.active.base_offset >= offset:
+            found.append(self.active)
+        return found
+
+    def _aborted_before(self, offset: int) -> int:
+        return bisect_left(self._with_aborted, offset, key=_base_offset_of)
 
     def batch_position(self, segment: Segment, offset: int) -> tuple[int, bool]:
         """Return (position, exact): where the batch with `offset` begins in `segment`, or a boundary somewhat before
@@ -122,6 +142,10 @@ class LogSegments:
             if position >= 0:
                 return position, True
         return segment.offset_index.position_before(offset), False
+
+
+def _base_offset_of(segment: Segment) -> int:
+    return segment.base_offset
 
 
 def _bytes_of(segments: list[Segment]) -> int:

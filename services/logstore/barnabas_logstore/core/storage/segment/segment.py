@@ -127,7 +127,7 @@ class Segment:
     def _name_files(self, name_suffix: str) -> None:
         names = [file_name(self.base_offset, suffix) + name_suffix for suffix in ALL_SUFFIXES]
         paths = [f"{self._directory}/{name}" for name in names]
-        self.log_path, self._offset_index_path, self._time_index_path, transaction_index_path = paths
+        self.log_path, self.offset_index_path, self._time_index_path, transaction_index_path = paths
         self.aborted.relocate(transaction_index_path)
 
     def relocate(self, directory: str) -> None:
@@ -166,12 +166,17 @@ class Segment:
     @property
     def paths(self) -> list[str]:
         """All files that have to be flushed for the segment to be durable: the log's first, then the indexes'."""
-        return [self.log_path, self._offset_index_path, self._time_index_path, *self.aborted.paths]
+        return [self.log_path, self.offset_index_path, self._time_index_path, *self.aborted.paths]
 
     @property
     def index_paths(self) -> list[str]:
         """The files of the indexes, whether they exist or not."""
-        return [self._offset_index_path, self._time_index_path, self.aborted.path]
+        return [self.offset_index_path, self._time_index_path, self.aborted.path]
+
+    @property
+    def offset_index_in_memory(self) -> OffsetIndex | None:
+        """The offset index, unless it is in its file alone."""
+        return self._offset_index
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -196,7 +201,7 @@ class Segment:
         self.indexes_full = False
         self.is_made = False
         self._max_timestamp = (NO_TIMESTAMP, self.base_offset)
-        self._offset_index = OffsetIndex(self._offset_index_path, self.base_offset, bytearray())
+        self._offset_index = OffsetIndex(self.offset_index_path, self.base_offset, bytearray())
         self._time_index = TimeIndex(self._time_index_path, self.base_offset, bytearray())
         self.aborted.begin()
 
@@ -352,7 +357,7 @@ class Segment:
         """Describe the segment to an IO worker that is to read it."""
         index = self._offset_index
         content = None if index is None else index.content()
-        return SegmentFile(self.log_path, self.base_offset, self.byte_count, self._offset_index_path, content)
+        return SegmentFile(self.log_path, self.base_offset, self.byte_count, self.offset_index_path, content)
 
     def seal(self) -> None:
         """Write the last entry of the time index: a closed segment's own maximum is then known without reading it."""
@@ -458,14 +463,14 @@ class Segment:
 
     def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
         try:
-            offsets = self._disk.map(self._disk.open(self._offset_index_path))
+            offsets = self._disk.map(self._disk.open(self.offset_index_path))
             times = self._disk.map(self._disk.open(self._time_index_path))
         except DiskError as error:
             if error.kind is not DiskErrorKind.NOT_FOUND:
                 raise
             return None
         return (
-            OffsetIndex(self._offset_index_path, self.base_offset, offsets),
+            OffsetIndex(self.offset_index_path, self.base_offset, offsets),
             TimeIndex(self._time_index_path, self.base_offset, times),
         )
 

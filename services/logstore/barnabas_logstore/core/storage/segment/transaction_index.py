@@ -11,10 +11,13 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind
+from barnabas_logstore.core.storage.effect_results import AbortedInFile, AbortedTransaction, FoundAborted
+from barnabas_logstore.core.storage.effects import EndOfRecords, FindAbortedEffect
 from barnabas_logstore.core.storage.segment.index_file import IndexFile
+from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
 
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 
@@ -22,13 +25,7 @@ _ENTRY = struct.Struct(">hqqqq")
 _LAST_OFFSET = struct.Struct(">q")
 _LAST_OFFSET_AT = 18
 _VERSION = 0
-
-
-class AbortedTransaction(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
+_OFFSET_MAX = 2**63 - 1
 
 
 def parse_transaction_index(content: Buffer) -> list[AbortedTransaction]:
@@ -73,7 +70,11 @@ class AbortedInSegment:
         self._base_offset = base_offset
         self.index: TransactionIndex | None = None
         """The entries in memory, if there are any; changed only by this."""
-        self._may_exist = True
+        self.first_offset_min = self.last_stable_offset_max = -1
+        """What is known of the entries in the file: the first offset of any of their transactions, and the last stable
+        offset after the last; -1: nothing is known.
+        """
+        self.may_exist = True
 
     def relocate(self, path: str) -> None:
         """The file, if there is one, is at `path` from now on."""
@@ -84,7 +85,15 @@ class AbortedInSegment:
     def begin(self) -> None:
         """The segment is empty, and has no file yet."""
         self.index = None
-        self._may_exist = False
+        self.may_exist = False
+
+    def learn(self, found: AbortedInFile | None) -> None:
+        """The file has been read; None: there is none."""
+        if found is None:
+            self.may_exist = False
+            self.first_offset_min = _OFFSET_MAX
+        else:
+            self.first_offset_min, self.last_stable_offset_max = found.first_offset_min, found.last_stable_offset_max
 
     def load(self) -> None:
         """Read the file into memory, if there is one. Raises DiskError."""
@@ -100,14 +109,14 @@ class AbortedInSegment:
     def add(self, aborted: AbortedTransaction) -> None:
         if self.index is None:
             self.index = TransactionIndex(self.path, self._base_offset, bytearray())
-            self._may_exist = True
+            self.may_exist = True
         self.index.append(aborted)
 
     def ending_from(self, offset: int) -> Iterator[AbortedTransaction]:
         """Yield the transactions whose markers are at `offset` or later. Raises DiskError."""
         index = self.index
         if index is None:
-            if not self._may_exist:
+            if not self.may_exist:
                 return iter(())
             index = TransactionIndex(self.path, self._base_offset, self._content())
         return index.ending_from(offset)
@@ -116,7 +125,7 @@ class AbortedInSegment:
         """Return what the file is to contain without the transactions that end at `offset` or later; None: there is no
         file. Raises DiskError.
         """
-        content = self._content() if self._may_exist else b""
+        content = self._content() if self.may_exist else b""
         return TransactionIndex(self.path, self._base_offset, content).content_below(offset) if content else None
 
     @property
@@ -139,20 +148,14 @@ class AbortedInSegment:
 
     def remove(self) -> None:
         """Remove the file, if there is one. Raises DiskError."""
-        if self._may_exist and self._disk.exists(self.path):
+        if self.may_exist and self._disk.exists(self.path):
             self._disk.remove(self.path)
         self.begin()
 
     def _content(self) -> Buffer:
-        if not self._may_exist:
-            return b""
-        try:
-            return self._disk.map(self._disk.open(self.path))
-        except DiskError as error:
-            if error.kind is not DiskErrorKind.NOT_FOUND:
-                raise
-            self._may_exist = False
-            return b""
+        content = _content_of(self._disk, self.path) if self.may_exist else None
+        self.may_exist = content is not None
+        return content or b""
 
 
 def _entries_of(content: Buffer, position: int) -> Iterator[AbortedTransaction]:
@@ -161,3 +164,39 @@ def _entries_of(content: Buffer, position: int) -> Iterator[AbortedTransaction]:
         version, *fields = _ENTRY.unpack_from(content, at)
         if version == _VERSION:
             yield AbortedTransaction(*fields)
+
+
+def find_aborted(disk: Disk, effect: FindAbortedEffect) -> FoundAborted:
+    """Carry out the effect. Raises DiskError."""
+    upto_offset = effect.upto_offset if effect.end is None else _end_offset(disk, effect.end, effect.upto_offset)
+    files: list[AbortedInFile | None] = []
+    for path in effect.paths:
+        content = _content_of(disk, path)
+        if content is None:
+            files.append(None)
+            continue
+        index = TransactionIndex(path, 0, content)
+        aborted = [each for each in index.ending_from(effect.from_offset) if each.first_offset < upto_offset]
+        first_offset_min = min((each.first_offset for each in _entries_of(content, 0)), default=_OFFSET_MAX)
+        last_stable_offset_max = max((each.last_stable_offset for each in _entries_of(content, 0)), default=-1)
+        files.append(AbortedInFile(aborted, first_offset_min, last_stable_offset_max))
+        if last_stable_offset_max >= upto_offset:
+            break
+    return FoundAborted(files, upto_offset)
+
+
+def _content_of(disk: Disk, path: str) -> Buffer | None:
+    try:
+        return disk.map(disk.open(path))
+    except DiskError as error:
+        if error.kind is not DiskErrorKind.NOT_FOUND:
+            raise
+        return None
+
+
+def _end_offset(disk: Disk, end: EndOfRecords, default: int) -> int:
+    content = _content_of(disk, end.index_path)
+    if not content:
+        return default
+    index = OffsetIndex(end.index_path, end.base_offset, content)
+    return min(index.offset_from(end.position, default), default) if index.belongs_to(end.byte_count) else default

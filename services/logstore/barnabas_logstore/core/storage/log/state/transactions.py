@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
+from barnabas_logstore.core.storage.effect_results import AbortedTransaction
 from barnabas_logstore.core.storage.segment.segment import Segment
-from barnabas_logstore.core.storage.segment.transaction_index import AbortedTransaction
 
 NO_OFFSET = -1
 
