@@ -3,7 +3,7 @@
 An entry is offset (int64), size (int32), then the message: CRC-32 of what follows (not Castagnoli's), magic,
 attributes, in magic 1 a timestamp, then key and value with int32 lengths, -1 for null. A compressed message's value is
 a message set of its own; it wraps the others under the offset of its last, and in magic 1 (KIP-31) their offsets count
-from the first. The lz4 frames of magic 0 have a wrong checksum in their header: see `barnabas.wire.lz4_header`.
+from the first. The lz4 frames of magic 0 have a wrong checksum in their header: see `barnabas.wire.lz4_frame`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.wire.lz4_header import with_checksum_of_magic_0, with_right_checksum
+from barnabas.wire.lz4_frame import with_checksum_of_magic_0, with_right_checksum
 from barnabas.wire.message_set import encode_message, iterate_messages
 from barnabas.wire.primitives import MalformedFrame
 from tests.tiers import Cost, examples

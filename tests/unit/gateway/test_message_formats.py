@@ -12,7 +12,7 @@ import pytest
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs
 from barnabas.runtime.compression import CODECS, compress, decompress
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.lz4_header import with_checksum_of_magic_0, with_right_checksum
+from barnabas.wire.lz4_frame import with_checksum_of_magic_0, with_right_checksum
 from barnabas.wire.message_set import Message, encode_message, iterate_messages
 from barnabas.wire.record_batch import (
     HEADER_BYTES,

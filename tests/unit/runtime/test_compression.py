@@ -73,7 +73,7 @@ def test_gzip_members_are_read_one_after_the_other_within_one_limit() -> None:
     data = gzip.compress(PLAIN) + gzip.compress(PLAIN)
     assert decompress(Compression.GZIP, data, LIMIT) == 2 * PLAIN
     assert decompress(Compression.GZIP, data, 2 * len(PLAIN) - 1) is None
-    assert decompress(Compression.GZIP, data + b"\x1f", LIMIT) is None
+    assert decompress(Compression.GZIP, data + b"\x1f", LIMIT) == 2 * PLAIN
 
 
 @pytest.mark.parametrize("data", [b"", b"x", PLAIN, PLAIN * 10], ids=len)

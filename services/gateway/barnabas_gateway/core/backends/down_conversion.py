@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.lz4_header import with_checksum_of_magic_0
+from barnabas.wire.lz4_frame import with_checksum_of_magic_0
 from barnabas.wire.message_set import MAGIC_0, MAGIC_1, encode_message
 from barnabas.wire.primitives import Buffer, MalformedFrame
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, Compression, iterate_headers

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.lz4_header import with_right_checksum
+from barnabas.wire.lz4_frame import UNREADABLE, end_of_javas_frame, with_right_checksum
 from barnabas.wire.message_set import (
     MAGIC_0,
     MAGIC_1,
@@ -91,8 +91,11 @@ def _open(wrapper: Message, codecs: Codecs) -> bytes | None:
     value: Buffer | None = wrapper.value
     if value is None:
         return None
-    if wrapper.magic == MAGIC_0 and wrapper.compression == Compression.LZ4:
-        value = with_right_checksum(value)
+    if wrapper.compression == Compression.LZ4:
+        if wrapper.magic == MAGIC_0:
+            value = with_right_checksum(value)
+        if end_of_javas_frame(value, len(value)) == UNREADABLE:
+            return None
     return codecs.decompress(wrapper.compression, value, DECOMPRESSED_BYTES_MAX)
 
 
