@@ -71,6 +71,38 @@ def outline_records(payload: Buffer, records_count: int) -> Iterator[Outline]:
         raise MalformedFrame(f"{size - position} bytes follow the last record of a batch")
 
 
+def largest_timestamp_delta(payload: Buffer, records_count: int) -> int:
+    """Return the largest timestamp delta of `records_count` records. Raises MalformedFrame if `payload` is too short
+    for them; nothing else of a record is looked at.
+    """
+    size = len(payload)
+    if not 0 < records_count * _RECORD_BYTES_MIN <= size:
+        raise MalformedFrame(f"{records_count} records in {size} bytes")
+    position = 0
+    largest = -(1 << 63)
+    try:
+        for index in range(records_count):
+            length = payload[position]
+            if length < 0x80:
+                length = length >> 1 ^ -(length & 1)
+                position += 1
+            else:
+                length, position = read_varint(payload, position)
+            delta = payload[position + 1]
+            if delta < 0x80:
+                delta = delta >> 1 ^ -(delta & 1)
+            else:
+                delta, _ = read_varlong(payload, position + 1)
+            position += length
+            if length < 0 or position > size:
+                raise MalformedFrame(f"record {index} of {length} bytes ends at {position} of {size}")
+            if delta > largest:
+                largest = delta
+    except IndexError:
+        raise MalformedFrame(f"{records_count} records end too early") from None
+    return largest
+
+
 def _skip_headers(payload: Buffer, position: int, end: int, index: int) -> int:
     count, position = read_varint(payload, position)
     if not 0 <= count * _HEADER_BYTES_MIN <= end - position:

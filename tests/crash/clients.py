@@ -8,11 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas.wire.record_batch import BatchHeader, Record, build_batch, parse_header, patch_offsets
+from barnabas.wire.record_batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    Record,
+    assemble_batch,
+    build_batch,
+    parse_header,
+    patch_offsets,
+)
 from tests.crash.truth import WINDOW_BATCHES, TrueBatch, TruePartition, TrueRecord
 
 UNANSWERED_MAX = 5
 KEYS = 12
+LEFT_OUT_EVERY = 4
+"""Every so many batches a producer leaves the largest timestamp out of the header, as Sarama does, or writes a wrong
+one.
+"""
+MIRRORED_EVERY = 5
+MIRRORED_MS = 6_000
+"""Every so many batches are that old already, as those of a mirrored topic."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,10 +37,12 @@ class Sent:
     content: bytes
     header: BatchHeader
     records: tuple[TrueRecord, ...]
+    right: bytes
+    """The same with the largest timestamp of the records in its header."""
 
     def placed(self, base_offset: int, leader_epoch: int) -> TrueBatch:
         """As it has to be in the log."""
-        content = bytearray(self.content)
+        content = bytearray(self.right)
         patch_offsets(content, 0, base_offset, leader_epoch)
         return TrueBatch(bytes(content), parse_header(content), self.records)
 
@@ -70,6 +87,8 @@ class Producer:
     ) -> Sent:
         """A batch that was never sent before; its records are a millisecond apart, and tell who made them."""
         self.batches_made += 1
+        if self.batches_made % MIRRORED_EVERY == 0:
+            timestamp_ms -= MIRRORED_MS
         tag = f"{self.producer_id}/{self.epoch}/{self.batches_made}".encode()
         value = None if are_tombstones else tag + b"." * value_bytes
         records = tuple(
@@ -84,7 +103,12 @@ class Producer:
             self.next_sequence += records_count
         else:
             made = build_batch(plain)
-        return Sent(made, parse_header(made), records)
+        header = parse_header(made)
+        content = made
+        if self.batches_made % LEFT_OUT_EVERY == 0:
+            largest_ms = (-1, 0, header.base_timestamp - 1)[self.batches_made // LEFT_OUT_EVERY % 3]
+            content = assemble_batch(header._replace(max_timestamp=largest_ms), made[HEADER_BYTES:])
+        return Sent(content, header, records, made)
 
     def log_was_cut(self, lost: list[TrueBatch]) -> None:
         """A crash has taken batches. Those that were not answered will be repeated; others can't be."""

@@ -73,6 +73,7 @@ class World:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.disk = DiskModel()
+        self.disk.wall_ms = lambda: WALL_MS + self.now_ms
         self.trace = Trace()
         self.hits: Counter[str] = Counter()
         self._began_ms = 0

@@ -90,6 +90,8 @@ class DiskModel:
         """Called when a write finds no room."""
         self.flushes_volumes = True
         self.modified_wall_ms = 0
+        self.wall_ms: Callable[[], int] = lambda: 0
+        """Gives files the time of their last write; all have `modified_wall_ms` at least."""
         self.losses: Counter[str] = Counter()
         """What has been lost so far, and how."""
         self._root = _DirectoryNode()
@@ -207,6 +209,7 @@ class DiskModel:
             self.losses["writes broken off"] += 0 < byte_count < len(data)
         if byte_count and not (is_interrupted and self.chance is None):
             node.change(position, data[:byte_count])
+            node.modified_ms = self.wall_ms()
         self._interrupt()
         if kind is not None:
             raise DiskError(kind, "write_at", file.path)
@@ -290,10 +293,8 @@ class DiskModel:
         return name in parent.entries
 
     def modified_ms(self, path: str) -> int:
-        """The model has no clock: `modified_wall_ms` is what a test sets it to."""
         self._check("modified_ms", path)
-        self.open(path)
-        return self.modified_wall_ms
+        return max(_node(self.open(path)).modified_ms, self.modified_wall_ms)
 
     def space(self, path: str) -> tuple[int, int]:
         self._check("space", path)

@@ -23,6 +23,7 @@ class FileNode:
     unflushed: list[tuple[int, bytes | None]] = field(default_factory=list)
     """(position, bytes) of a write, (byte count, None) of a truncation; oldest first."""
     is_flush_failed: bool = False
+    modified_ms: int = 0
     sent_end: int = 0
     """Where the last of what clients are, or were, sent from this file ends (`FileRange`). While its machine runs, a
     byte before that may be cut off, and never be replaced by another one."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.storage import effect_execution
+from barnabas_logstore.core.storage.batches import batch_opening, batch_validation
 from barnabas_logstore.core.storage.log.features import log_retention
 from barnabas_logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
 from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
@@ -68,6 +69,12 @@ def what_found_no_room_counts() -> None:
     replace(PartitionLog, "on_write_without_room", on_write_without_room)
 
 
+def headers_are_believed() -> None:
+    """A largest timestamp is stored as the client has written it."""
+    for module in (batch_validation, batch_opening):
+        replace(module, "must_be_opened", lambda header, records, config, wall_ms: False)
+
+
 PLANTS: tuple[Plant, ...] = (
     retired_segments_are_renamed_all_at_once,
     retention_counts_what_is_gone,
@@ -75,4 +82,5 @@ PLANTS: tuple[Plant, ...] = (
     log_start_is_not_remembered_by_a_log_that_starts_over,
     what_found_no_room_is_not_cut,
     what_found_no_room_counts,
+    headers_are_believed,
 )

@@ -15,7 +15,7 @@ from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.effect_failures import EffectFailures
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage import effect_execution
-from barnabas_logstore.core.storage.batches import batch_validation
+from barnabas_logstore.core.storage.batches import batch_opening, batch_validation
 from barnabas_logstore.core.storage.batches.batch_opening import first_record_of
 from barnabas_logstore.core.storage.batches.batch_validation import CheckedBatch
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
@@ -26,6 +26,7 @@ from barnabas_logstore.core.storage.log.log_appends import LogAppends
 from barnabas_logstore.core.storage.log.log_view import LogView
 from barnabas_logstore.core.storage.log.state.producer_state import ProducedBatch, ProducerState
 from barnabas_logstore.core.storage.recovery.log_cut import _LastSegment
+from barnabas_logstore.core.storage.segment.record_times import RecordTimes
 from barnabas_logstore.core.storage.segment.scan import scan_batches
 from barnabas_logstore.core.storage.segment.segment import Segment
 from barnabas_logstore.core.streams.streams import ExchangeStream
@@ -159,6 +160,31 @@ def a_client_may_send_control_batches() -> None:
 @STORAGE.breaks_for("23", _UNSOUND_BATCHES)
 def a_second_batch_is_passed_over() -> None:
     replace_in(batch_validation, "_fault_of_size", lambda records, header: None)
+
+
+_BELIEVED = "tests/regressions/test_headers_that_are_believed.py"
+_CODECS = "tests/regressions/test_streams_of_codecs.py"
+
+
+@STORAGE.breaks_for("23", f"{_BELIEVED}::test_the_records_say_it")
+def a_largest_timestamp_is_the_headers() -> None:
+    for module in (batch_validation, batch_opening):
+        replace_in(module, "must_be_opened", lambda header, records, config, wall_ms: False)
+
+
+@STORAGE.breaks_for("23", f"{_BELIEVED}::test_what_a_header_says_is_not_enough_to_delete")
+def retention_deletes_by_the_headers() -> None:
+    replace_in(RecordTimes, "are_before", lambda self, limit_ms, modified_ms, byte_count: True)
+
+
+@STORAGE.breaks_for("23", f"{_BELIEVED}::test_records_that_were_old_when_they_came_go_as_in_kafka")
+def retention_waits_for_the_clock() -> None:
+    replace_in(RecordTimes, "are_before", lambda self, limit_ms, modified_ms, byte_count: modified_ms < limit_ms)
+
+
+@STORAGE.breaks_for("23", f"{_CODECS}::test_an_opened_batch_is_taken_if_javas_consumers_read_it")
+def an_lz4_frame_is_what_the_format_allows() -> None:
+    replace_in(batch_opening, "end_of_javas_frame", lambda payload, blocks_max: len(payload))
 
 
 @STORAGE.breaks("24", DISKS)

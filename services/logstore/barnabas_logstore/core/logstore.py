@@ -77,6 +77,7 @@ from barnabas_logstore.core.maintenance.alter_replica_log_dirs import AlterRepli
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.cleaning import Cleaning
 from barnabas_logstore.core.maintenance.directories import Directories
+from barnabas_logstore.core.maintenance.expired_segments import ExpiredSegments
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.maintenance.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
@@ -139,16 +140,6 @@ class LogstoreCore:
         self._flusher = LogFlusher(
             self._replicas, self._directories, self._checkpoints, self._full_disks, self._outbox, self
         )
-        self._retention = Retention(
-            self._replicas,
-            self._checkpoints,
-            self._full_disks,
-            self._flusher,
-            self._watches,
-            self._outbox,
-            config.retention_check_interval_ms,
-            self._log_start_moved,
-        )
         self._throttles = Throttles(
             config.node_id, config.replication.quota_windows, config.replication.log_dirs_quota_windows
         )
@@ -163,6 +154,16 @@ class LogstoreCore:
             self._outbox,
             config.replication,
             self,
+        )
+        self._retention = Retention(
+            self._replicas,
+            self._checkpoints,
+            self._full_disks,
+            self._flusher,
+            ExpiredSegments(self._replicas, self._outbox, codecs.decompress),
+            self._outbox,
+            config.retention_check_interval_ms,
+            self._replication.log_start_moved,
         )
         self._cleaning = Cleaning(
             self._replicas,
@@ -483,9 +484,6 @@ class LogstoreCore:
 
     def _checkpoint_replaced(self) -> None:
         self._replication.following.continue_cuts()
-
-    def _log_start_moved(self, partition: Partition) -> None:
-        self._replication.log_start_moved(partition)
 
     @property
     def all_directories_offline(self) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
+from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import Records
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
+from barnabas_logstore.core.storage.batches.batch_opening import open_batch
+from barnabas_logstore.core.storage.batches.batch_validation import Doubt
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effect_results import (
@@ -16,6 +19,7 @@ from barnabas_logstore.core.storage.effect_results import (
     FoundBatches,
     NotFound,
     OffsetAtTimestamp,
+    Refusal,
 )
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
@@ -66,14 +70,29 @@ def new_log(disk: Disk, config: TopicConfig | None = None) -> PartitionLog:
 
 
 def append(log: PartitionLog, records: bytes, *, leader_epoch: int = 0, token: object = None) -> AppendOutcome:
-    outcome = log.append(memoryview(records), leader_epoch, WALL_MS, token)
+    outcome = examined_append(log, records, WALL_MS, leader_epoch, token)
     assert isinstance(outcome, AppendOutcome), outcome
+    return outcome
+
+
+def examined_append(
+    log: PartitionLog, records: bytes, wall_ms: int, leader_epoch: int = 0, token: object = None
+) -> AppendOutcome | ErrorCode:
+    """Append a batch, which is opened if its header is in doubt, as `BatchValidationQueue` does."""
+    outcome = log.append(memoryview(records), leader_epoch, wall_ms, token)
+    if not isinstance(outcome, Doubt):
+        return outcome
+    opened = open_batch(memoryview(records), "orders-0", log.config, wall_ms, CODECS)
+    if isinstance(opened, Refusal):
+        return opened.error
+    outcome = log.append(opened, leader_epoch, wall_ms, token, is_examined=True)
+    assert not isinstance(outcome, Doubt)
     return outcome
 
 
 def refusal(log: PartitionLog, records: bytes, *, wall_ms: int = WALL_MS) -> ErrorCode:
     before = log.next_offset
-    outcome = log.append(memoryview(records), 0, wall_ms, None)
+    outcome = examined_append(log, records, wall_ms)
     assert isinstance(outcome, ErrorCode), outcome
     assert log.next_offset == before
     return outcome

@@ -7,7 +7,16 @@ from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from barnabas_logstore.core.storage.log.state.producer_state import parse_snapshot
 from tests.sim.disk_model import DiskModel, Fault
-from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, append, batch, new_log, read_all, settle
+from tests.unit.logstore.storage.support import (
+    DIRECTORY,
+    WALL_MS,
+    append,
+    batch,
+    examined_append,
+    new_log,
+    read_all,
+    settle,
+)
 
 
 def base_offsets(log: PartitionLog) -> list[int]:
@@ -138,5 +147,5 @@ def test_the_files_of_a_segment_are_made_by_its_first_write_and_fail_with_it() -
 def test_a_segment_whose_first_batch_has_no_timestamp_rolls_by_the_clock() -> None:
     log = new_log(DiskModel(), TopicConfig(segment_ms=100))
     for wall_ms in (WALL_MS, WALL_MS + 50, WALL_MS + 150, WALL_MS + 151):
-        assert isinstance(log.append(memoryview(batch(timestamp_ms=-1)), 0, wall_ms, None), AppendOutcome)
+        assert isinstance(examined_append(log, batch(timestamp_ms=-1), wall_ms), AppendOutcome)
     assert base_offsets(log) == [0, 3]

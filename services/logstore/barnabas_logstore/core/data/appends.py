@@ -1,7 +1,7 @@
 """Appends: checked, assigned an offset in the log at once, answered when they are written.
 
-If a topic requires its batches to be opened (`storage.batches.batch_opening`), they go through `batch_validation_queue`
-first.
+Batches that have to be opened (`storage.batches.batch_opening`) go through `batch_validation_queue` first: all of a
+topic whose config requires it, elsewhere those whose header can't be right.
 
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (with the newest known leader and epoch),
 NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, INVALID_REQUIRED_ACKS, and those of the log about the batch itself. With
@@ -28,6 +28,7 @@ from barnabas_logstore.core.maintenance.housekeeping import Housekeeping
 from barnabas_logstore.core.replica.containment import APPEND, APPEND_TO_LOG, BEGIN_WRITE, HOLD_RESULT
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.batches.batch_validation import Doubt
 from barnabas_logstore.core.storage.effect_results import Refusal
 from barnabas_logstore.core.storage.effects import WriteEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
@@ -90,7 +91,7 @@ class Appends:
         self._take(stream, append, memoryview(append.records), wall_ms, partition)
 
     def _opened(self, waiting: WaitingAppend, partition: Partition, outcome: memoryview | Refusal) -> None:
-        """A batch has been opened. Meanwhile the leader may have changed."""
+        """A batch has been opened, or need not be. Meanwhile the leader may have changed."""
         stream, append = waiting.stream, waiting.append
         try:
             error = partition.check_append(append.leader_epoch, append.acks)
@@ -99,19 +100,31 @@ class Appends:
             elif isinstance(outcome, Refusal):
                 self._refuse(stream, append, outcome.error, outcome)
             else:
-                self._take(stream, append, outcome, waiting.wall_ms, partition)
+                self._take(stream, append, outcome, waiting.wall_ms, partition, is_examined=True)
         except Exception as fault:
             self.contain(stream, append, fault)
 
     def _take(
-        self, stream: ExchangeStream, append: Append, records: memoryview, wall_ms: int, partition: Partition
+        self,
+        stream: ExchangeStream,
+        append: Append,
+        records: memoryview,
+        wall_ms: int,
+        partition: Partition,
+        *,
+        is_examined: bool = False,
     ) -> None:
         log = partition.log
         result = AppendResult(append.request_id)
         pending = PendingAppend(stream, partition, result, len(append.records), append.acks == _ALL)
         # Under the present one, if the gateway knew an earlier epoch under which this logstore already led.
         leader_epoch = partition.leader_epoch
-        outcome = log.append(records, leader_epoch, wall_ms, pending, append.verification_guard)
+        outcome = log.append(
+            records, leader_epoch, wall_ms, pending, append.verification_guard, is_examined=is_examined
+        )
+        if isinstance(outcome, Doubt):
+            self._validations.add(WaitingAppend(stream, append, wall_ms), partition)
+            return
         if isinstance(outcome, ErrorCode):
             if outcome in _UNVERIFIED and self._asks_for_verification(stream, append, outcome, wall_ms, log):
                 return

@@ -60,7 +60,7 @@ class BatchValidationQueue:
         self._under_way: dict[ValidateBatchEffect, tuple[Partition, WaitingAppend]] = {}
 
     def add(self, waiting: WaitingAppend, partition: Partition) -> None:
-        """Add an append to a topic whose batches may have to be opened."""
+        """Add an append whose batch may have to be opened, or that comes behind one that waits."""
         line = self.lines.get(partition)
         if line is not None:
             line.append(waiting)
@@ -79,7 +79,7 @@ class BatchValidationQueue:
                 continue
             opened: memoryview | Refusal | None = records
             try:
-                if must_open(records, partition.log.config):
+                if must_open(records, partition.log.config, waiting.wall_ms):
                     opened = self._opened(waiting, partition) if _is_quick(records) else None
             except Exception as error:
                 line.popleft()

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
+from barnabas_logstore.core.maintenance.expired_segments import ExpiredSegments
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
 from barnabas_logstore.core.replica.partition import Partition
@@ -21,7 +22,6 @@ from barnabas_logstore.core.storage.effects import DeleteFilesEffect, RetireEffe
 from barnabas_logstore.core.storage.log.features.log_retention import RetentionOutcome
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.outbox import Completion, Outbox, ignore_result
-from barnabas_logstore.core.streams.watches import Watches
 
 # Checking a log takes some microseconds, and sometimes a read of a file.
 LOGS_PER_TICK = 128
@@ -36,21 +36,21 @@ class Retention:
         checkpoints: Checkpoints,
         full_disks: FullDisks,
         flusher: LogFlusher,
-        watches: Watches,
+        expired: ExpiredSegments,
         outbox: Outbox,
         check_interval_ms: int,
         moved: Callable[[Partition], None],
     ) -> None:
-        """`moved` gets partitions whose log start has changed."""
+        """`moved` gets partitions whose log start has changed, to notify watches and followers."""
         self._replicas = replicas
         self._checkpoints = checkpoints
         self._full_disks = full_disks
         self._flusher = flusher
-        self._watches = watches
+        self._expired = expired
         self._outbox = outbox
         self._moved = moved
         self._check_interval_ms = check_interval_ms
-        self._now_ms = 0
+        self._now_ms = self._wall_ms = 0
         self._due_ms = -1
         self._to_check: deque[Partition] = deque()
         # Logs with retired segments whose files are not renamed yet; a dict for its order.
@@ -60,7 +60,7 @@ class Retention:
         self._deletions: deque[tuple[int, DeleteFilesEffect]] = deque()
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
-        self._now_ms = now_ms
+        self._now_ms, self._wall_ms = now_ms, wall_ms
         if self._due_ms < 0:
             self._due_ms = now_ms + min(self._check_interval_ms, FIRST_CHECK_MS_MAX)
         if now_ms >= self._due_ms and not self._to_check:
@@ -87,14 +87,16 @@ class Retention:
         if not is_here or not partition.is_config_known:
             return
         try:
-            match log.apply_retention(partition.high_watermark, wall_ms):
+            outcome = log.apply_retention(partition.high_watermark, wall_ms)
+            self._expired.read(partition, self._check_again)
+            match outcome:
                 case RetentionOutcome.NOTHING:
                     return
                 case RetentionOutcome.RETIRED:
                     pass
                 case RetentionOutcome.ROLLED:
                     self._to_flush[log] = None
-                case outcome:
+                case _:
                     assert_never(outcome)
             self._retiring[log] = None
             self.log_start_moved(partition)
@@ -102,11 +104,12 @@ class Retention:
         except DiskError as error:
             self._replicas.disk_failed(log, error)
 
+    def _check_again(self, partition: Partition) -> None:
+        """More is known of its first segment."""
+        self.check(partition, self._wall_ms)
+
     def log_start_moved(self, partition: Partition) -> None:
-        """The log start was moved by retention or by DeleteRecords: notify watches, and write it to the next
-        checkpoint.
-        """
-        self._watches.changed(partition)
+        """The log start was moved by retention or by DeleteRecords: report it, and write it to the next checkpoint."""
         self._moved(partition)
         self._checkpoints.log_start_moved(partition.log)
 

@@ -199,7 +199,8 @@ class Replication:
             self.leading.changed(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """Followers are sent the new log start."""
+        """Watches are notified, and followers are sent the new log start."""
+        self._watches.changed(partition)
         self.leading.changed(partition)
 
     def _moved(self, partition: Partition) -> None:

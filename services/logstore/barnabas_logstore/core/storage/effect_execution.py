@@ -11,6 +11,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, BatchHeader, parse_header
 from barnabas_logstore.core.storage.batches.batch_opening import first_record_of, open_batch
+from barnabas_logstore.core.storage.batches.record_timestamps import read_timestamps
 from barnabas_logstore.core.storage.copying import copy_files
 from barnabas_logstore.core.storage.effect_results import (
     DONE,
@@ -18,6 +19,7 @@ from barnabas_logstore.core.storage.effect_results import (
     FoundBatches,
     NotFound,
     OffsetAtTimestamp,
+    RecordTimestamps,
     Refusal,
     VolumeSpace,
 )
@@ -36,6 +38,7 @@ from barnabas_logstore.core.storage.effects import (
     ProbeEffect,
     ReadBatchesEffect,
     ReadEffect,
+    ReadTimestampsEffect,
     ReplaceEffect,
     RetireEffect,
     SpaceEffect,
@@ -77,6 +80,7 @@ EffectResult = (
     | NotFound
     | Refusal
     | OffsetAtTimestamp
+    | RecordTimestamps
     | LogState
     | ProducerState
     | VolumeSpace
@@ -102,7 +106,7 @@ def failed_by_fault(effect: StorageEffect, fault: Exception) -> Refusal | DiskEr
     disk offline.
     """
     match effect:
-        case ValidateBatchEffect() | FindRecordEffect():
+        case ValidateBatchEffect() | FindRecordEffect() | ReadTimestampsEffect():
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         case FlushEffect() | VolumeFlushEffect() | WriteEffect(flush=FlushEffect()):
             operation = "flush"
@@ -127,9 +131,18 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
             return effect.result.of(find_aborted(disk, effect))
         case FindRecordEffect():
             found = first_record_of(
-                effect.header, memoryview(effect.batch), effect.timestamp_ms, effect.from_offset, effect.decompress
+                effect.header,
+                memoryview(effect.batch),
+                effect.timestamp_ms,
+                effect.from_offset,
+                effect.decompress,
+                or_largest=effect.or_largest,
             )
             return effect.result.of(found)
+        case ReadTimestampsEffect():
+            read_at = partial(disk.read_at, effect.file)
+            read = read_timestamps(read_at, effect.position, effect.end_position, effect.decompress)
+            return effect.result.of(read)
         case ValidateBatchEffect():
             validated = open_batch(
                 memoryview(effect.records), effect.topic_partition, effect.config, effect.wall_ms, effect.codecs

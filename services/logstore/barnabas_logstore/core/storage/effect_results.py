@@ -75,6 +75,18 @@ class OffsetAtTimestamp:
 
 
 @dataclass(slots=True, frozen=True)
+class RecordTimestamps:
+    """The batches before `end_position` have `latest_ms`, NO_TIMESTAMP if none of their records has one.
+
+    `is_readable` is False if the batch there can't be opened: nothing is known of its records.
+    """
+
+    latest_ms: int
+    end_position: int
+    is_readable: bool
+
+
+@dataclass(slots=True, frozen=True)
 class Refusal:
     """Why a batch is not appended, or not searched."""
 

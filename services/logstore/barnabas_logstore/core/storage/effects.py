@@ -21,6 +21,7 @@ from barnabas_logstore.core.storage.effect_results import (
     FoundBatches,
     NotFound,
     OffsetAtTimestamp,
+    RecordTimestamps,
     Refusal,
     Result,
     VolumeSpace,
@@ -181,7 +182,8 @@ class FindRecordEffect:
     """Open a batch that has been read, and find its first record at or after a time. Uses no disk, but takes a worker's
     time.
 
-    Result: an `OffsetAtTimestamp`, or None if every record from `from_offset` on is earlier.
+    Result: an `OffsetAtTimestamp`, or None if every record from `from_offset` on is earlier. With `or_largest` it is
+    the latest of those then.
     """
 
     result: ClassVar[Result[OffsetAtTimestamp | Refusal | None]] = Result(OffsetAtTimestamp, Refusal, type(None))
@@ -190,6 +192,23 @@ class FindRecordEffect:
     batch: Buffer
     timestamp_ms: int
     from_offset: int
+    decompress: Decompress
+    or_largest: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ReadTimestampsEffect:
+    """Open the batches in a part of a segment's file, from `position` on, and find the largest timestamp of their
+    records.
+
+    Result: a `RecordTimestamps`, or a `Refusal` after an internal error.
+    """
+
+    result: ClassVar[Result[RecordTimestamps | Refusal]] = Result(RecordTimestamps, Refusal)
+
+    file: DiskFile
+    position: int
+    end_position: int
     decompress: Decompress
 
 
@@ -419,6 +438,7 @@ StorageEffect = (
     | ReadBatchesEffect
     | FindAbortedEffect
     | FindRecordEffect
+    | ReadTimestampsEffect
     | ValidateBatchEffect
     | FlushEffect
     | VolumeFlushEffect

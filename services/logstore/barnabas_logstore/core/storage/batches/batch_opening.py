@@ -1,9 +1,9 @@
-"""Batches that their topic's config requires to be opened: for its own codec (`compression.type`), or a key in every
-record (`cleanup.policy=compact`). Kafka's LogValidator, record by record. And the one batch that ListOffsets by time
-opens (`first_record_of`), of whose records nothing is kept.
+"""Batches that have to be opened: for the codec of their topic (`compression.type`), for a key in every record
+(`cleanup.policy=compact`), or because their header can't be right. Kafka's LogValidator, record by record. And the one
+batch that ListOffsets by time opens (`first_record_of`), of whose records nothing is kept.
 
 A batch is under its producer's control: this is work for a worker, bounded by what a batch may hold. Records are
-checked, never re-encoded: if the codec changes, their bytes stay the same.
+checked, never re-encoded: if the codec changes, their bytes stay the same. The header gets their largest timestamp.
 
 Errors: those of `batch_validation`; INVALID_RECORD for a batch that can't be opened, holds more than
 DECOMPRESSED_BYTES_MAX, or whose records don't match its header, offsets included; INVALID_RECORD and INVALID_TIMESTAMP
@@ -18,6 +18,7 @@ from barnabas.channel.messages import RecordError
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs, Decompress
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.lz4_frame import UNREADABLE, end_of_javas_frame
 from barnabas.wire.primitives import Buffer, MalformedFrame
 from barnabas.wire.record_batch import (
     HEADER_BYTES,
@@ -26,9 +27,10 @@ from barnabas.wire.record_batch import (
     Compression,
     assemble_batch,
     iterate_timestamps,
+    parse_header,
 )
 from barnabas.wire.records import outline_records
-from barnabas_logstore.core.storage.batches.batch_validation import check_client_batch
+from barnabas_logstore.core.storage.batches.batch_validation import Doubt, check_client_batch, must_be_opened
 from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp, Refusal
 
 RECORD_ERRORS_MAX = 100
@@ -47,26 +49,33 @@ _SHOWN_ERRORS = 3
 _TIMESTAMP_MAX = 2**63 - 1
 
 
-def must_open(records: memoryview, config: TopicConfig) -> bool:
+def must_open(records: memoryview, config: TopicConfig, wall_ms: int) -> bool:
     """Whether this one has to be opened. (One that is too short for a header is refused without.)"""
     if len(records) < HEADER_BYTES:
         return False
     target = _TARGETS.get(config.compression_type)
     has_other_codec = target is not None and records[_ATTRIBUTES_POSITION] & _COMPRESSION_MASK != target
-    return has_other_codec or config.is_compacted
+    if has_other_codec or config.is_compacted:
+        return True
+    header = parse_header(records)
+    return must_be_opened(header, records[: header.size_bytes], config, wall_ms)
 
 
 def open_batch(
     records: memoryview, topic_partition: str, config: TopicConfig, wall_ms: int, codecs: Codecs
 ) -> memoryview | Refusal:
     """Return the batch as it may be appended. `topic_partition` is its name in messages."""
-    checked = check_client_batch(records, config, wall_ms, is_to_be_opened=True)
+    checked = check_client_batch(records, config, wall_ms, is_examined=True)
     if isinstance(checked, ErrorCode):
         return Refusal(checked)
+    assert not isinstance(checked, Doubt)
     header, records = checked
-    payload: Buffer | None = records[HEADER_BYTES:]
+    compressed = records[HEADER_BYTES:]
+    payload: Buffer | None = compressed
     if header.compression != Compression.NONE:
-        payload = codecs.decompress(header.compression, records[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
+        if header.compression == Compression.LZ4 and end_of_javas_frame(compressed, len(compressed)) == UNREADABLE:
+            return Refusal(ErrorCode.INVALID_RECORD, "Java's consumers can't read the lz4 frame")
+        payload = codecs.decompress(header.compression, compressed, DECOMPRESSED_BYTES_MAX)
         if payload is None:
             message = f"The batch can't be decompressed, or holds more than {DECOMPRESSED_BYTES_MAX} bytes"
             return Refusal(ErrorCode.INVALID_RECORD, message)
@@ -81,7 +90,7 @@ def open_batch(
     target = _TARGETS.get(config.compression_type, header.compression)
     if target == header.compression and max_timestamp == header.max_timestamp:
         return records
-    content: Buffer = records[HEADER_BYTES:]
+    content: Buffer = compressed
     if target != header.compression:
         content = codecs.compress(target, payload, _level(target, config))
     new_header = header.with_compression(target)._replace(max_timestamp=max_timestamp)
@@ -168,21 +177,30 @@ class _Validation:
 
 
 def first_record_of(
-    header: BatchHeader, batch: memoryview, timestamp_ms: int, from_offset: int, decompress: Decompress
+    header: BatchHeader,
+    batch: memoryview,
+    timestamp_ms: int,
+    from_offset: int,
+    decompress: Decompress,
+    *,
+    or_largest: bool = False,
 ) -> OffsetAtTimestamp | None:
-    """None if every record from `from_offset` on is earlier. A batch that can't be opened counts as if its first record
-    matched.
+    """None if every record from `from_offset` on is earlier; with `or_largest` the latest of them. A batch that can't
+    be opened counts as if its first record matched.
     """
     epoch = header.partition_leader_epoch
     payload: Buffer | None = batch[HEADER_BYTES:]
     if header.compression != Compression.NONE:
         payload = decompress(header.compression, batch[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
     if payload is not None:
+        largest = None
         try:
             for offset, record_timestamp_ms in iterate_timestamps(header, payload):
                 if record_timestamp_ms >= timestamp_ms and offset >= from_offset:
                     return OffsetAtTimestamp(record_timestamp_ms, offset, epoch)
-            return None
+                if or_largest and offset >= from_offset and (largest is None or record_timestamp_ms > largest[0]):
+                    largest = record_timestamp_ms, offset
+            return None if largest is None else OffsetAtTimestamp(*largest, epoch)
         except MalformedFrame:
             pass  # the producer's own bytes, under a correct CRC
     return OffsetAtTimestamp(header.max_timestamp, max(header.base_offset, from_offset), epoch)

@@ -1,18 +1,20 @@
 """Decide which batches a leader accepts from a client, by their headers (Kafka's LogValidator and the checks before
 it).
 
-Nothing here looks at single records: their number comes from the header, and timestamps are checked by the header's
-first and largest. The CRC proves that the records are what the producer wrote; consumers find out whether they are
-valid, as long as nothing in the topic's config makes the broker check (ADR 0008). If it does, `batch_opening` opens the
-batch, and its result is still checked here.
+Nothing here looks at single records: their number comes from the header, and so do their timestamps, unless the header
+can't be right (`must_be_opened`). The CRC proves that the records are what the producer wrote; consumers find out
+whether they are valid, as long as nothing makes the broker check (ADR 0008 and 0041). If something does,
+`batch_opening` opens the batch, and its result is still checked here.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from struct import Struct
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.lz4_frame import end_of_javas_frame
 from barnabas.wire.record_batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
@@ -37,15 +39,30 @@ _CONTROL_BIT = 0x20
 _CODECS = frozenset(int(codec) for codec in Compression)
 _UNUSUAL_BITS = _LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | _CONTROL_BIT
 
+PLAUSIBLE_SPAN_MS = 3_600_000
+"""A largest timestamp may be so much later than the base without being looked at: as much as a client's clock may be
+fast, by the default of `message.timestamp.after.max.ms`.
+"""
+LZ4_BLOCKS_MAX = 64
+"""Blocks of a frame that are passed over in the event loop: 4 MiB in the smallest size of them."""
+
+
+class Doubt(Enum):
+    """What a header leaves open."""
+
+    MUST_BE_OPENED = "the records decide"
+
+
 CheckedBatch = tuple[BatchHeader, memoryview]
 
 
 def check_client_batch(
-    records: memoryview, config: TopicConfig, wall_ms: int, *, is_to_be_opened: bool = False
-) -> CheckedBatch | ErrorCode:
-    """Return the one batch in `records`, as it is to be stored, or why it is refused. `wall_ms` is the broker's clock.
+    records: memoryview, config: TopicConfig, wall_ms: int, *, is_examined: bool = False
+) -> CheckedBatch | ErrorCode | Doubt:
+    """Return the one batch in `records`, as it is to be stored, or why it is refused, or that it has to be opened.
+    `wall_ms` is the broker's clock.
 
-    In a batch that `is_to_be_opened`, each record's own timestamp will be checked.
+    A batch that `is_examined` is being opened, has been, or need not be: its timestamps and its frame are not judged.
     """
     byte_count = len(records)
     if byte_count < HEADER_BYTES or records[_MAGIC_POSITION] != MAGIC:
@@ -79,15 +96,32 @@ def check_client_batch(
         if isinstance(unusual, ErrorCode):
             return unusual
         header, records = unusual
-    if config.message_timestamp_type != LOG_APPEND_TIME and not is_to_be_opened:
-        latest_ms = wall_ms + config.message_timestamp_after_max_ms
-        earliest_ms = wall_ms - config.message_timestamp_before_max_ms
-        base_timestamp, max_timestamp = header.base_timestamp, header.max_timestamp
-        if (base_timestamp >= 0 and not earliest_ms <= base_timestamp <= latest_ms) or (
-            max_timestamp >= 0 and not earliest_ms <= max_timestamp <= latest_ms
-        ):
-            return ErrorCode.INVALID_TIMESTAMP
+    if not is_examined and must_be_opened(header, records, config, wall_ms):
+        return Doubt.MUST_BE_OPENED
     return header, records
+
+
+def must_be_opened(header: BatchHeader, records: memoryview, config: TopicConfig, wall_ms: int) -> bool:
+    """Whether only the records can tell if the batch in `records` is to be taken, and its largest timestamp.
+
+    The header tells it if both of its timestamps are within the topic's bounds, and the largest is not before the base
+    nor implausibly long after it. Java's consumers read an lz4 frame that is whole, and nothing behind it.
+    """
+    if config.message_timestamp_type != LOG_APPEND_TIME:
+        base_timestamp, max_timestamp = header.base_timestamp, header.max_timestamp
+        if base_timestamp != max_timestamp and (
+            header.records_count == 1 or not 0 < max_timestamp - base_timestamp <= PLAUSIBLE_SPAN_MS
+        ):
+            return True
+        if (
+            base_timestamp <= 0
+            or base_timestamp < wall_ms - config.message_timestamp_before_max_ms
+            or max_timestamp > wall_ms + config.message_timestamp_after_max_ms
+        ):
+            return True
+    if header.compression != Compression.LZ4:
+        return False
+    return end_of_javas_frame(records[HEADER_BYTES:], LZ4_BLOCKS_MAX) != len(records) - HEADER_BYTES
 
 
 def _malformed(records: memoryview) -> ErrorCode:

@@ -12,7 +12,7 @@ from barnabas.ports.disk import Disk
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import Marker, build_marker, marker_of
 from barnabas.wire.record_batch import TRANSACTIONAL_BIT, BatchHeader, parse_header, patch_log_append_time
-from barnabas_logstore.core.storage.batches.batch_validation import check_client_batch
+from barnabas_logstore.core.storage.batches.batch_validation import Doubt, check_client_batch
 from barnabas_logstore.core.storage.effects import WriteEffect
 from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
 from barnabas_logstore.core.storage.log.features.log_truncation import LogTruncation
@@ -64,10 +64,12 @@ class LogAppends(LogView):
         wall_ms: int,
         token: object,
         verification_guard: int = NO_GUARD,
-    ) -> AppendOutcome | ErrorCode:
+        *,
+        is_examined: bool = False,
+    ) -> AppendOutcome | ErrorCode | Doubt:
         """Append a client's batch under `leader_epoch`, which the caller knows to be the present one.
 
-        `verification_guard`: see `begin_verification`.
+        `verification_guard`: see `begin_verification`. `is_examined`: see `check_client_batch`.
 
         `records` must not change until the write that contains it is done. `token`, if any, is returned then, by
         `on_written` or `fail`. KAFKA_STORAGE_ERROR: the log is offline (`error`), or its disk full (`no_room`).
@@ -78,8 +80,8 @@ class LogAppends(LogView):
         if state.error is not None or state.no_room is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         config = state.config
-        checked = check_client_batch(records, config, wall_ms)
-        if isinstance(checked, ErrorCode):
+        checked = check_client_batch(records, config, wall_ms, is_examined=is_examined)
+        if isinstance(checked, ErrorCode | Doubt):
             return checked
         header, records = checked
         if header.producer_id >= 0:

@@ -20,6 +20,7 @@ from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
 from barnabas_logstore.core.storage.effects import SegmentFile, SmallWrite
 from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
+from barnabas_logstore.core.storage.segment.record_times import RecordTimes
 from barnabas_logstore.core.storage.segment.scan import RELATIVE_OFFSET_MAX, ascending, scan_batches
 from barnabas_logstore.core.storage.segment.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from barnabas_logstore.core.storage.segment.time_index import NO_TIMESTAMP, TimeIndex
@@ -123,6 +124,7 @@ class Segment:
         """By the wall clock, if known: the age of a segment whose batches have no timestamps."""
         self.byte_count = byte_count
         self.first_timestamp_ms = NO_TIMESTAMP
+        self.record_times = RecordTimes()
 
     def _name_files(self, name_suffix: str) -> None:
         names = [file_name(self.base_offset, suffix) + name_suffix for suffix in ALL_SUFFIXES]
@@ -351,7 +353,11 @@ class Segment:
     def latest_time_ms(self) -> int:
         """The largest timestamp in the segment; when it was written last if its batches have none. Raises DiskError."""
         timestamp_ms = self.max_timestamp()[0]
-        return timestamp_ms if timestamp_ms != NO_TIMESTAMP else self._disk.modified_ms(self.log_path)
+        return timestamp_ms if timestamp_ms != NO_TIMESTAMP else self.modified_ms()
+
+    def modified_ms(self) -> int:
+        """When it was written last. Raises DiskError."""
+        return self._disk.modified_ms(self.log_path)
 
     def as_file(self) -> SegmentFile:
         """Describe the segment to an IO worker that is to read it."""

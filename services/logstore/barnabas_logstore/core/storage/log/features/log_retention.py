@@ -57,9 +57,18 @@ def past_size(state: LogState, wall_ms: int) -> IsOver:
 
 
 def past_time(state: LogState, wall_ms: int) -> IsOver:
-    """By the largest timestamp, also one in the future: clients choose timestamps."""
+    """By the largest timestamp, also one in the future: clients choose timestamps. What headers say of them is believed
+    only as far as `RecordTimes` has it.
+    """
     retention_ms = state.config.retention_ms
-    return lambda segment, following: retention_ms >= 0 and wall_ms - segment.latest_time_ms() > retention_ms
+    limit_ms = wall_ms - retention_ms
+
+    def is_over(segment: Segment, following: Segment | None) -> bool:
+        if retention_ms < 0 or segment.latest_time_ms() >= limit_ms:
+            return False
+        return segment.record_times.are_before(limit_ms, segment.modified_ms(), segment.byte_count)
+
+    return is_over
 
 
 def count_over(state: LogState, upto_offset: int, is_over: IsOver) -> int:

@@ -4,7 +4,8 @@ A lookup is a generator of effects: it yields a `ReadEffect` or a `FindRecordEff
 its answer.
 
 - latest (-1): the requested upper bound; earliest (-2) and earliest local (-4): the log's start
-- max timestamp (-3): the first record that carries the largest timestamp
+- max timestamp (-3): the first record that carries the largest timestamp; if a header claims one that no record has,
+  the latest record of that batch
 - latest tiered (-5), earliest pending upload (-6): -1, as there is no remote storage
 - otherwise: the first record at or after that time. The time indexes name a place to start, headers lead to the
   batch, and only that batch is opened. For one that can't be opened (unknown codec, larger than DECOMPRESSED_BYTES_MAX)
@@ -52,7 +53,8 @@ def lookup_timestamp(state: LogState, timestamp_ms: int, upto_offset: int, decom
         timestamp_ms = segment.max_timestamp()[0]
         if timestamp_ms == NO_TIMESTAMP:
             return NO_OFFSET
-        return (yield from _first_record_in(state, segment, timestamp_ms, upto_offset, decompress)) or NO_OFFSET
+        found = yield from _first_record_in(state, segment, timestamp_ms, upto_offset, decompress, or_largest=True)
+        return found or NO_OFFSET
     if timestamp_ms < 0:
         return NO_OFFSET
     following: Segment | None = state.segments.first
@@ -70,7 +72,13 @@ def lookup_timestamp(state: LogState, timestamp_ms: int, upto_offset: int, decom
 
 
 def _first_record_in(
-    state: LogState, segment: Segment, timestamp_ms: int, upto_offset: int, decompress: Decompress
+    state: LogState,
+    segment: Segment,
+    timestamp_ms: int,
+    upto_offset: int,
+    decompress: Decompress,
+    *,
+    or_largest: bool = False,
 ) -> Generator[LookupEffect, LookupResult, OffsetAtTimestamp | None]:
     """Return the first record of `segment` at or after `timestamp_ms`, if there is one below `upto_offset`.
 
@@ -100,7 +108,7 @@ def _first_record_in(
                 batch = yield from _read(file, position, header.size_bytes)
                 if len(batch) < header.size_bytes:
                     return None
-            found = yield FindRecordEffect(header, batch, timestamp_ms, from_offset, decompress)
+            found = yield FindRecordEffect(header, batch, timestamp_ms, from_offset, decompress, or_largest)
             if found is not None:
                 assert isinstance(found, OffsetAtTimestamp)
                 return found if found.offset < upto_offset else None
