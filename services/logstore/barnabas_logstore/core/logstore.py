@@ -124,7 +124,8 @@ class LogstoreCore:
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         self._outbox = Outbox(self._credits, RequestTimes(read_us))
         self._replicas = Replicas(config.node_id, config.cluster_id, config.metered_topics_max)
-        self.image = self._replicas.image  # read only: the cluster as the controller has described it
+        # Read only: the cluster as the controller has described it.
+        self.image, self.contained = self._replicas.image, self._replicas.contained
         self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
         self._directories = Directories(directories, self._replicas)
         self._full_disks = FullDisks(self._replicas, self._directories, self._outbox)
@@ -252,7 +253,7 @@ class LogstoreCore:
         disks = (self._appends, self._housekeeping, self._cleaning, self._moves)
         resting = (*disks, self._replication, self._administration, self._producer_expiry)
         self.ticks = Ticks(resting, self._replication.leading)
-        counting = (self._replication, self._coordination, self._cleaning, self._outbox.times, self._replicas.contained)
+        counting = (self._replication, self._coordination, self._cleaning, self._outbox.times, self.contained)
         self.measures = Measures(
             self._replicas, self._directories, self._coordination, self._cleaning, counting, config.transactions
         )
@@ -265,8 +266,7 @@ class LogstoreCore:
             self._replicas,
         )
         self._effect_outputs = Outputs()
-        self._now_ms = self._wall_ms = 0
-        self._may_replicate_on = False
+        self._now_ms, self._wall_ms, self._may_replicate_on = 0, 0, False
         """Whether what is carried out in this turn may still lead to messages between replicas."""
         self._found_at_start(loaded)
 
@@ -328,7 +328,7 @@ class LogstoreCore:
         self._moves.continue_moves()
         self._appends.begin_writes()
         self._full_disks.take_back()
-        if self._replicas.contained.failures:
+        if self.contained.failures:
             self._failures.act()
         effects = self._outbox.drain_effects()
         if not effects and self._may_replicate_on and self._replication.has_work:
@@ -349,7 +349,7 @@ class LogstoreCore:
         outputs.transactions = self.transactions.take_outputs()
         outputs.coordination_problems = self._coordination.take_problems()
         outputs.traced = self._outbox.times.take_traced()
-        outputs.contained = self._replicas.contained.take_reports()
+        outputs.contained = self.contained.take_reports()
         return outputs
 
     # --- what arrives ------------------------------------------------------------------------------------------------
@@ -447,7 +447,7 @@ class LogstoreCore:
                 self._outbox.effect_done(effect, outcome)
             except CompletionFault as fault:
                 self._failures.on_fault(effect, fault)
-            if self._replicas.contained.failures:
+            if self.contained.failures:
                 self._failures.act()
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:

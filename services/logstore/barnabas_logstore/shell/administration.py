@@ -26,7 +26,7 @@ class AdministrationListener:
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._loop: LogstoreDriver | None = None
-        self._calls: dict[int, asyncio.Future[AdministrationResponse]] = {}
+        self._calls: dict[int, asyncio.Future[AdministrationResponse | None]] = {}
         self._calls_taken = 0
         methods = pb.DESCRIPTOR.services_by_name["Administration"].methods
         handlers = {method.name: self._handler(method.input_type.name, method.output_type.name) for method in methods}
@@ -42,6 +42,10 @@ class AdministrationListener:
             answered = self._calls.get(call_id)
             if answered is not None and not answered.done():
                 answered.set_result(response)
+        for call_id in outputs.administration_failures:
+            failed = self._calls.get(call_id)
+            if failed is not None and not failed.done():
+                failed.set_result(None)
 
     def _handler(self, request_name: str, response_name: str) -> grpc.RpcMethodHandler[Any, Any]:
         """Messages and dataclasses have the same names (a test checks it)."""
@@ -66,11 +70,14 @@ class AdministrationListener:
         call_id = self._calls_taken
         if not loop.core.on_administration(call_id, request):
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "refused: stopping, or too many calls")
-        answered: asyncio.Future[AdministrationResponse] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[AdministrationResponse | None] = asyncio.get_running_loop().create_future()
         self._calls[call_id] = answered
         loop.wake()
         try:
-            return await answered
+            response = await answered
         finally:
             del self._calls[call_id]
             loop.core.on_administration_cancelled(call_id)
+        if response is None:
+            await context.abort(grpc.StatusCode.INTERNAL, "an internal error, see the log of the logstore")
+        return response

@@ -33,6 +33,7 @@ from barnabas.channel.packing import (
 from barnabas.channel.range_files import HandedFiles
 from barnabas.channel.shared_records import SHARED_BYTES, resolve
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
+from barnabas_logstore.core.replica.containment import MESSAGE
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.shell.driver import LogstoreDriver
 from barnabas_logstore.shell.open_files import read_only
@@ -170,7 +171,7 @@ class DataListener:
 class _Stream(Generic[M]):
     """One stream: each message is decoded, passed to the core, and requests a turn; heartbeats do not."""
 
-    __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "stream_id")
+    __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "_stream", "stream_id")
 
     def __init__(
         self,
@@ -183,6 +184,7 @@ class _Stream(Generic[M]):
     ) -> None:
         self._listener = listener
         self._loop = loop
+        self._stream = stream
         self._scan = scan
         self._core_takes = core_takes
         self._pack_heartbeat = pack_heartbeat
@@ -190,13 +192,21 @@ class _Stream(Generic[M]):
 
     def on_message(self, data: bytes) -> None:
         message = self._scan(data)
-        if not message.heartbeat:
+        if message.heartbeat:
+            return
+        try:
             self._core_takes(self.stream_id, message)
-            self._loop.wake()
+        except Exception as error:
+            self._loop.core.contained.contain(MESSAGE, error, {"stream_id": self.stream_id, "peer": self._stream.peer})
+            self._stream.close("an internal error")
+        self._loop.wake()
 
     def on_closed(self, reason: str) -> None:
         self._listener.remove(self.stream_id)
-        self._loop.core.on_stream_closed(self.stream_id)
+        try:
+            self._loop.core.on_stream_closed(self.stream_id)
+        except Exception as error:
+            self._loop.fail(error)
         self._loop.wake()
 
     def pack_heartbeat(self, count: int) -> bytes:

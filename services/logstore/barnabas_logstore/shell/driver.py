@@ -79,6 +79,11 @@ class LogstoreDriver:
             if timer is not None:
                 timer.cancel()
 
+    def fail(self, error: Exception) -> None:
+        """Take no more turns, and end the process: the core's state can't be trusted any more."""
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
     def _turn(self) -> None:
         """A turn that fails is the last one: the core's state can't be trusted any more."""
         if self.failed.done():
@@ -86,7 +91,7 @@ class LogstoreDriver:
         try:
             self._take_turn()
         except Exception as error:
-            self.failed.set_exception(error)
+            self.fail(error)
 
     def _take_turn(self) -> None:
         core = self.core

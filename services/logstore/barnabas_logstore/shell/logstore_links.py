@@ -23,6 +23,7 @@ from barnabas.channel.shared_records import SHARED_BYTES, SharedInbox, resolve
 from barnabas.cluster.messages import Broker
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
+from barnabas_logstore.core.replica.containment import MESSAGE
 from barnabas_logstore.core.streams.outbox import PeerLink
 from barnabas_logstore.core.streams.replication_outbox import LeaderLink
 from barnabas_logstore.shell.driver import LogstoreDriver
@@ -140,14 +141,22 @@ class _Link(Generic[Wanted, Requested, Responded]):
             response = kind.scan(data)
             if kind.resolve is not None:
                 kind.resolve(response, self.stream.inbox)
-            kind.on_response(self._node_id, response)
+            try:
+                kind.on_response(self._node_id, response)
+            except Exception as error:
+                named: dict[str, str | int] = {"node_id": self._node_id, "method": kind.method}
+                self._loop.core.contained.contain(MESSAGE, error, named)
+                self.stream.reset("an internal error")
             self._loop.wake()
 
     def _down(self, reason: str) -> None:
         if self._is_up:
             self._is_up = False
             _log.info("logstore lost", method=self._kind.method, node_id=self._node_id, reason=reason)
-            self._kind.on_lost(self._node_id)
+            try:
+                self._kind.on_lost(self._node_id)
+            except Exception as error:
+                self._loop.fail(error)
             self._loop.wake()
 
 

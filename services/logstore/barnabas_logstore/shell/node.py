@@ -383,12 +383,18 @@ class LogstoreNode:
 
     def _on_cleaner_report(self, report: CleanerReport) -> None:
         assert self._loop is not None
-        self._loop.core.on_cleaner_report(report)
+        try:
+            self._loop.core.on_cleaner_report(report)
+        except Exception as error:
+            self._loop.fail(error)
         self._loop.wake()
 
     def _on_cleaner_gone(self) -> None:
         assert self._loop is not None
-        self._loop.core.on_cleaner_gone()
+        try:
+            self._loop.core.on_cleaner_gone()
+        except Exception as error:
+            self._loop.fail(error)
         self._loop.wake()
 
     async def _report_log_dirs(self, registration: Registration) -> None:

@@ -12,13 +12,16 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.channel.messages import Append
+from barnabas.cluster.administration import EndOffsetsRequest
 from barnabas.containment import REPORTS_MAX, Scope
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.data.uncommitted_results import UncommittedResults
 from barnabas_logstore.core.replica.containment import (
+    ADMINISTRATION,
     APPEND,
     APPEND_TO_LOG,
     BEGIN_WRITE,
+    CONTROL,
     HOLD_RESULT,
     LOG_EFFECT,
     PLACES,
@@ -26,8 +29,10 @@ from barnabas_logstore.core.replica.containment import (
     READ_BYTES,
 )
 from barnabas_logstore.core.replica.containment import READ as READ_PLACE
+from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.log.features.log_writes import LogWrites
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.streams.streams import ExchangeStream
 from tests.sim.disk_model import DiskModel, ModelFile
@@ -309,3 +314,80 @@ def test_places_have_names_of_their_own() -> None:
     names = [place.name for place in PLACES]
     assert len(set(names)) == len(names)
     assert all(place.service == "logstore" and place.what and place.scope is not Scope.PROCESS for place in PLACES)
+
+
+def offline(host: Host) -> list[tuple[str, int]]:
+    return [name for name, each in host.core._replicas.by_name.items() if not each.online]
+
+
+@pytest.mark.parametrize(
+    ("part", "method"),
+    [("_retention", "continue_retiring"), ("_producer_expiry", "tick"), ("_housekeeping", "_flush")],
+)
+def test_other_partitions_go_on_when_the_upkeep_of_one_fails(
+    host: Host, monkeypatch: pytest.MonkeyPatch, part: str, method: str
+) -> None:
+    """What belongs to one log costs that log; what belongs to all ends the turn, and the process."""
+    host.append()
+    host.append(partition=1)
+    with monkeypatch.context() as planted:
+        match part:
+            case "_housekeeping":
+                planted.setattr(PartitionLog, "begin_due_flush", raises_for(host, 0, PartitionLog.begin_due_flush))
+            case "_retention":
+                planted.setattr(PartitionLog, "apply_retention", raises_for(host, 0, PartitionLog.apply_retention))
+            case _:
+                planted.setattr(ProducerState, "remove_expired", raises)
+        for now_ms in (100, 40_000, 40_100, 40_200):
+            host.now_ms = now_ms
+            host.core.tick(now_ms)
+            host.turn()
+    assert offline(host) == ([(TOPIC, 0)] if part != "_producer_expiry" else [(TOPIC, 0), (TOPIC, 1)])
+
+
+def raises_for(host: Host, partition: int, method: Callable[..., object]) -> Callable[..., object]:
+    def call(log: PartitionLog, *args: object, **options: object) -> object:
+        if log.topic_partition == (TOPIC, partition):
+            raise Fault("planted")
+        return method(log, *args, **options)
+
+    return call
+
+
+def test_a_command_costs_the_partition_at_which_it_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as planted:
+        apply = Partition.apply
+
+        def failing(partition: Partition, *args: object) -> object:
+            if partition.partition == 0:
+                raise Fault("planted")
+            return apply(partition, *args)  # type: ignore[arg-type]
+
+        planted.setattr(Partition, "apply", failing)
+        response = host.lead(topic(1, 1, partitions=2))
+    assert [(each.partition, each.error_code) for each in response.partition_errors] == [(0, STORAGE)]
+    assert offline(host) == [(TOPIC, 0)]
+    assert host.append(partition=1, leader_epoch=1).error_code == ErrorCode.NONE
+    assert host.core.contained.counts[CONTROL] == 1
+
+
+def test_a_partition_that_can_not_be_created_is_without_a_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = topic(name="other", topic_id=bytes(16))
+    with monkeypatch.context() as planted:
+        planted.setattr(host.core._directories, "create_log", raises)
+        response = host.lead(other)
+    assert [(each.partition, each.error_code) for each in response.partition_errors] == [(0, STORAGE)]
+    assert host.lead(other).partition_errors == [], "the controller repeats it"
+
+
+def test_a_call_of_the_administration_is_answered_as_failed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    administration = host.core._administration
+    request = EndOffsetsRequest([])
+    monkeypatch.setitem(administration._answers, EndOffsetsRequest, raises)
+    for call_id in range(100):
+        assert host.core.on_administration(call_id, request)
+        out = host.turn()
+        assert out.administration_failures == [call_id]
+        assert out.administration == []
+    assert administration._calls == {}
+    assert host.core.contained.counts[ADMINISTRATION] == 100

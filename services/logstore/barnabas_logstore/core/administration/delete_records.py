@@ -20,6 +20,7 @@ from barnabas.cluster.messages import NO_EPOCH
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas_logstore.core.administration.work import Pause, Work
 from barnabas_logstore.core.maintenance.retention import Retention
+from barnabas_logstore.core.replica.containment import RETENTION
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 
@@ -62,7 +63,11 @@ class DeleteRecords:
         error = partition.check_leader_epoch(NO_EPOCH)
         if error:
             return DeletedRecords(error)
-        log_start_offset = partition.log.delete_records(asked.offset, partition.high_watermark)
+        try:
+            log_start_offset = partition.log.delete_records(asked.offset, partition.high_watermark)
+        except Exception as fault:
+            self._replicas.contained.log_in_doubt(RETENTION, fault, partition.log)
+            return DeletedRecords(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(log_start_offset, Refused):
             return DeletedRecords(log_start_offset.error_code)
         self._retention.log_start_moved(partition)

@@ -26,6 +26,7 @@ from barnabas_logstore.core.maintenance.alter_replica_log_dirs import AlterRepli
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.retention import Retention
 from barnabas_logstore.core.replica.broker_settings import BrokerSettings
+from barnabas_logstore.core.replica.containment import ADMINISTRATION
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.outbox import Outbox
 
@@ -53,6 +54,7 @@ class Administration:
         outbox: Outbox,
     ) -> None:
         self._outbox = outbox
+        self._contained = replicas.contained
         self._answers: dict[type[AdministrationRequest], Answer] = {
             EndOffsetsRequest: EndOffsets(replicas).answer,
             DescribeConfigsRequest: Configs(replicas, settings).answer,
@@ -130,6 +132,11 @@ class Administration:
         except StopIteration as end:
             del self._calls[call_id]
             self._outbox.answer_administration(call_id, end.value)
+            return
+        except Exception as error:
+            self._calls.pop(call_id, None)
+            self._contained.contain(ADMINISTRATION, error, {"call_id": call_id, "request": type(call).__name__})
+            self._outbox.fail_administration(call_id)
             return
         if pause is Pause.MORE:
             self._runnable.append(call_id)

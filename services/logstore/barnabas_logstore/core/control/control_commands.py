@@ -32,6 +32,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.replica.broker_settings import BrokerSettings
+from barnabas_logstore.core.replica.containment import CONTROL
 from barnabas_logstore.core.replica.partition import LeadershipChange, Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replication.replication import Replication
@@ -136,13 +137,27 @@ class ControlCommands:
                 if isinstance(config, str):
                     error = ErrorCode.INVALID_CONFIG
                 else:
-                    error = yield from self._apply(topic, state, config)
+                    try:
+                        error = yield from self._apply(topic, state, config)
+                    except Exception as fault:
+                        error = self._contain((topic.topic_id, state.partition), fault)
                 if error:
                     errors.append(PartitionError(topic.topic_id, state.partition, error))
                 elif self._lacks_room((topic.topic_id, state.partition)):
                     without_room.append(PartitionReference(topic.topic_id, state.partition))
                 yield Pause.STATE_LEARNED
         return errors, without_room
+
+    def _contain(self, key: PartitionKey, error: Exception) -> ErrorCode:
+        """What a command says of one partition was ended by an unexpected exception: others may lead it."""
+        partition = self._replicas.by_key.get(key)
+        if partition is None:
+            self._replicas.without_disk.add(key)
+            named: dict[str, str | int] = {"topic_id": key[0].hex(), "partition": key[1]}
+            self._replicas.contained.contain(CONTROL, error, named)
+        else:
+            self._replicas.contained.log_in_doubt(CONTROL, error, partition.log)
+        return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _lacks_room(self, key: PartitionKey) -> bool:
         return self._directories.directory_of(self._replicas.by_key[key].log).no_room is not None
@@ -235,7 +250,10 @@ class ControlCommands:
         errors: list[PartitionError] = []
         taken_away: list[PartitionLog] = []
         for asked in command.partitions:
-            error = self._stop(asked, taken_away)
+            try:
+                error = self._stop(asked, taken_away)
+            except Exception as fault:
+                error = self._contain((asked.topic_id, asked.partition), fault)
             if error:
                 errors.append(PartitionError(asked.topic_id, asked.partition, error))
             yield Pause.REPLICA_STOPPED
@@ -303,7 +321,10 @@ class ControlCommands:
             for state in topic.partitions:
                 partition = self._replicas.by_key.get((topic.topic_id, state.partition))
                 if partition is not None:
-                    self._configure(partition, config)
+                    try:
+                        self._configure(partition, config)
+                    except Exception as error:
+                        self._contain(partition.key, error)
                     yield Pause.STATE_LEARNED
 
     def _may_go(self, command: UpdateMetadata) -> list[TopicMetadata]:

@@ -23,6 +23,8 @@ MESSAGE_BYTES_MAX: Final = 64 << 20
 (256 MiB).
 """
 
+ENDED_MAX: Final = 1_000
+"""More of the calls that an unexpected exception has ended are not known any more when another answer comes."""
 
 OWN_STREAM_ID: Final = -1
 """Of calls of this logstore's own coordinators, which need no stream."""
@@ -38,6 +40,10 @@ class CoordinateInbox:
         self._streams: dict[int, CoordinateStream] = {}
         self._waiting: deque[tuple[CoordinateStream, GroupCall | GroupCollect]] = deque()
         self._answered: dict[CoordinateStream, None] = {}
+        self._ended: dict[tuple[int, int], None] = {}
+        """Calls that an unexpected exception has ended, by stream and request id: they are answered, and a later answer
+        to one, if there is any, is dropped. The oldest are forgotten.
+        """
         self._own_calls: deque[GroupCall] = deque()
         self.own_answers: list[GroupAnswer] = []
 
@@ -123,10 +129,29 @@ class CoordinateInbox:
             if stream_id == OWN_STREAM_ID:
                 self.own_answers.append(answer)
             elif stream is not None:
+                if self._ended and (stream_id, answer.request_id) in self._ended:
+                    del self._ended[stream_id, answer.request_id]
+                    continue
                 if len(answer.body) > ANSWER_BYTES_MAX:
                     # It would break the channel, and with it every call on it.
                     answer = GroupAnswer(answer.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
                 self._response(stream).answers.append(answer)
+
+    def end_call(self, stream_id: int, request_id: int) -> None:
+        """Answer a call that an unexpected exception has ended, unless it is answered."""
+        answer = GroupAnswer(request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if stream_id == OWN_STREAM_ID:
+            self.own_answers.append(answer)
+            return
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            return
+        response = self._response(stream)
+        if not any(each.request_id == request_id for each in response.answers):
+            response.answers.append(answer)
+        self._ended[stream_id, request_id] = None
+        if len(self._ended) > ENDED_MAX:
+            del self._ended[next(iter(self._ended))]
 
     def _response(self, stream: CoordinateStream) -> CoordinateResponse:
         response = stream.response

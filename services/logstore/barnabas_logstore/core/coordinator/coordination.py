@@ -35,10 +35,12 @@ from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
 from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
 from barnabas_logstore.core.coordinator.led_partitions import LedPartitions
+from barnabas_logstore.core.coordinator.listings import Listings
 from barnabas_logstore.core.coordinator.markers import TransactionMarkers
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.replica.containment import COORDINATOR_CALL, COORDINATOR_QUERY
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.group_watches import GroupWatches
@@ -56,6 +58,17 @@ TRANSACTION_KEYS: Final = frozenset(
     )
 )
 """For the coordinator of transactions."""
+QUERY_KEYS: Final = frozenset(
+    (
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.WRITE_TXN_MARKERS,
+    )
+)
+"""Calls that change nothing of a coordinator's state when they come."""
 CALLS_PER_STEP_MAX: Final = 32
 CALL_BYTES_PER_STEP_MAX: Final = 16 << 10
 """Bytes of calls per step: a call's duration grows with the elements of its body, of which an offset commit has one in
@@ -82,6 +95,7 @@ class Coordination:
         self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, coordinators)
         self._markers = TransactionMarkers(replicas, appends, watches, groups)
         self._inbox = inbox
+        self._contained = replicas.contained
         self.group_watches = GroupWatches(outbox, self._state_of)
         self._now_ms = 0
         self._wall_ms = 0
@@ -116,6 +130,7 @@ class Coordination:
         groups, transactions = self._groups, self._transactions
         groups.begin_turn(now_ms, wall_ms)
         transactions.begin_turn(now_ms, wall_ms)
+        self._led.resume(now_ms)
         self._led.follow(now_ms, wall_ms)
         if not (groups.has_work or transactions.has_work):
             self._led.deliver(now_ms)
@@ -134,16 +149,39 @@ class Coordination:
         self._end_step()
 
     def _begin(self, stream_id: int, request: GroupCall | GroupCollect) -> None:
-        if self._led.is_stopped:
-            self._inbox.answer([(stream_id, GroupAnswer(request.request_id, ErrorCode.NOT_COORDINATOR))])
-        elif not isinstance(request, GroupCall):
-            self._groups.on_collect(stream_id, request)
-        elif request.api_key in TRANSACTION_KEYS:
-            self._transactions.on_call(stream_id, request)
-        elif request.api_key == ApiKey.WRITE_TXN_MARKERS:
-            self._markers.on_call(stream_id, request)
+        try:
+            if self._led.is_stopped:
+                self._inbox.answer([(stream_id, GroupAnswer(request.request_id, ErrorCode.NOT_COORDINATOR))])
+            elif not isinstance(request, GroupCall):
+                self._groups.on_collect(stream_id, request)
+            elif request.api_key in TRANSACTION_KEYS:
+                self._transactions.on_call(stream_id, request)
+            elif request.api_key == ApiKey.WRITE_TXN_MARKERS:
+                self._markers.on_call(stream_id, request)
+            else:
+                self._groups.on_call(stream_id, request)
+        except Exception as error:
+            self._contain(stream_id, request, error)
+
+    def _contain(self, stream_id: int, request: GroupCall | GroupCollect, error: Exception) -> None:
+        """A call was ended by an unexpected exception. What it may have changed of its partition's state is read from
+        the log again.
+        """
+        of_transactions = request.api_key in TRANSACTION_KEYS
+        log = (self._transactions.coordinator if of_transactions else self._groups).log_of(request.partition)
+        is_query = isinstance(request, GroupCall) and request.api_key in QUERY_KEYS
+        fields: dict[str, str | int] = {"stream_id": stream_id, "request_id": request.request_id}
+        fields |= {"api_key": request.api_key, "api_version": request.api_version, "partition": request.partition}
+        if log is None or is_query:
+            self._contained.contain(COORDINATOR_QUERY, error, fields)
         else:
-            self._groups.on_call(stream_id, request)
+            log.state_in_doubt(COORDINATOR_CALL, error)
+        self._inbox.end_call(stream_id, request.request_id)
+
+    def _contain_listings(self, listings: Listings) -> None:
+        for (stream_id, request_id), error in listings.take_faults():
+            self._contained.contain(COORDINATOR_QUERY, error, {"stream_id": stream_id, "request_id": request_id})
+            self._inbox.end_call(stream_id, request_id)
 
     def settle(self) -> None:
         """Disks have finished something in this turn: answer in the same turn what has been committed by that. Go on
@@ -171,8 +209,12 @@ class Coordination:
     def _end_step(self) -> None:
         self._groups.step(self._now_ms)
         self._transactions.step(self._now_ms)
+        for listings in (self._groups.listings, self._transactions.coordinator.listings):
+            if listings.faults:
+                self._contain_listings(listings)
         self._led.begin_reads()
-        deadlines_ms = (self._groups.next_deadline_ms(), self._transactions.next_deadline_ms())
+        next_pause_ms = self._led.next_pause_ms()
+        deadlines_ms = (self._groups.next_deadline_ms(), self._transactions.next_deadline_ms(), next_pause_ms)
         self._deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
 
     @property

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from barnabas.containment import Place
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record
@@ -71,6 +72,12 @@ class CoordinatedLog(Protocol):
 
     def high_watermark(self) -> int:
         """Everything below is on all in-sync replicas; `Coordinator.on_committed` reports every later one."""
+        ...
+
+    def state_in_doubt(self, place: Place, error: Exception) -> None:
+        """Note an unexpected exception that may have left what the coordinator has made of this log half-changed. Its
+        epoch ends here, and after a pause begins again.
+        """
         ...
 
 

@@ -6,6 +6,9 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
+from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
+
 _NONE: Final = -1
 _SPARE_ENTRIES: Final = 64
 
@@ -13,10 +16,12 @@ _SPARE_ENTRIES: Final = 64
 class Deadline:
     """Runs its action at its time, unless it is moved or cancelled before."""
 
-    __slots__ = ("at_ms", "on_due", "planned_ms")
+    __slots__ = ("at_ms", "log", "on_due", "planned_ms")
 
-    def __init__(self, on_due: Callable[[], None]) -> None:
+    def __init__(self, on_due: Callable[[], None], log: CoordinatedLog | None = None) -> None:
+        """`log`: what is in doubt if `on_due` fails; None: all that this process does."""
         self.on_due = on_due
+        self.log = log
         self.at_ms = _NONE
         self.planned_ms = _NONE
         """When the heap will check it, never later than `at_ms`."""
@@ -70,7 +75,12 @@ class Deadlines:
             elif deadline.at_ms >= 0:
                 deadline.at_ms = _NONE
                 self._count -= 1
-                deadline.on_due()
+                try:
+                    deadline.on_due()
+                except Exception as error:
+                    if deadline.log is None:
+                        raise
+                    deadline.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def _plan(self, deadline: Deadline) -> None:
         deadline.planned_ms = deadline.at_ms

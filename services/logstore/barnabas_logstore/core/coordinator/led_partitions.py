@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
+from barnabas.containment import Place
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
@@ -20,19 +22,25 @@ from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
 from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.replica.containment import APPEND_TO_LOG, COORDINATOR_LOAD, COORDINATOR_STATE
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
-from barnabas_logstore.core.storage.log.log_appends import AppendOutcome
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
+from barnabas_logstore.core.storage.log.state.log_state import LogInDoubt
+from barnabas_logstore.core.storage.log.state.verification_guards import NO_GUARD
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 READ_BYTES = 512 * 1024
 # Pieces of logs that are held or requested; however many partitions have to be read, memory stays bounded.
 READS_MAX = 2
 _ALL_REPLICAS = -1
+# A coordinator whose state is in doubt loads its partition again after this, then after twice as long.
+PAUSE_MS_MIN = 100
+PAUSE_MS_MAX = 30_000
+LOADS_FAILED_MAX = 3
 
 
 class LedPartition:
@@ -41,6 +49,7 @@ class LedPartition:
     __slots__ = (
         "_appended_upto",
         "_led",
+        "is_in_doubt",
         "is_unreadable",
         "leader_epoch",
         "partition",
@@ -56,16 +65,19 @@ class LedPartition:
         self.wanted_offset: int | None = None
         """Where the coordinator wants to read, while no read is in progress."""
         self.is_unreadable = False
+        self.is_in_doubt = False
+        """What its coordinator has made of the log may be half-changed."""
         self._appended_upto = 0
 
     @property
     def holds(self) -> bool:
-        """Whether it still leads, its log can be read, and nothing that the coordinator has appended was rolled
-        back.
+        """Whether it still leads, its log can be read, nothing that the coordinator has appended was rolled back, and
+        its state is not in doubt.
         """
         partition = self.partition
         leads = partition.leading and partition.leader_epoch == self.leader_epoch
-        return leads and not self.is_unreadable and partition.log.next_offset >= self._appended_upto
+        is_whole = not (self.is_unreadable or self.is_in_doubt)
+        return leads and is_whole and partition.log.next_offset >= self._appended_upto
 
     def check_append(self, expected_epoch: int) -> ErrorCode:
         partition = self.partition
@@ -130,6 +142,18 @@ class LedPartition:
     def high_watermark(self) -> int:
         return self.partition.high_watermark
 
+    def state_in_doubt(self, place: Place, error: Exception) -> None:
+        self._led.state_in_doubt(self, place, error)
+
+
+@dataclass(slots=True)
+class _Pause:
+    """Before a coordinator whose state was in doubt loads its partition again."""
+
+    pause_ms: int
+    until_ms: int
+    loads_failed: int = 0
+
 
 class LedPartitions:
     """A coordinator may call a partition's methods from inside its own; none of those calls it back."""
@@ -154,7 +178,8 @@ class LedPartitions:
         self._to_read: dict[LedPartition, None] = {}
         self._reads: dict[ReadBatchesEffect, tuple[LedPartition, ReadPlan]] = {}
         self._arrived: deque[tuple[LedPartition, memoryview, int]] = deque()
-        self._wall_ms = 0
+        self._pauses: dict[Partition, _Pause] = {}
+        self._now_ms = self._wall_ms = 0
         self.is_stopped = False
         self.problems: list[str] = []
         """Partitions that can't be coordinated although they are led; the host takes them for its log file."""
@@ -167,7 +192,7 @@ class LedPartitions:
 
     def follow(self, now_ms: int, wall_ms: int) -> None:
         """Report the partitions' changes to their coordinators."""
-        self._wall_ms = wall_ms
+        self._now_ms, self._wall_ms = now_ms, wall_ms
         changed = list(self._changed)
         self._changed.clear()
         for partition in changed:
@@ -178,19 +203,70 @@ class LedPartitions:
         led = self._led.get((partition.topic, number))
         if led is None or not led.holds:
             is_readable = self._unreadable.get(partition) != partition.leader_epoch
-            begins = partition.leading and is_readable and not self.is_stopped
+            pause = self._pauses.get(partition)
+            is_over = pause is None or now_ms >= pause.until_ms
+            begins = partition.leading and is_readable and is_over and not self.is_stopped
             if led is not None:
                 self._forget(led)
                 # Under the same epoch it only starts again: what was appended was rolled back.
                 if not begins or led.partition is not partition or led.leader_epoch != partition.leader_epoch:
-                    coordinator.on_lost(number, led.leader_epoch, now_ms)
+                    self._lose(coordinator, led, now_ms)
             if begins:
                 self._unreadable.pop(partition, None)
                 led = self._led[partition.topic, number] = LedPartition(self, partition)
-                coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
+                try:
+                    coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
+                except Exception as error:
+                    led.state_in_doubt(COORDINATOR_LOAD, error)
         elif led.partition is partition and partition.high_watermark > led.sent_high_watermark:
             led.sent_high_watermark = partition.high_watermark
-            coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
+            try:
+                coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
+            except Exception as error:
+                led.state_in_doubt(COORDINATOR_STATE, error)
+
+    def _lose(self, coordinator: Coordinator, led: LedPartition, now_ms: int) -> None:
+        """Report a lost epoch. What of the state may be half-changed is let go of with it."""
+        try:
+            coordinator.on_lost(led.partition.partition, led.leader_epoch, now_ms)
+        except Exception as error:
+            self._replicas.contained.contain(COORDINATOR_STATE, error, _name(led.partition))
+
+    # --- states in doubt ---
+
+    def state_in_doubt(self, led: LedPartition, place: Place, error: Exception) -> None:
+        """See `CoordinatedLog`. A partition that can't be loaded three times in a row goes offline."""
+        contained, partition, now_ms = self._replicas.contained, led.partition, self._now_ms
+        contained.contain(place, error, _name(partition))
+        if led.is_in_doubt:
+            return
+        led.is_in_doubt = True
+        pause = self._pauses.get(partition)
+        if pause is None or now_ms > pause.until_ms + PAUSE_MS_MAX:
+            pause = self._pauses[partition] = _Pause(PAUSE_MS_MIN, 0)
+        pause.until_ms = now_ms + pause.pause_ms
+        pause.pause_ms = min(2 * pause.pause_ms, PAUSE_MS_MAX)
+        pause.loads_failed = pause.loads_failed + 1 if place is COORDINATOR_LOAD else 0
+        if pause.loads_failed >= LOADS_FAILED_MAX:
+            contained.doubt(partition.log, error)
+        self._changed[partition] = None
+
+    def resume(self, now_ms: int) -> None:
+        """Begin again with the partitions whose pause is over."""
+        if not self._pauses:
+            return
+        for partition, pause in list(self._pauses.items()):
+            if not partition.leading:
+                del self._pauses[partition]
+            elif now_ms >= pause.until_ms and (partition.topic, partition.partition) not in self._led:
+                self._changed[partition] = None
+
+    def next_pause_ms(self) -> int | None:
+        """Return when the first pause is over."""
+        if not self._pauses:
+            return None
+        paused = [each for each in self._pauses if (each.topic, each.partition) not in self._led]
+        return min([self._pauses[each].until_ms for each in paused], default=None)
 
     @property
     def unreadable_partitions(self) -> list[Partition]:
@@ -207,7 +283,7 @@ class LedPartitions:
         self.is_stopped = True
         for led in list(self._led.values()):
             self._forget(led)
-            self._coordinators[led.partition.topic].on_lost(led.partition.partition, led.leader_epoch, now_ms)
+            self._lose(self._coordinators[led.partition.topic], led, now_ms)
 
     def epoch_of(self, topic: str, topic_id: bytes, partition: int) -> int:
         """Return the leader epoch under which the partition is coordinated here, or -1."""
@@ -218,17 +294,11 @@ class LedPartitions:
 
     def append(self, partition: Partition, batch: bytes) -> int | Refused:
         """Return the high watermark that commits the batch."""
-        log = partition.log
-        outcome = log.append_of_coordinator(memoryview(batch), partition.leader_epoch, self._wall_ms)
-        return self._appended(partition, outcome)
+        return self._append(partition, batch, NO_GUARD)
 
     def append_in_transaction(self, partition: Partition, batch: bytes, verification_guard: int) -> int | Refused:
         """Return the high watermark that commits the batch."""
-        log = partition.log
-        outcome = log.append_of_coordinator(
-            memoryview(batch), partition.leader_epoch, self._wall_ms, verification_guard
-        )
-        return self._appended(partition, outcome)
+        return self._append(partition, batch, verification_guard)
 
     def begin_verification(self, partition: Partition, producer: ProducerInTransaction) -> int:
         """Return the guard of the partition's log."""
@@ -240,8 +310,15 @@ class LedPartitions:
             supports_epoch_bump=producer.supports_epoch_bump,
         )
 
-    def _appended(self, partition: Partition, outcome: AppendOutcome | ErrorCode) -> int | Refused:
+    def _append(self, partition: Partition, batch: bytes, verification_guard: int) -> int | Refused:
         log = partition.log
+        try:
+            outcome = log.append_of_coordinator(
+                memoryview(batch), partition.leader_epoch, self._wall_ms, verification_guard
+            )
+        except LogInDoubt as doubt:
+            self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(outcome, ErrorCode):
             if log.error is not None:
                 self._replicas.disk_failed(log, log.error)
@@ -273,7 +350,10 @@ class LedPartitions:
             partition = led.partition
             if self._led.get((partition.topic, partition.partition)) is led:
                 coordinator = self._coordinators[partition.topic]
-                coordinator.on_read(partition.partition, led.leader_epoch, data, next_offset, now_ms)
+                try:
+                    coordinator.on_read(partition.partition, led.leader_epoch, data, next_offset, now_ms)
+                except Exception as error:
+                    led.state_in_doubt(COORDINATOR_LOAD, error)
                 return
 
     def begin_reads(self) -> None:
@@ -294,6 +374,10 @@ class LedPartitions:
             plan = log.plan_read(offset, READ_BYTES, log.log_end_offset, min_one_batch=True)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
+            return
+        except Exception as fault:
+            del self._to_read[led]
+            led.state_in_doubt(COORDINATOR_LOAD, fault)
             return
         if isinstance(plan, ReadPlan):
             del self._to_read[led]
@@ -320,12 +404,15 @@ class LedPartitions:
         led, plan = awaited
         if not led.holds:
             return
-        assert isinstance(found, effect.result.types)
         log = led.partition.log
         try:
+            assert isinstance(found, effect.result.types)
             records = log.finish_read(plan, found)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
+            return
+        except Exception as fault:
+            led.state_in_doubt(COORDINATOR_LOAD, fault)
             return
         if isinstance(records, ReadBatchesEffect):
             self._read(led, plan)
@@ -350,6 +437,10 @@ class LedPartitions:
         )
         led.is_unreadable = True
         self._changed[partition] = None
+
+
+def _name(partition: Partition) -> dict[str, str | int]:
+    return {"topic": partition.topic, "partition": partition.partition, "leader_epoch": partition.leader_epoch}
 
 
 def _whole_batches(data: memoryview) -> tuple[memoryview, int]:

@@ -9,8 +9,8 @@ Some markers are appended per step, those of one call after those of the other. 
 markers again: one more in a log changes nothing.
 
 Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR,
-INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After NOT_LEADER_OR_FOLLOWER and KAFKA_STORAGE_ERROR the marker
-may be in the log.
+INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR and
+UNKNOWN_SERVER_ERROR the marker may be in the log.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from barnabas.wire.messages.write_txn_markers import (
 )
 from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.data.appends import Appends
+from barnabas_logstore.core.replica.containment import MARKER
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.watches import Watches
@@ -143,7 +144,12 @@ class TransactionMarkers:
         if partition is None:
             result.error_code = self._error_of_absent(topic, index)
             return result
-        outcome = self._append_to(partition, ended)
+        try:
+            outcome = self._append_to(partition, ended)
+        except Exception as error:
+            # The sender sends it again: one more in a log changes nothing.
+            outcome = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._replicas.contained.contain(MARKER, error, {"topic": topic, "partition": index})
         if isinstance(outcome, Refused):
             result.error_code = outcome.error_code
         elif outcome > partition.high_watermark:

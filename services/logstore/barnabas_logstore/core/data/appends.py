@@ -173,15 +173,19 @@ class Appends:
     def append_marker(self, partition: Partition, ended: TransactionEnd, wall_ms: int) -> int | Refused:
         """Append a marker to a partition that is led here; return the high watermark that commits it."""
         log = partition.log
-        outcome = log.append_marker(
-            ended.producer_id,
-            ended.producer_epoch,
-            ended.marker,
-            ended.transaction_version,
-            partition.leader_epoch,
-            wall_ms,
-            None,
-        )
+        try:
+            outcome = log.append_marker(
+                ended.producer_id,
+                ended.producer_epoch,
+                ended.marker,
+                ended.transaction_version,
+                partition.leader_epoch,
+                wall_ms,
+                None,
+            )
+        except LogInDoubt as doubt:
+            self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
+            return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(outcome, ErrorCode):
             if log.error is not None:
                 self._replicas.disk_failed(log, log.error)

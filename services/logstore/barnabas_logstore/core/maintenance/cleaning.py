@@ -32,6 +32,7 @@ from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.cleanable import CleanableLog, cleanable
 from barnabas_logstore.core.maintenance.retention import Retention
+from barnabas_logstore.core.replica.containment import CLEANING
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.compaction.orders import (
@@ -181,6 +182,10 @@ class Cleaning:
             found = cleanable(partition.log, partition.last_stable_offset, wall_ms)
         except DiskError as error:
             self._replicas.disk_failed(partition.log, error)
+            return
+        except Exception as fault:
+            topic, number = partition.log.topic_partition
+            self._replicas.contained.contain(CLEANING, fault, {"topic": topic, "partition": number})
             return
         self._dirty_ratio_max = max(self._dirty_ratio_max, found.cleanable_ratio)
         if found.is_due:

@@ -10,6 +10,7 @@ from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
 from barnabas_logstore.core.maintenance.retention import Retention
+from barnabas_logstore.core.replica.containment import FLUSH
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.outbox import Completion, Outbox, ignore_result
@@ -84,7 +85,11 @@ class Housekeeping:
             if log not in self._replicas.by_log or log.error is not None:
                 del self._unflushed[log]
                 continue
-            effect = log.begin_due_flush(now_ms)
+            try:
+                effect = log.begin_due_flush(now_ms)
+            except Exception as error:
+                self._replicas.contained.log_in_doubt(FLUSH, error, log)
+                continue
             if effect is not None:
                 self._flusher.send(log, effect)
             elif log.recovery_point == log.next_offset:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from barnabas_logstore.core.replica.containment import PRODUCER_EXPIRY
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 
@@ -39,8 +40,12 @@ class ProducerExpiry:
             self._to_check.extend(self._replicas.by_key.values())
         producers_left = PRODUCERS_PER_TICK
         while self._to_check and producers_left > 0:
-            state = self._to_check.popleft().log.state
+            log = self._to_check.popleft().log
+            state = log.state
             producers = state.producers
             producers_left -= len(producers) + PARTITION_COST
-            producers.remove_expired(wall_ms, self._expiration_ms)
-            state.verification_guards.remove_expired(wall_ms, self._expiration_ms)
+            try:
+                producers.remove_expired(wall_ms, self._expiration_ms)
+                state.verification_guards.remove_expired(wall_ms, self._expiration_ms)
+            except Exception as error:
+                self._replicas.contained.log_in_doubt(PRODUCER_EXPIRY, error, log)

@@ -16,6 +16,7 @@ from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.expired_segments import ExpiredSegments
 from barnabas_logstore.core.maintenance.full_disks import FullDisks
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
+from barnabas_logstore.core.replica.containment import RETENTION
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.effects import DeleteFilesEffect, RetireEffect
@@ -69,7 +70,10 @@ class Retention:
         for _ in range(min(len(self._to_check), LOGS_PER_TICK)):
             self.check(self._to_check.popleft(), wall_ms)
         for log in [*self._retiring, *self._to_flush]:
-            self.continue_retiring(log)
+            try:
+                self.continue_retiring(log)
+            except Exception as error:
+                self._replicas.contained.log_in_doubt(RETENTION, error, log)
         self._delete(now_ms)
 
     @property
@@ -103,6 +107,8 @@ class Retention:
             self.continue_retiring(log)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
+        except Exception as fault:
+            self._replicas.contained.log_in_doubt(RETENTION, fault, log)
 
     def _check_again(self, partition: Partition) -> None:
         """More is known of its first segment."""

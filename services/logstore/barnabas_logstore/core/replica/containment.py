@@ -27,8 +27,39 @@ LOG_EFFECT: Final = Place(
 READ: Final = Place("logstore.read", Scope.REQUEST, "a read, or one partition of it")
 READ_BYTES: Final = Place("logstore.read_bytes", Scope.REQUEST, "the bytes of one partition of a read")
 QUERY: Final = Place("logstore.query", Scope.REQUEST, "a query for an offset by time, or for a partition's state")
+MESSAGE: Final = Place("logstore.message", Scope.STREAM, "a message of a gateway, of purgatory or of another logstore")
+ADMINISTRATION: Final = Place("logstore.administration", Scope.REQUEST, "a call of the Administration service")
+CONTROL: Final = Place(
+    "logstore.control", Scope.PARTITION, "what a command of the controller says of one partition, and its creation"
+)
+FOLLOW: Final = Place("logstore.follow", Scope.PARTITION, "what a leader answers for one partition")
+REPLICA_READ: Final = Place("logstore.replica_read", Scope.REQUEST, "one partition of an answer to a follower")
+REPLICA_ANSWER: Final = Place("logstore.replica_answer", Scope.STREAM, "an answer to a follower")
+ISR: Final = Place("logstore.isr", Scope.PARTITION, "the ISR of one partition, and the controller's answer about it")
+COORDINATOR_QUERY: Final = Place(
+    "logstore.coordinator_query", Scope.REQUEST, "a call to a coordinator that changes nothing"
+)
+COORDINATOR_CALL: Final = Place("logstore.coordinator_call", Scope.PARTITION, "any other call to a coordinator")
+COORDINATOR_STATE: Final = Place(
+    "logstore.coordinator_state", Scope.PARTITION, "what a coordinator does by the clock, and what it has committed"
+)
+COORDINATOR_LOAD: Final = Place(
+    "logstore.coordinator_load",
+    Scope.PARTITION,
+    "the loading of a coordinator's partition; after three it is offline",
+)
+MARKER: Final = Place("logstore.marker", Scope.REQUEST, "a transaction's marker for one partition")
+RETENTION: Final = Place("logstore.retention", Scope.PARTITION, "retention of one log")
+FLUSH: Final = Place("logstore.flush", Scope.PARTITION, "a flush of one log that is due")
+CLEANING: Final = Place("logstore.cleaning", Scope.DUTY, "the search for a log to be compacted, log by log")
+PRODUCER_EXPIRY: Final = Place("logstore.producer_expiry", Scope.PARTITION, "expired producers of one log")
 
-PLACES: Final = (APPEND, APPEND_TO_LOG, HOLD_RESULT, BEGIN_WRITE, LOG_EFFECT, READ, READ_BYTES, QUERY)
+PLACES: Final = (
+    *(APPEND, APPEND_TO_LOG, HOLD_RESULT, BEGIN_WRITE, LOG_EFFECT, READ, READ_BYTES, QUERY),
+    *(MESSAGE, ADMINISTRATION, CONTROL, FOLLOW, REPLICA_READ, REPLICA_ANSWER, ISR),
+    *(COORDINATOR_QUERY, COORDINATOR_CALL, COORDINATOR_STATE, COORDINATOR_LOAD, MARKER),
+    *(RETENTION, FLUSH, CLEANING, PRODUCER_EXPIRY),
+)
 
 
 class LogstoreContainment(Containment):

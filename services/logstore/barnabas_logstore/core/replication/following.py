@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.replica.containment import FOLLOW
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replica.throttles import Throttles
@@ -128,7 +129,10 @@ class Following:
         for data in piece.partitions:
             followed = fetcher.asked_of(data.slot, piece.request_id)
             if followed is not None:
-                self._take(fetcher, followed, data)
+                try:
+                    self._take(fetcher, followed, data)
+                except Exception as error:
+                    self._replicas.contained.log_in_doubt(FOLLOW, error, followed.partition.log)
         if piece.last:
             fetcher.answered(piece)
 
@@ -240,7 +244,10 @@ class Following:
         """A checkpoint is in place: truncate the logs that waited for it."""
         for fetcher in self._fetchers.values():
             for followed in fetcher.at(Stage.CUTTING):
-                self._cuts.carry_out_if_due(followed.partition.log, self._cut_ended)
+                try:
+                    self._cuts.carry_out_if_due(followed.partition.log, self._cut_ended)
+                except Exception as error:
+                    self._replicas.contained.log_in_doubt(FOLLOW, error, followed.partition.log)
 
     def _cut_ended(self, partition: Partition, is_cut: bool) -> None:
         """The log is truncated, or there was no space for that."""

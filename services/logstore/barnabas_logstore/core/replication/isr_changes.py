@@ -20,6 +20,7 @@ from barnabas.cluster.messages import (
 from barnabas.metrics.family import Sample
 from barnabas.metrics.replica_families import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.replica.containment import ISR
 from barnabas_logstore.core.replica.in_sync_replicas import IsrAnswer, PendingIsr
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -71,16 +72,22 @@ class IsrChanges:
         """Twice in `replica.lag.time.max.ms`: remove members that have not been caught up for that long."""
         for partition in [partition for partition, due_ms in self._to_look_at.items() if due_ms <= now_ms]:
             del self._to_look_at[partition]
-            self.look_at(partition)
+            try:
+                self.look_at(partition)
+            except Exception as error:
+                self._replicas.contained.log_in_doubt(ISR, error, partition.log)
         if now_ms < self._shrink_check_ms:
             return
         self._shrink_check_ms = now_ms + max(1, self._lag_ms_max // 2)
         for partition in self._replicas.by_key.values():
             if not partition.leading or len(partition.isr.committed) < 2:
                 continue
-            leaving = partition.out_of_sync(self._lag_ms_max, now_ms)
-            if leaving and partition.isr.propose_shrink(leaving, self._broker_epochs(partition)):
-                self._to_ask[partition] = None
+            try:
+                leaving = partition.out_of_sync(self._lag_ms_max, now_ms)
+                if leaving and partition.isr.propose_shrink(leaving, self._broker_epochs(partition)):
+                    self._to_ask[partition] = None
+            except Exception as error:
+                self._replicas.contained.log_in_doubt(ISR, error, partition.log)
 
     @property
     def is_at_rest(self) -> bool:
@@ -145,7 +152,10 @@ class IsrChanges:
                 self.shrinks += len(result.in_sync_replicas) < members_before
                 self.expands += len(result.in_sync_replicas) > members_before
             if self._replicas.by_key.get(partition.key) is partition and partition.leader_epoch == change.leader_epoch:
-                self._decided(partition, change, result, now_ms)
+                try:
+                    self._decided(partition, change, result, now_ms)
+                except Exception as error:
+                    self._replicas.contained.log_in_doubt(ISR, error, partition.log)
 
     def _decided(self, partition: Partition, change: IsrChange, result: IsrChangeResult, now_ms: int) -> None:
         if not partition.leading:

@@ -19,6 +19,7 @@ from functools import partial
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece, ReplicaPosition
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.replica.containment import REPLICA_ANSWER, REPLICA_READ
 from barnabas_logstore.core.replica.follower_progress import FetchSession
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -137,8 +138,7 @@ class Leading:
         self._streams.pop(stream, None)
         for slot in list(stream.slots):
             self._forget(stream, slot)
-        for effect in [effect for effect, awaited in self._ranges.items() if awaited.stream is stream]:
-            del self._ranges[effect]
+        self._ranges = {effect: awaited for effect, awaited in self._ranges.items() if awaited.stream is not stream}
 
     def on_fetch(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> str | None:
         """Process the follower's next fetch. Return the error if the stream has to be closed."""
@@ -240,8 +240,6 @@ class Leading:
 
     def next_deadline_ms(self) -> int | None:
         """Return when the first fetch that waits is answered in any case."""
-        if not self._streams:
-            return None
         waiting = [stream.deadline_ms for stream in self._streams if stream.fetch is not None]
         return min(waiting, default=None)
 
@@ -261,7 +259,12 @@ class Leading:
             if stream.fetch is None or stream.answer is not None:
                 continue
             if _has_news(stream) or now_ms >= stream.deadline_ms:
-                self._begin_answer(stream, stream.fetch, now_ms)
+                try:
+                    self._begin_answer(stream, stream.fetch, now_ms)
+                except Exception as error:
+                    stream.fetch = stream.answer = None
+                    self._replicas.contained.contain(REPLICA_ANSWER, error, _name(stream))
+                    self._says.close(stream.stream_id, "an internal error")
 
     def _begin_answer(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> None:
         answer = _Answer(fetch.request_id, fetch.bytes_max, fetch.partition_bytes_max, now_ms)
@@ -270,12 +273,25 @@ class Leading:
             if count == SLOTS_PER_ANSWER_MAX or (answer.has_records and answer.bytes_left <= 0):
                 stream.news |= dict.fromkeys(list(looked_at)[count:])
                 break
-            self._look_at(stream, answer, stream.slots[slot])
+            followed = stream.slots[slot]
+            try:
+                self._look_at(stream, answer, followed)
+            except Exception as error:
+                self._contain(stream, answer, followed, error)
         is_due = stream.is_watermark_due and bool(stream.unsaid)
         if answer.results or answer.outstanding or is_due or now_ms >= stream.deadline_ms:
             self._say_watermarks(stream, answer)
             stream.answer, stream.begun_us = answer, self._times.read_us()
             self._send_if_complete(stream, answer)
+
+    def _contain(self, stream: ReplicaStream, answer: _Answer, followed: FollowedSlot, error: Exception) -> None:
+        """One slot of an answer was ended by an unexpected exception: the follower asks again, a little later."""
+        self._replicas.contained.contain(REPLICA_READ, error, _name(stream, followed))
+        for effect in [key for key, each in self._ranges.items() if (each.answer, each.followed) == (answer, followed)]:
+            del self._ranges[effect]
+            answer.outstanding -= 1
+        answer.results = [result for result in answer.results if result.slot != followed.slot]
+        self._refuse(answer, followed, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _look_at(self, stream: ReplicaStream, answer: _Answer, followed: FollowedSlot) -> None:
         """Add to the answer what is new for one slot."""
@@ -407,12 +423,16 @@ class Leading:
         awaited = self._ranges.pop(effect, None)
         if awaited is None:
             return
-        assert isinstance(found, effect.result.types)
         try:
+            assert isinstance(found, effect.result.types)
             records = awaited.partition.log.finish_read(awaited.plan, found)
         except DiskError as error:
             self._replicas.disk_failed(awaited.partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        except Exception as fault:
+            self._replicas.contained.contain(REPLICA_READ, fault, _name(awaited.stream, awaited.followed))
+            self._fail(awaited, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         if isinstance(records, ReadBatchesEffect):
             self._read_range(awaited, records)
@@ -469,6 +489,11 @@ class Leading:
         if stream.next_fetch is not None:
             (fetch, came_ms, came_us), stream.next_fetch = stream.next_fetch, None
             self._take(stream, fetch, came_ms, came_us)
+
+
+def _name(stream: ReplicaStream, followed: FollowedSlot | None = None) -> dict[str, str | int]:
+    topic_id, partition = (b"", -1) if followed is None else followed.key
+    return {"follower": stream.session.replica_id, "topic_id": topic_id.hex(), "partition": partition}
 
 
 def _has_news(stream: ReplicaStream) -> bool:

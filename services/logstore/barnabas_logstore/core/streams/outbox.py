@@ -101,6 +101,7 @@ class Outputs:
 
     __slots__ = (
         "administration",
+        "administration_failures",
         "cleaner",
         "closes",
         "contained",
@@ -129,6 +130,8 @@ class Outputs:
         self.coordinations: Sequence[tuple[int, CoordinateResponse]] = ()
         self.controls: list[tuple[int, ControlResponse]] = []
         self.administration: list[tuple[int, AdministrationResponse]] = []
+        self.administration_failures: list[int] = []
+        """Calls that an unexpected exception has ended, perhaps when something of them was done."""
         self.closes: list[tuple[int, str]] = []
         """Streams to end, after their messages, and why."""
         self.offline: list[tuple[str, DiskError]] = []
@@ -222,6 +225,9 @@ class Outbox:
 
     def answer_administration(self, call_id: int, response: AdministrationResponse) -> None:
         self._outputs.administration.append((call_id, response))
+
+    def fail_administration(self, call_id: int) -> None:
+        self._outputs.administration_failures.append(call_id)
 
     def close(self, stream_id: int, reason: str) -> None:
         self._outputs.closes.append((stream_id, reason))

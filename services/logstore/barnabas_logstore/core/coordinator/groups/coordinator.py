@@ -51,6 +51,7 @@ from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOff
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups
 from barnabas_logstore.core.coordinator.listings import Listings
+from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD, COORDINATOR_STATE
 
 
 class GroupCoordinator:
@@ -72,7 +73,7 @@ class GroupCoordinator:
         self._untidy: dict[int, GroupPartition] = {}
         """Partitions with offsets that may have to be removed."""
         self._pending_joins = PendingJoins()
-        self._listings = Listings()
+        self.listings = Listings()
         self._steps = Steps()
         """Never starts over: the same epoch of a partition may be loaded twice."""
         self._expire_at_ms: int | None = None
@@ -90,18 +91,28 @@ class GroupCoordinator:
         """Process deadlines, a piece of loading, and the batches of this turn."""
         self._clock.now_ms = now_ms
         for led in list(self._loading.values()):
-            self._load(led)
+            try:
+                self._load(led)
+            except Exception as error:
+                led.log_writer.log.state_in_doubt(COORDINATOR_LOAD, error)
         self._deadlines.act(now_ms)
         if self._expire_at_ms is None or now_ms >= self._expire_at_ms:
             self._begin_expiry(now_ms)
         for led in list(self._untidy.values()):
-            if led.loader is None and led.expiry.step():
+            try:
+                if led.loader is None and led.expiry.step():
+                    del self._untidy[led.partition]
+            except Exception as error:
                 del self._untidy[led.partition]
-        if self._listings.has_work:
-            self._listings.step()
+                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+        if self.listings.has_work:
+            self.listings.step()
         if self._delaying:
             for led in [each for each in self._partitions.values() if each.calls.delayed_responses in self._delaying]:
-                led.calls.answer_held()
+                try:
+                    led.calls.answer_held()
+                except Exception as error:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
         if self._written:
             self._append()
 
@@ -116,8 +127,11 @@ class GroupCoordinator:
         written = dict(self._written)
         self._written.clear()
         for led in [each for each in self._partitions.values() if each.log_writer in written]:
-            if not led.log_writer.append():
-                self._restart(led)
+            try:
+                if not led.log_writer.append():
+                    self._restart(led)
+            except Exception as error:
+                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def _restart(self, led: GroupPartition) -> None:
         """A write failed under an epoch that is still ours: the log decides what holds."""
@@ -138,7 +152,7 @@ class GroupCoordinator:
     @property
     def has_work(self) -> bool:
         """Whether a `step` would make progress now."""
-        if self._listings.has_work:
+        if self.listings.has_work:
             return True
         if not (self._loading or self._untidy):
             return False
@@ -213,10 +227,10 @@ class GroupCoordinator:
         self._steps.advance_all()
         led = self._partitions.get(partition)
         if led is not None and led.leader_epoch == leader_epoch:
-            led.lose()
             del self._partitions[partition]
             self._loading.pop(partition, None)
             self._untidy.pop(partition, None)
+            led.lose()
 
     def end_transaction(self, partition: int, ended: TransactionEnd) -> int | Refused:
         """Append a transaction's marker, and commit or drop the offsets that its producer has pending in that partition
@@ -228,7 +242,11 @@ class GroupCoordinator:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not led.log_writer.flush():
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return led.calls.end_transaction(ended)
+        try:
+            return led.calls.end_transaction(ended)
+        except Exception as error:
+            led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -259,7 +277,7 @@ class GroupCoordinator:
             self._answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST)))
             return
         assert isinstance(request, ListGroupsRequest)
-        self._listings.add(partial(self._list_in_steps, stream_id, call, request))
+        self.listings.add((stream_id, call.request_id), partial(self._list_in_steps, stream_id, call, request))
 
     def _leads_still(self, partitions: list[GroupPartition]) -> bool:
         """Whether all of these are coordinated under the same epochs."""
@@ -291,6 +309,11 @@ class GroupCoordinator:
         for led in self._partitions.values():
             led.expiry.delete_topics(names)
             self._untidy[led.partition] = led
+
+    def log_of(self, partition: int) -> CoordinatedLog | None:
+        """Return the log of a coordinated partition."""
+        led = self._partitions.get(partition)
+        return None if led is None else led.log_writer.log
 
     # --- steps of groups ----------------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ class Joining:
     def _await_join_of(self, group: Group, joining: _Join, member_id: str) -> None:
         """The client gets this id, and is expected back with it."""
         is_over = partial(self._pending_is_over, group, member_id)
-        join = PendingJoin(group.group_id, member_id, joining.client_host, is_over)
+        join = PendingJoin(group.group_id, member_id, joining.client_host, is_over, self._log_writer.log)
         group.pending_joins[member_id] = join
         self._deadlines.set(join, self._clock.now_ms + joining.request.session_timeout_ms)
         pending = self._rebalancing.pending_joins

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
 from barnabas_logstore.core.coordinator.deadlines import Deadline
 
 PENDING_JOINS_MAX: Final = 10_000
@@ -27,8 +28,15 @@ class PendingJoin(Deadline):
 
     __slots__ = ("byte_count", "client_host")
 
-    def __init__(self, group_id: str, member_id: str, client_host: str, on_due: Callable[[], None]) -> None:
-        super().__init__(on_due)
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        client_host: str,
+        on_due: Callable[[], None],
+        log: CoordinatedLog | None = None,
+    ) -> None:
+        super().__init__(on_due, log)
         self.client_host = client_host
         self.byte_count = PENDING_JOIN_BYTES + len(group_id) + len(member_id)
 

@@ -50,7 +50,7 @@ class Rebalancing:
 
     def begin_session(self, group: Group, member: Member) -> None:
         """A member is known from now on, by its join or from the log."""
-        member.session = Deadline(partial(self._session_is_over, group, member))
+        member.session = Deadline(partial(self._session_is_over, group, member), self._log_writer.log)
         self._deadlines.set(member.session, self._clock.now_ms + member.session_timeout_ms)
 
     def lives(self, member: Member) -> None:
@@ -121,7 +121,7 @@ class Rebalancing:
 
     def _set_join_deadline(self, group: Group, delay_ms: int) -> None:
         if group.join_deadline is None:
-            group.join_deadline = Deadline(partial(self._join_phase_is_over, group))
+            group.join_deadline = Deadline(partial(self._join_phase_is_over, group), self._log_writer.log)
         self._deadlines.set(group.join_deadline, self._clock.now_ms + delay_ms)
 
     def complete_join_if_all_are_here(self, group: Group) -> None:
@@ -161,7 +161,7 @@ class Rebalancing:
             member.is_new = False
             group.pending_syncs[member.member_id] = None
         if group.sync_deadline is None:
-            group.sync_deadline = Deadline(partial(self._sync_phase_is_over, group))
+            group.sync_deadline = Deadline(partial(self._sync_phase_is_over, group), self._log_writer.log)
         self._deadlines.set(group.sync_deadline, self._clock.now_ms + group.rebalance_timeout_ms)
 
     def _store_if_possible(self, group: Group) -> None:

@@ -43,6 +43,7 @@ from barnabas_logstore.core.coordinator.transactions.transaction_partition impor
     TransactionLoader,
     TransactionPartition,
 )
+from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD, COORDINATOR_STATE
 
 
 class TransactionCoordinator:
@@ -73,7 +74,7 @@ class TransactionCoordinator:
         """Whether transactions were loaded."""
         self._checking: list[TransactionPartition] = []
         """Partitions that look through their transactions, some in each step."""
-        self._listings = Listings()
+        self.listings = Listings()
         self.problems: list[str] = []
         """What could not be read of a log; the host takes it for its log file."""
 
@@ -85,20 +86,26 @@ class TransactionCoordinator:
 
     def step(self, now_ms: int) -> None:
         """Process a piece of loading, what is due, and the batches of this turn."""
-        if self._listings.has_work:
-            self._listings.step()
+        if self.listings.has_work:
+            self.listings.step()
         if not self._partitions:
             return
         self._clock.now_ms = now_ms
         for led in list(self._loading.values()):
-            self._load(led)
+            try:
+                self._load(led)
+            except Exception as error:
+                led.log_writer.log.state_in_doubt(COORDINATOR_LOAD, error)
         if self._has_news or self._written:
             self._has_news = False
             self._plan_checks(now_ms)
         self._act_on_time(now_ms)
         if self._checking:
             for led in self._checking:
-                led.step_checks()
+                try:
+                    led.step_checks()
+                except Exception as error:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
             self._checking = [led for led in self._checking if led.is_checking]
         if self._written:
             self._append()
@@ -124,15 +131,21 @@ class TransactionCoordinator:
             self._expire_ms = None if expires else self._expire_ms
             self._plan_checks(now_ms)
         for led in [each for each in self._refused if now_ms >= each.complete_at_ms]:
-            led.complete_again()
+            try:
+                led.complete_again()
+            except Exception as error:
+                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def _append(self) -> None:
         written = dict(self._written)
         self._written.clear()
         for led in [each for each in self._partitions.values() if each.log_writer in written]:
-            if not led.log_writer.append():
-                # The write failed under an epoch that is still ours: the log decides what holds.
-                self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
+            try:
+                if not led.log_writer.append():
+                    # The write failed under an epoch that is still ours: the log decides what holds.
+                    self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
+            except Exception as error:
+                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `step` has something to do, unless an event comes first."""
@@ -143,7 +156,7 @@ class TransactionCoordinator:
     @property
     def has_work(self) -> bool:
         """Whether a `step` would make progress now."""
-        if self._listings.has_work:
+        if self.listings.has_work:
             return True
         if not self._partitions:
             return False
@@ -205,12 +218,17 @@ class TransactionCoordinator:
         self._clock.now_ms = now_ms
         led = self._partitions.get(partition)
         if led is not None and led.leader_epoch == leader_epoch:
-            led.lose()
             del self._partitions[partition]
             self._loading.pop(partition, None)
+            led.lose()
         if not self._partitions:
             # `step` does nothing any more: a deadline that stayed would be due for ever.
             self._look_for_timeouts_ms = self._expire_ms = None
+
+    def log_of(self, partition: int) -> CoordinatedLog | None:
+        """Return the log of a coordinated partition."""
+        led = self._partitions.get(partition)
+        return None if led is None else led.log_writer.log
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -237,7 +255,7 @@ class TransactionCoordinator:
             self.answers.append((stream_id, GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST)))
             return
         assert isinstance(request, ListTransactionsRequest)
-        self._listings.add(partial(self._list_in_steps, stream_id, call, request))
+        self.listings.add((stream_id, call.request_id), partial(self._list_in_steps, stream_id, call, request))
 
     def _leads_still(self, partitions: list[TransactionPartition]) -> bool:
         """Whether all of these are coordinated under the same epochs."""

@@ -25,6 +25,7 @@ from barnabas.wire.messages.write_txn_markers import (
 from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, Transaction, TransactionState
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
+from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 from barnabas_logstore.core.replica.replicas import Replicas
 
 RETRY_MS: Final = 50
@@ -75,6 +76,7 @@ class _Ending:
 
 
 _Part = tuple[_Ending, list[TopicPartition]]
+_Errors = dict[tuple[int, TopicPartition], ErrorCode]
 
 
 class TransactionMarkerSender:
@@ -128,7 +130,10 @@ class TransactionMarkerSender:
             del self._queue[ending]
             if not ending.is_forgotten:
                 count += len(partitions)
-                self._route(ending, partitions, by_leader, now_ms)
+                try:
+                    self._route(ending, partitions, by_leader, now_ms)
+                except Exception as error:
+                    ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
         for node_id, parts in by_leader.items():
             for some in _calls(parts):
                 self._send(node_id, some, now_ms)
@@ -173,17 +178,23 @@ class TransactionMarkerSender:
         for ending, partitions in parts:
             if ending.is_forgotten:
                 continue
-            producer_id = ending.transaction.producer_id
-            outcome = {each: errors.get((producer_id, each), ErrorCode.UNKNOWN_SERVER_ERROR) for each in partitions}
-            fenced = next((each for each, error in outcome.items() if error in _FENCED), None)
-            if fenced is not None:
-                self._give_up(ending, fenced, outcome[fenced])
-                continue
-            ending.left.difference_update(each for each, error in outcome.items() if error in _OVER)
-            unwritten = [each for each in partitions if each in ending.left]
-            if unwritten:
-                self._send_later(ending, unwritten, sent_ms)
-            self._look_whether_written(ending)
+            try:
+                self._note_outcome(ending, partitions, errors, sent_ms)
+            except Exception as error:
+                ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+
+    def _note_outcome(self, ending: _Ending, partitions: list[TopicPartition], errors: _Errors, sent_ms: int) -> None:
+        producer_id = ending.transaction.producer_id
+        outcome = {each: errors.get((producer_id, each), ErrorCode.UNKNOWN_SERVER_ERROR) for each in partitions}
+        fenced = next((each for each, error in outcome.items() if error in _FENCED), None)
+        if fenced is not None:
+            self._give_up(ending, fenced, outcome[fenced])
+            return
+        ending.left.difference_update(each for each, error in outcome.items() if error in _OVER)
+        unwritten = [each for each in partitions if each in ending.left]
+        if unwritten:
+            self._send_later(ending, unwritten, sent_ms)
+        self._look_whether_written(ending)
 
     def _send_later(self, ending: _Ending, partitions: list[TopicPartition], now_ms: int) -> None:
         self._later.setdefault(ending, []).extend(partitions)
@@ -223,7 +234,7 @@ def _calls(parts: list[_Part]) -> Iterator[list[_Part]]:
     yield call
 
 
-def _errors_of(answer: GroupAnswer) -> dict[tuple[int, TopicPartition], ErrorCode]:
+def _errors_of(answer: GroupAnswer) -> _Errors:
     try:
         response = decode_response_body(ApiKey.WRITE_TXN_MARKERS, _VERSION, memoryview(answer.body))
     except MalformedFrame:

@@ -1,0 +1,158 @@
+"""An unexpected exception in a coordinator: its partition is loaded again, what is committed stays, and calls are
+answered once.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.coordinator.coordinate_inbox import ENDED_MAX
+from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
+from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
+from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
+from barnabas_logstore.core.coordinator.led_partitions import LOADS_FAILED_MAX, PAUSE_MS_MAX, PAUSE_MS_MIN
+from barnabas_logstore.core.replica.containment import (
+    COORDINATOR_CALL,
+    COORDINATOR_LOAD,
+    COORDINATOR_QUERY,
+    COORDINATOR_STATE,
+)
+from tests.unit.logstore.service.group_host import OFFSETS_TOPIC, GroupHost, fetch_request, offsets_topic
+from tests.unit.logstore.service.test_containment import after, offline, raises
+
+UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.fixture
+def host() -> GroupHost:
+    host = GroupHost()
+    host.lead(offsets_topic(partitions=2))
+    return host
+
+
+def commit(host: GroupHost, offset: int) -> ErrorCode:
+    request_id = host.commit(offset)
+    host.settle()
+    answer = host.answer_of(request_id)
+    return answer if isinstance(answer, ErrorCode) else ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize("planting", [lambda method: raises, after], ids=["before", "behind"])
+def test_a_call_that_may_have_changed_a_group_has_its_partition_read_again(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch, planting: Callable[..., Callable[..., object]]
+) -> None:
+    assert commit(host, 42) == ErrorCode.NONE
+    with monkeypatch.context() as planted:
+        planted.setattr(GroupPartition, "call", planting(GroupPartition.call))
+        request_id = host.commit(43)
+        host.settle()
+    assert host.answers[request_id].error_code == UNKNOWN
+    assert host.core.contained.counts[COORDINATOR_CALL] == 1
+    assert commit(host, 44) == ErrorCode.NOT_COORDINATOR, "clients look for it again"
+    host.later(PAUSE_MS_MIN)
+    assert host.committed() in (42, 43), "what was acknowledged is there, and nothing else"
+    assert commit(host, 45) == ErrorCode.NONE
+    assert offline(host) == []
+
+
+def test_a_query_costs_itself(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(host, 42)
+    with monkeypatch.context() as planted:
+        planted.setattr(GroupPartition, "call", raises)
+        request_id = host.call(fetch_request(), 8)
+        host.settle()
+    assert host.answers[request_id].error_code == UNKNOWN
+    assert host.core.contained.counts[COORDINATOR_QUERY] == 1
+    assert host.committed() == 42, "in no later turn"
+
+
+def test_a_poisonous_call_costs_its_partition_ever_longer_pauses_and_nothing_grows(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(host, 42)
+    call = GroupPartition.call
+    with monkeypatch.context() as planted:
+        planted.setattr(GroupPartition, "call", raises)
+        sizes = []
+        for number in range(2_000):
+            request_id = host.commit(43)
+            host.settle()
+            assert host.answers.pop(request_id).error_code in (UNKNOWN, ErrorCode.NOT_COORDINATOR)
+            host._calls.clear()
+            if number % 20 == 0:
+                host.later(PAUSE_MS_MAX)
+            if number == 500:
+                gc.collect()
+                tracemalloc.start()
+            if number in (1_000, 1_999):
+                gc.collect()
+                sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        planted.setattr(GroupPartition, "call", call)
+    assert sizes[1] < sizes[0] + 200_000
+    assert len(host.core._coordination._inbox._ended) <= ENDED_MAX
+    assert host.core.contained.counts[COORDINATOR_CALL] <= 200, "its pauses grow"
+    host.later(PAUSE_MS_MAX)
+    assert host.committed() == 42
+
+
+def test_what_comes_due_costs_its_partition_a_reload(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as planted:
+        planted.setattr(Rebalancing, "_session_is_over", raises)
+        host.synced(host.joined())
+        host.later(60_000)
+    assert host.core.contained.counts[COORDINATOR_STATE] >= 1
+    host.later(PAUSE_MS_MAX)
+    assert host.committed() == -1, "it is coordinated again"
+
+
+def test_expiry_costs_its_partition_a_reload(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(host, 42)
+    with monkeypatch.context() as planted:
+        planted.setattr(OffsetExpiry, "step", raises)
+        host.later(700_000)
+    assert host.core.contained.counts[COORDINATOR_STATE] >= 1
+    host.later(PAUSE_MS_MAX)
+    assert host.committed() == 42
+
+
+def test_a_partition_that_can_not_be_loaded_goes_offline_at_last(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may be able to."""
+    commit(host, 42)
+    load = GroupPartition.load
+
+    def failing(led: GroupPartition) -> bool:
+        if led.partition == 0:
+            raise RuntimeError("planted")
+        return load(led)
+
+    monkeypatch.setattr(GroupPartition, "load", failing)
+    host.lead(offsets_topic(1, 1, partitions=2))
+    for _ in range(LOADS_FAILED_MAX - 1):
+        assert offline(host) == []
+        host.later(PAUSE_MS_MAX)
+    assert offline(host) == [(OFFSETS_TOPIC, 0)]
+    assert host.core.contained.counts[COORDINATOR_LOAD] >= LOADS_FAILED_MAX
+
+
+def test_calls_that_wait_are_answered_when_a_partition_is_in_doubt(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that waits for its record is answered with the epoch's end, once."""
+    host.lead(offsets_topic(1, 1, partitions=2, replicas=[1, 2], in_sync_replicas=[1, 2]))
+    host.settle()
+    waiting = host.commit(42)
+    host.settle()
+    assert waiting not in host.answers
+    with monkeypatch.context() as planted:
+        planted.setattr(GroupPartition, "call", raises)
+        host.commit(43)
+        host.settle()
+    assert host.answers[waiting].error_code == ErrorCode.NOT_COORDINATOR
