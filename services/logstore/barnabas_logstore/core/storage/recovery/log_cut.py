@@ -19,6 +19,7 @@ from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from barnabas_logstore.core.storage.effects import TruncateEffect
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.recovery.log_recovery import recover_log
+from barnabas_logstore.core.storage.segment.scan import offsets_of
 from barnabas_logstore.core.storage.segment.segment import (
     ALL_SUFFIXES,
     LOG_SUFFIX,
@@ -26,7 +27,6 @@ from barnabas_logstore.core.storage.segment.segment import (
     SNAPSHOT_SUFFIX,
     Segment,
     file_name,
-    offsets_of,
 )
 
 PREPARED_SUFFIX = ".tmp"

@@ -14,13 +14,12 @@ from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH, Lea
 from barnabas_logstore.core.storage.log.state.producer_state import NO_PRODUCER_ID, parse_snapshot
 from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
 from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES, OffsetIndex
-from barnabas_logstore.core.storage.segment.scan import ascending, scan_batches
+from barnabas_logstore.core.storage.segment.scan import ascending, offsets_of, scan_batches
 from barnabas_logstore.core.storage.segment.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
     file_name,
-    offsets_of,
 )
 
 _OFFSET_MAX = 2**63 - 1

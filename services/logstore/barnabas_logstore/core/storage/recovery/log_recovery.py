@@ -24,14 +24,13 @@ from barnabas_logstore.core.storage.log.state.transactions import index_aborted
 from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers
 from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
-from barnabas_logstore.core.storage.segment.scan import is_broken_off, read_marker, scan_batches
+from barnabas_logstore.core.storage.segment.scan import is_broken_off, offsets_of, read_marker, scan_batches
 from barnabas_logstore.core.storage.segment.segment import (
     ALL_SUFFIXES,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     Segment,
     file_name,
-    offsets_of,
 )
 from barnabas_logstore.core.storage.segment.transaction_index import TRANSACTION_INDEX_SUFFIX
 

@@ -9,8 +9,8 @@ from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas_logstore.core.storage.effects import ProducersToLoad, SegmentFile
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState, note_producer, parse_snapshot
 from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
-from barnabas_logstore.core.storage.segment.scan import read_marker, scan_batches
-from barnabas_logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, file_name, offsets_of
+from barnabas_logstore.core.storage.segment.scan import offsets_of, read_marker, scan_batches
+from barnabas_logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, file_name
 
 
 class ReadableSegment(Protocol):

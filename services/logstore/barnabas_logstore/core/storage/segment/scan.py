@@ -1,4 +1,6 @@
-"""Scan the batches of a log file, header by header. For rare operations: opening, recovery, rebuilding of indexes."""
+"""Scan the batches of a log file, header by header, and the names of a log's files. For rare operations: opening,
+recovery, rebuilding of indexes.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,12 @@ CHUNK_BYTES = 1024 * 1024
 RELATIVE_OFFSET_MAX = 2**31 - 1
 # A larger part of a batch at the end of a log is not examined.
 BROKEN_OFF_BYTES_MAX = 16 * 1024 * 1024
+
+
+def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
+    """Return the offsets in the names of the files with `suffix`, ascending."""
+    digits = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())
 
 
 def scan_batches(

@@ -497,9 +497,3 @@ class Segment:
     def _note_timestamp(self, max_timestamp_ms: int, last_offset: int) -> None:
         if max_timestamp_ms > self.max_timestamp()[0]:
             self._max_timestamp = (max_timestamp_ms, last_offset)
-
-
-def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
-    """Return the offsets in the names of the files with `suffix`, ascending."""
-    digits = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
-    return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())
