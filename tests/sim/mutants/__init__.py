@@ -9,6 +9,7 @@ from tests.sim.mutants.epochs import EPOCHS
 from tests.sim.mutants.gateway import GATEWAY
 from tests.sim.mutants.groups import GROUPS
 from tests.sim.mutants.in_sync import IN_SYNC
+from tests.sim.mutants.markers import MARKERS
 from tests.sim.mutants.moving import MOVING
 from tests.sim.mutants.planting import Mutant
 from tests.sim.mutants.purgatory import PURGATORY
@@ -33,5 +34,6 @@ AREAS = (
     GROUPS,
     TRANSACTIONS,
     EPOCHS,
+    MARKERS,
 )
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

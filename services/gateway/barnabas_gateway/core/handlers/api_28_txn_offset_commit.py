@@ -65,16 +65,19 @@ class PendingTxnOffsetCommit(PendingGroupRequest):
         """Nothing waits for the answer of the transaction's coordinator any more."""
 
     def call(self, verification_guard: int = 0) -> None:
-        """Ask the group's coordinator."""
+        """Ask the group's coordinator; `verification_guard` is of the coordinator that was asked last."""
         handler, version = self.handler, self.header.api_version
         body = encode_body(self.asked, version)
         if len(body) > GROUP_CALL_BYTES_MAX:
             self.refuse(ErrorCode.INVALID_REQUEST)
             return
+        guarded_by = self._coordinator
         self._coordinator = coordinator = handler.group_routing.coordinator_of(self.asked.group_id)
         if coordinator is not None:
             message = group_call(self, coordinator.partition, version, body)
-            message.verification_guard = verification_guard
+            if coordinator == guarded_by:
+                # Another coordinator knows nothing of it, and asks for a confirmation of its own.
+                message.verification_guard = verification_guard
             self._ask = handler.coordinators.submit_ask(self, coordinator.node_id, message)
         if self._ask is None:
             self.refuse(ErrorCode.NOT_COORDINATOR)

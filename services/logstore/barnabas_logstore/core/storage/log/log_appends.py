@@ -267,6 +267,7 @@ class LogAppends(LogView):
         headers = check_replicated(state, records, leader_epoch)
         if isinstance(headers, str):
             return headers
+        state.verification_guards.void_all()
         run_position = position = 0
         for header in headers:
             byte_count = header.size_bytes

@@ -65,6 +65,7 @@ class PartitionLog(LogAppends):
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """This replica leads under `leader_epoch` from now on."""
         self.state.leader_epochs.assign(leader_epoch, self.state.next_offset)
+        self.state.verification_guards.begin_epoch(leader_epoch)
 
     def compacted_upto(self, offset: int) -> None:
         """Everything below `offset` has been compacted; 0: nothing has."""

@@ -58,6 +58,7 @@ class DiskFullRecovery:
         segment.is_made = is_made
         state.segments.recent.truncate_from(state.log_end_offset)
         state.next_offset = state.log_end_offset
+        state.verification_guards.void_all()
         # An epoch that begins here has no batch yet, and the leader may be leading under it.
         state.leader_epochs.truncate_from(state.log_end_offset + 1)
         cuts = [(segment.log_path, segment.byte_count), *((path, 0) for path in segment.index_paths)]

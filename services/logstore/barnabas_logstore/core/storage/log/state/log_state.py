@@ -103,3 +103,4 @@ class LogState:
         self.written_position = opened.written_position
         self.recovery_point = opened.recovery_point
         self.first_dirty_offset = min(self.first_dirty_offset, opened.next_offset)
+        self.verification_guards.void_all()

@@ -4,11 +4,16 @@ A late batch of a transaction that is over would open another one, which no coor
 first batch of a transaction is appended only with the guard that was handed out *before* the coordinator was asked, and
 that no marker has voided since (Kafka's VerificationGuard and VerificationStateEntry): a confirmation that arrives
 after the end of its transaction is worth nothing. Once the transaction is open in the log its next batches need none.
+
+A guard holds for one state of one log: for what is appended under the leader epoch that it was handed out under, as
+long as nothing else decides what the log contains. What a follower gets, a truncation and a new leader epoch void all
+guards: the transactions that they were for may have ended meanwhile, under another leader. Therefore the upper half of
+a guard is the leader epoch, which only one logstore has, and only once: a guard of another leader, or of the same
+leader before, never equals one of this log (an object in Kafka, which does not leave its broker).
 """
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Final
 
 from barnabas.wire.errors import ErrorCode
@@ -19,6 +24,8 @@ from barnabas_logstore.core.storage.log.state.transactions import NO_OFFSET
 NO_GUARD: Final = 0
 GUARDS_MAX: Final = 20_000
 """Producers that ask and do not append; the oldest are dropped, and have to ask again."""
+_NUMBER_BITS: Final = 32
+_NUMBER_MAX: Final = 2**_NUMBER_BITS - 1
 
 
 class _Guarded:
@@ -35,7 +42,18 @@ class _Guarded:
 class VerificationGuards:
     def __init__(self) -> None:
         self._guarded: dict[int, _Guarded] = {}
-        self._next_guard = count(NO_GUARD + 1)
+        self._of_epoch = 0
+        """The upper half of a guard: the leader epoch, counted from 1, so that no guard is NO_GUARD."""
+        self._last_number = 0
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """The log is led under `leader_epoch` from now on."""
+        self._guarded.clear()
+        self._of_epoch = (leader_epoch + 1) << _NUMBER_BITS
+
+    def void_all(self) -> None:
+        """What the log contains was decided elsewhere: by another leader, a truncation, or a full disk."""
+        self._guarded.clear()
 
     def begin(
         self,
@@ -57,8 +75,10 @@ class VerificationGuards:
         if known is None:
             if len(self._guarded) >= GUARDS_MAX:
                 del self._guarded[next(iter(self._guarded))]
+            self._last_number = self._last_number % _NUMBER_MAX + 1
+            guard = self._of_epoch | self._last_number
             known = self._guarded[producer_id] = _Guarded(
-                next(self._next_guard), wall_ms, producer_epoch, base_sequence, supports_epoch_bump=supports_epoch_bump
+                guard, wall_ms, producer_epoch, base_sequence, supports_epoch_bump=supports_epoch_bump
             )
         elif producer_epoch > known.epoch:
             known.epoch, known.lowest_sequence = producer_epoch, base_sequence
