@@ -15,6 +15,7 @@ from barnabas.cli.local import ports, processes
 from barnabas.cli.local.cluster import STOP_SECONDS_MAX, ClusterError, cluster_to_start, sole_command
 from barnabas.cli.local.layout import HOST, ClusterDirectory
 from barnabas.cli.local.services import Role
+from barnabas.cli.local.supervision import supervisor_identity
 from barnabas.cli.recovery.etcd_options import EtcdOptions
 from barnabas.cluster.cluster_version import FORMAT, READERS_MIN, VersionRecord, refusal
 from barnabas.cluster.json_values import UnreadableValue
@@ -77,10 +78,13 @@ def ask_etcd(
 @contextmanager
 def local_etcd(directory: ClusterDirectory) -> Iterator[tuple[str, ...]]:
     """Yield the endpoints of the local cluster's etcd, which is started for the duration if it does not run. Raises
-    ClusterError while any other service runs, LayoutError and EtcdMissingError.
+    ClusterError while any other service runs or is about to be restarted, LayoutError and EtcdMissingError.
     """
     with sole_command(directory):
         layout = directory.require_layout()
+        supervisor = supervisor_identity(directory)
+        if supervisor is not None and processes.is_alive(supervisor):
+            raise ClusterError("the cluster is supervised: stop it first (barnabas down)")
         cluster = cluster_to_start(directory, layout, click.echo)
         running = [each.name for each in cluster.services if each.role is not Role.ETCD and cluster.is_alive(each)]
         if running:

@@ -20,6 +20,7 @@ from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.cli.local.restarts import Supervised, recent_restarts, supervisor_status
 from barnabas.cli.local.services import Service
 from barnabas.cli.local.supervision import Supervision, SupervisorError, restart_events_path, supervisor_identity
+from barnabas.cli.recovery.etcd_state import local_etcd
 from barnabas.supervisor.places import PID_FILE, SOCKET
 from barnabas.supervisor.restart_events import DIED, FAILED, RESTARTED, RestartEvent, read_restart_events
 from tests.unit.cli.test_local_cluster import ALL, Fake, wait_until_listening
@@ -231,6 +232,14 @@ def test_two_supervisors_of_one_directory(fake: SupervisedFake) -> None:
     assert fake.supervisor == before
     with Supervision(fake.cluster.directory) as held:
         assert not held.begin()
+
+
+def test_state_is_not_restored_under_a_supervisor_that_would_restart_services(fake: SupervisedFake) -> None:
+    fake.start()
+    for service in fake.services:
+        fake.cluster.kill(service)
+    with pytest.raises(ClusterError, match="supervised: stop it first"), local_etcd(fake.cluster.directory):
+        pass
 
 
 def test_it_leads_a_session_so_that_it_outlives_its_terminal(fake: SupervisedFake) -> None:
