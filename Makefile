@@ -200,7 +200,7 @@ rolling-etcd: setup etcd ## Restart each of three etcd members in turn under pro
 	@$(BIN)/python -m tests.faults.rolling_etcd $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
 		$(if $(KILL),--kill) --save tests/faults/results/rolling-etcd$(if $(KILL),-kill).md
 
-costly-requests: setup etcd ## Send the costliest requests of each API key and measure how long another client waits; BOOTSTRAP=host:port for another broker
+costly-requests: setup etcd ## Send the costliest requests of each API key, leave all kinds of things waiting, and measure how long another client waits; BOOTSTRAP=host:port for another broker
 	@$(BIN)/python -m tests.costly $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP),--save tests/faults/results/costly-requests.md)
 
 mixed-versions: setup etcd ## Upgrade from the last release and back, rolling, under producers and a group

@@ -1,4 +1,5 @@
-"""`make costly-requests`: how long another client waits while one sends the costliest requests of each API key.
+"""`make costly-requests`: how long another client waits while one sends the costliest requests of each API key, or
+leaves as much waiting as it may.
 
 On a cluster of its own, or on another broker (`--bootstrap`); into a table with the longest turn of each event loop
 meanwhile (`--save`). A request has `ELEMENTS_MAX` elements at most, all its arrays together; Barnabas closes the
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,11 +25,15 @@ from barnabas.wire.primitives import ELEMENTS_MAX
 from barnabas_gateway.core.handlers import HANDLERS
 from tests.costly.large_topic import measure_large_topic
 from tests.costly.measure import OtherClient, Outcome, create_topic, measure
+from tests.costly.waiting import create_wide_topic, measure_waiting
 from tests.faults.rows import this_run
 from tests.integration.running_cluster import RunningCluster
 
 ELEMENTS = 130_000
 """Those of the arrays around the long one, and the header's, have room beside them."""
+_TURNS_KEPT_SECONDS = 125
+"""After so long, the longest turn is not one of the creation of a topic any more."""
+TURN_MS_MAX, WAIT_MS_MAX = 50, 250
 _TURN = r'^%s\{process="([^"]+)"\} ([0-9.e+-]+)$'
 
 
@@ -67,18 +73,29 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="each request")
     parser.add_argument("--api-keys", nargs="*", help="by name, such as OFFSET_COMMIT")
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--only-waiting", action="store_true", help="nothing but what clients leave waiting")
     options = parser.parse_args()
+    if options.only_waiting:
+        with ExitStack() as stack:
+            print(table(*run_waiting(stack, options.bootstrap)))
+        return
     api_keys = [ApiKey[name] for name in options.api_keys] if options.api_keys else [ApiKey(key) for key in HANDLERS]
     with ExitStack() as stack:
         outcomes, turns = run(stack, options.bootstrap, api_keys, options.elements, options.times)
     with ExitStack() as stack:
         of_large_topic, turns_of_large_topic = run_large_topic(stack, options.bootstrap)
+    with ExitStack() as stack:
+        of_waiting, turns_of_waiting = run_waiting(stack, options.bootstrap)
     sections = [
         heading(options.elements, options.times),
         table(outcomes, turns),
         f"## One topic of {PARTITIONS_PER_REQUEST_MAX:,} partitions",
         "",
         table(of_large_topic, turns_of_large_topic),
+        "## What waits",
+        "",
+        table(of_waiting, turns_of_waiting),
+        goals([*outcomes, *of_large_topic, *of_waiting], [turns, turns_of_large_topic, turns_of_waiting]),
     ]
     text = "\n".join(sections)
     print(text)
@@ -140,6 +157,22 @@ def run_large_topic(stack: ExitStack, address: str | None) -> tuple[list[Outcome
     return outcomes, turns
 
 
+def run_waiting(stack: ExitStack, address: str | None) -> tuple[list[Outcome], dict[str, Turn]]:
+    """What clients leave waiting, rather than what they send."""
+    bootstrap, metrics = stack.enter_context(brokers(address))
+    create_topic(bootstrap)
+    create_wide_topic(bootstrap)
+    if metrics:
+        time.sleep(_TURNS_KEPT_SECONDS)
+    other = OtherClient(bootstrap)
+    stack.callback(other.stop)
+    outcomes, turns = list[Outcome](), dict[str, Turn]()
+    for outcome in measure_waiting(bootstrap, other):
+        outcomes.append(_shown(outcome))
+        _keep_longest(turns, metrics, f"{outcome.api_key.api_name}: {outcome.label}")
+    return outcomes, turns
+
+
 def _shown(outcome: Outcome) -> Outcome:
     print(f"{outcome.api_key.name:32} {outcome.longest_wait_ms:9.1f} ms  {outcome.label}", flush=True)
     return outcome
@@ -162,6 +195,20 @@ def heading(elements: int, times: int) -> str:
 `{run.command}` at {run.commit}, {run.date}, {run.machine}. {elements:,} elements, each request {times} times, on one
 connection, while another client produced one record after the other; written by `make costly-requests`. A turn by the
 clock includes what else ran on the machine meanwhile; by processor time it is the work of its process alone.
+"""
+
+
+def goals(outcomes: list[Outcome], turns: list[dict[str, Turn]]) -> str:
+    """What is to hold for everything that arrives and that waits, and what was seen."""
+    longest_wait_ms = max(each.longest_wait_ms for each in outcomes)
+    cpu_ms = max((turn.cpu_ms for each in turns for turn in each.values()), default=0.0)
+    longest_ms = max((turn.longest_ms for each in turns for turn in each.values()), default=0.0)
+    return f"""## Goals
+
+| what | goal | seen |
+|---|---|---|
+| longest turn of any event loop, ms | ≤ {TURN_MS_MAX} | {longest_ms:.0f} by the clock, {cpu_ms:.0f} by processor time |
+| longest wait of the other client, ms | ≤ {WAIT_MS_MAX} | {longest_wait_ms:.0f} |
 """
 
 

@@ -36,7 +36,15 @@ class Connection:
 
     def ask(self, frame: bytes) -> bytes:
         """The answer's frame without its size. Raises OSError where the broker closes the connection."""
+        self.send(frame)
+        return self.receive()
+
+    def send(self, frame: bytes) -> None:
+        """Send a request; its answer is read later, or never."""
         self._socket.sendall(frame)
+
+    def receive(self) -> bytes:
+        """The next answer's frame without its size."""
         (size,) = struct.unpack(">i", self._receive(4))
         return self._receive(size)
 
