@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.messages import Response
 from tests.sim.replica_logs import Book
 from tests.sim.scheduler import InvariantViolation
 
@@ -89,6 +91,11 @@ class History:
         self.leader_epoch_of: Callable[[Partition], int | None] = lambda partition: None
         # Whether a value may be in a log more than once: its producer may have sent it again under another epoch.
         self.may_be_twice: Callable[[bytes], bool] = lambda value: False
+        # Whether exceptions are thrown in this run: a request may be answered UNKNOWN_SERVER_ERROR.
+        self.may_fail_internally = False
+        # Hears of clients whose request was not answered in time, and of every answer; None: nothing listens.
+        self.no_answer: Callable[[str, ApiKey], None] | None = None
+        self.answered: Callable[[str, ApiKey, Response], None] | None = None
 
     def of(self, partition: Partition) -> PartitionHistory:
         return self.partitions.setdefault(partition, PartitionHistory())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.sim.process import Process
-from tests.sim.scheduler import MS, InvariantViolation, ProcessEnds, Scheduler
+from tests.sim.scheduler import MS, InvariantViolation, ProcessEnds, Scheduler, injected
 from tests.sim.weather import Hit, Weather, unnoticed
 
 SILENCE_US_MAX = 3_000 * MS
@@ -310,6 +310,11 @@ class Network:
             except ProcessEnds:
                 # An arrival is the network's event; its effects are events of its receiver.
                 target.process.interrupted()
+            except Exception as error:
+                fault = injected(error)
+                if fault is None:
+                    raise
+                fault.process.failed(fault)
 
     # --- what goes wrong ---------------------------------------------------------------------------------------------
 

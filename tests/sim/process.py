@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tests.sim.clocks import Clock
-from tests.sim.scheduler import MS, Event, Label, Scheduler
+from tests.sim.scheduler import MS, SECOND, Event, InjectedFault, Label, Scheduler, injected
 
 if TYPE_CHECKING:
     from tests.sim.network import Network
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Any instant will do, as long as it is far from zero.
 MONOTONIC_START_MS = 5_000_000
 WALL_START_MS = 1_790_000_000_000
+SUPERVISOR_US_MAX = 2 * SECOND
+"""The longest that a supervisor waits before it starts a process again that has ended."""
 
 
 class CrashPoint(Enum):
@@ -62,7 +64,13 @@ class Process:
         self.incarnation += 1
         self._turn_planned = False
         self.scheduler.note(f"{self.name} starts")
-        self.boot()
+        try:
+            self.boot()
+        except Exception as error:
+            fault = injected(error)
+            if fault is None:
+                raise
+            fault.process.failed(fault)
 
     def kill(self) -> None:
         """kill -9: nothing is said, nothing is finished; the kernel closes its connections."""
@@ -96,6 +104,13 @@ class Process:
     def interrupted(self) -> None:
         """It has ended in the midst of an operation of its disk."""
         self.kill()
+
+    def failed(self, fault: InjectedFault) -> None:
+        """An exception has left its loop: it ends at once, and its supervisor starts it again."""
+        self.scheduler.contained(self, "the process", "process", str(fault))
+        self.kill()
+        delay_us = 100 * MS + self.scheduler.below(SUPERVISOR_US_MAX)
+        self.scheduler.plan(delay_us, f"{self.name} is started again", lambda: None if self.alive else self.start())
 
     def pause(self) -> None:
         """SIGSTOP: it does nothing, and its connections stay open."""

@@ -6,11 +6,14 @@ import re
 import time
 import traceback
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 
 from tests.sim.cluster import Cluster
 from tests.sim.drains import DrainStep
+from tests.sim.exceptions.account import Ended
+from tests.sim.exceptions.exceptions import ExceptionRun, Exceptions
 from tests.sim.faults import Fault, Faults
 from tests.sim.scheduler import MS, SECOND, Scheduler, StepsUsedUp
 from tests.sim.shapes import AtMost, Profile, random_fault_interval_us, random_faults, random_seconds, random_shape
@@ -37,6 +40,7 @@ class Options:
     """Some clients make transactions in any case."""
     has_last_epochs: bool = False
     """These begin near the last epoch, and many time out."""
+    exceptions: Exceptions | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +67,7 @@ class Outcome:
     kinds: list[Fault]
     drains: Counter[DrainStep]
     reached: Reached
+    thrown: list[Ended]
     failure: Failure | None
     remembered: list[str]
 
@@ -80,6 +85,8 @@ class Outcome:
             f"  drains: {drains or 'none'}",
             f"  faults: {faults or 'none'}",
         ]
+        if self.thrown:
+            lines.append(f"  exceptions: {len(self.thrown)} thrown")
         if self.failure is not None:
             lines += [f"    {line}" for line in short_story(self.failure, self.remembered)]
             lines.append(f"  FAILED: {self.failure}")
@@ -102,25 +109,17 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         has_last_epochs=options.has_last_epochs,
     )
     seconds = random_seconds(random, options.profile, shape.pace)
+    seconds = seconds if options.seconds is None else options.seconds
     options.at_most.bound(shape)
-    cluster = Cluster(scheduler, shape)
-    kinds = random_faults(random)
-    if options.faults is not None:
-        kinds = options.faults
-    faults = Faults(cluster, kinds, random_fault_interval_us(random, options.profile, shape.pace))
-    cluster.deliveries.is_disturbed = lambda: bool(faults.hits)
-    failure = None
-    try:
-        cluster.start()
-        cluster.start_clients()
-        faults.start()
-        cluster.run_for((seconds if options.seconds is None else options.seconds) * SECOND)
-        cluster.settle(faults)
-    except StepsUsedUp:
-        if options.steps is None:
-            failure = Failure(f"liveness: no rest after {EVENTS_MAX} events", "", scheduler.now_us, [], [])
-    except Exception as error:
-        failure = _failure(error, cluster)
+    thrown = None if options.exceptions is None else ExceptionRun(seed, options.exceptions, seconds * SECOND)
+    with nullcontext() if thrown is None else thrown.thrower.planted():
+        cluster = Cluster(scheduler, shape)
+        kinds = random_faults(random)
+        if options.faults is not None:
+            kinds = options.faults
+        faults = Faults(cluster, kinds, random_fault_interval_us(random, options.profile, shape.pace))
+        cluster.deliveries.is_disturbed = lambda: bool(faults.hits) or (thrown is not None and bool(thrown.account.all))
+        failure = _play(cluster, faults, seconds, thrown, has_steps=options.steps is not None)
     counts, grouped = cluster.history.counts, cluster.groups.history.counts
     transacted = cluster.transactions.history.counts
     cleaned = sum(each.passes for each in cluster.logstores)
@@ -142,9 +141,34 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         kinds=kinds,
         drains=cluster.promises.elections.drains.reached,
         reached=cluster.transitions.reached,
+        thrown=[] if thrown is None else thrown.account.ended(),
         failure=failure,
         remembered=list(scheduler.remembered),
     )
+
+
+def _play(
+    cluster: Cluster, faults: Faults, seconds: int, thrown: ExceptionRun | None, *, has_steps: bool
+) -> Failure | None:
+    """Play the acts of a run; return what has not held."""
+    try:
+        cluster.start()
+        cluster.start_clients()
+        faults.start()
+        if thrown is not None:
+            thrown.begin(cluster, has_faults=bool(faults.kinds))
+        cluster.run_for(seconds * SECOND)
+        if thrown is not None:
+            thrown.end()
+        cluster.settle(faults)
+        if thrown is not None:
+            thrown.account.check_that_all_are_reported()
+    except StepsUsedUp:
+        if not has_steps:
+            return Failure(f"liveness: no rest after {EVENTS_MAX} events", "", cluster.scheduler.now_us, [], [])
+    except Exception as error:
+        return _failure(error, cluster)
+    return None
 
 
 def _failure(error: Exception, cluster: Cluster) -> Failure:

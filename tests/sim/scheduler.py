@@ -45,6 +45,25 @@ class ProcessEnds(BaseException):
     """Raised in the midst of what a process does, where no code of production's can catch it: its life ends there."""
 
 
+class InjectedFault(Exception):  # noqa: N818 - of ours, thrown where none is expected
+    """An exception that the simulation throws within a core; where no guard of the core contains it, `process` ends."""
+
+    def __init__(self, text: str, process: Process) -> None:
+        super().__init__(text)
+        self.process = process
+
+
+def injected(error: BaseException | None) -> InjectedFault | None:
+    """Return what was thrown on purpose, where `error` is that, was raised from it, or while it was handled."""
+    while error is not None and not isinstance(error, InjectedFault):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _refuse_contained(process: Process, guard: str, scope: str, text: str) -> None:
+    raise InvariantViolation(f"{process.name} has contained an exception at {guard} ({scope}): {text}")
+
+
 class Event:
     """Something planned. `process` is whose doing it is: it does not happen once that process has died."""
 
@@ -76,6 +95,9 @@ class Scheduler:
         self._planned = 0
         self._trace = hashlib.sha256()
         self._trace_block = array("q")
+        # Hears of each exception that a process has contained, or has ended by: the process, the guard, its scope, the
+        # text. Where none is thrown on purpose there is none.
+        self.contained: Callable[[Process, str, str, str], None] = _refuse_contained
 
     @property
     def trace(self) -> str:
@@ -145,6 +167,11 @@ class Scheduler:
             except ProcessEnds:
                 assert process is not None
                 process.interrupted()
+            except Exception as error:
+                fault = injected(error)
+                if fault is None:
+                    raise
+                fault.process.failed(fault)
             return True
         return False
 

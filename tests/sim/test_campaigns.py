@@ -45,6 +45,7 @@ def outcome_of(
         kinds=list(kinds),
         drains=Counter(drains),
         reached=reached,
+        thrown=[],
         failure=failure,
         remembered=[],
     )

@@ -118,6 +118,14 @@ class Client(Process):
             self._end.close(reason)
             self.on_closed(reason)
 
+    def fails_internally(self, code: int) -> bool:
+        """Return whether this error may be an exception that was thrown on purpose."""
+        return code == ErrorCode.UNKNOWN_SERVER_ERROR and self.history.may_fail_internally
+
+    def begin_again(self) -> None:
+        """Take the connection for lost: of a request that failed internally it is unknown what was done."""
+        self.meanwhile(0, "begins again after an internal error", lambda: self.disconnect("an internal error"))
+
     def meanwhile(self, delay_us: int, label: str, action: Callable[[], None]) -> None:
         """Plan something that makes sense on this connection only: after another one `work` starts over."""
         end = self._end
@@ -142,9 +150,12 @@ class Client(Process):
             assert response is None or isinstance(response, response_type)
             answered(response)
 
-        timer = self.after(
-            timeout_us, f"waits no longer for {correlation_id}", lambda: self.disconnect("no answer in time")
-        )
+        def give_up() -> None:
+            if self.history.no_answer is not None:
+                self.history.no_answer(self.name, api_key)
+            self.disconnect("no answer in time")
+
+        timer = self.after(timeout_us, f"waits no longer for {correlation_id}", give_up)
         self._outstanding.append(_Outstanding(correlation_id, api_key, version, typed, timer))
         self._send(b"".join(map(bytes, encode_request(request, version, correlation_id, self.name))))
 
@@ -175,6 +186,8 @@ class Client(Process):
                 )
             _, response = decode_response(asked.api_key, asked.version, frame)
             asked.timer.cancelled = True
+            if self.history.answered is not None:
+                self.history.answered(self.name, asked.api_key, response)
             asked.answered(response)
 
     # --- metadata ----------------------------------------------------------------------------------------------------

@@ -207,6 +207,9 @@ class Consumer(Client):
         if response.error_code in SESSION_ERRORS and self.taste.uses_sessions:
             self.leave_session()
             return False
+        if self.fails_internally(response.error_code):
+            self.leave_session()
+            return True
         if response.error_code:
             raise InvariantViolation(f"{self.name}: a whole fetch failed with {ErrorCode(response.error_code).name}")
         has_failed = False

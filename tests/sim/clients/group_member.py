@@ -147,6 +147,9 @@ class GroupMember(Consumer):
         return interval_us // 2 + self.scheduler.below(interval_us)
 
     def _unexpected(self, what: str, code: int) -> None:
+        if self.fails_internally(code):
+            self.begin_again()
+            return
         raise InvariantViolation(f"{self.name}: {what} of {self.group.group_id} fails with {ErrorCode(code).name}")
 
     # --- join and sync ------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class OffsetLookups:
 
     def _check(self, question: _Question, answer: ListOffsetsPartitionResponse) -> None:
         history = self._consumer.history
-        if answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        if answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR and not history.may_fail_internally:
             raise InvariantViolation(f"{self._consumer.name}: an internal error is the answer to {question}")
         if answer.error_code or history.may_jump(question.topic, question.partition):
             return

@@ -33,14 +33,14 @@ class Faults:
         """One fault about every `interval_us`."""
         self.cluster = cluster
         self.scheduler = cluster.scheduler
-        self._kinds = kinds
+        self.kinds = kinds
         self._interval_us = interval_us
         self._stopped = False
         self.hits: Counter[Fault] = Counter()
         self._strikes = {fault: strike for family in FAMILIES for fault, strike in family.STRIKES.items()}
 
     def start(self) -> None:
-        if self._kinds:
+        if self.kinds:
             self._next()
 
     def stop(self) -> None:
@@ -53,7 +53,7 @@ class Faults:
     def _strike(self) -> None:
         if self._stopped:
             return
-        self.strike(self.random.choice(self._kinds))
+        self.strike(self.random.choice(self.kinds))
         self._next()
 
     def strike(self, fault: Fault) -> None:

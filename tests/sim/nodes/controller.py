@@ -44,7 +44,7 @@ from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import CrashPoint, Process
 from tests.sim.protocols import CONTROL, Call, Return, Subscribe
-from tests.sim.scheduler import Event
+from tests.sim.scheduler import Event, injected
 
 DEFAULT_PARTITIONS = 2
 DEFAULT_REPLICATION_FACTOR = 3
@@ -265,8 +265,15 @@ class ControllerNode(Process):
         """As the operators' API does; who is replaced or dies gives no answer."""
         self._last_id += 1
         self._operations[self._last_id] = answered
-        self.running.on_request(self._last_id, request, self.now_ms)
-        self._carry_out()
+        try:
+            self.running.on_request(self._last_id, request, self.now_ms)
+            self._carry_out()
+        except Exception as error:
+            fault = injected(error)
+            if fault is None:
+                raise
+            # The turn is an operator's, who goes on.
+            fault.process.failed(fault)
 
     def call(self, end: End, call: Call) -> None:
         self._last_id += 1

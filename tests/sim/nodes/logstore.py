@@ -87,6 +87,8 @@ class LogstoreNode(Process):
         self.core: LogstoreCore | None = None
         self.turned: Callable[[LogstoreNode], None] = lambda node: None
         self.opened: Callable[[LogstoreNode], None] = lambda node: None
+        self.offline_partitions: dict[str, str] = {}
+        """Those that are offline alone, until it starts again, and why."""
         self.passes = 0
         """Logs cleaned, so far."""
         self.is_stopping = False
@@ -162,6 +164,7 @@ class LogstoreNode(Process):
         self._tick()
         self._full_log_dirs: dict[str, str] = {}
         self._room_changes = 0
+        self.offline_partitions.clear()
         self._registrar = Registrar(
             self.etcd,
             Role.LOGSTORE,
@@ -175,6 +178,7 @@ class LogstoreNode(Process):
                 boot_id=f"boot-{self._boots}",
                 full_log_dirs=dict(self._full_log_dirs),
                 room_changes=self._room_changes,
+                offline_partitions=dict(self.offline_partitions),
                 may_lack_records=directory.may_lack_records,
             ),
             on_registered=self._registered,
@@ -288,7 +292,7 @@ class LogstoreNode(Process):
         self.turn_soon()
 
     def refuse(self, call_id: int) -> None:
-        """A call that the core does not take."""
+        """A call that the core does not take, or a stream that has ended in an internal error."""
         self._ends[call_id].close("refused")
         self.stream_closed(call_id)
 
@@ -338,6 +342,12 @@ class LogstoreNode(Process):
             self._full_log_dirs = {} if lack is None else {path: str(lack)}
             self._room_changes += 1
             self._registrar.update()
+        for each in outputs.contained:
+            self.scheduler.contained(self, each.place.name, each.place.scope.value, each.traceback)
+        for partition_name, reason in outputs.offline_partitions:
+            self.offline_partitions[partition_name] = reason
+            self._room_changes += 1
+            self._registrar.update()
         self._replicate(outputs.replication)
         if outputs.transactions is not None:
             self._peers.send(outputs.transactions)
@@ -352,6 +362,9 @@ class LogstoreNode(Process):
             if end is not None:
                 end.close(reason)
                 self.stream_closed(stream_id)
+        for call_id in outputs.administration_failures:
+            if call_id in self._ends:
+                self.refuse(call_id)
         for command in outputs.cleaner:
             self.cleaner.command(command)
         self.passes += len([report for report in outputs.passes if report.ended.outcome is PassOutcome.DONE])

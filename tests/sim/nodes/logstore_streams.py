@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from barnabas.channel.messages import (
     CoordinateRequest,
@@ -15,14 +16,29 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ControlRequest
+from barnabas_logstore.core.replica.containment import MESSAGE
 from barnabas_logstore.core.streams.outbox import PeerLink, TransactionOutputs
 from barnabas_logstore.core.streams.replication_outbox import LeaderLink
 from tests.sim.fencing import ReplicationFence
 from tests.sim.links import Link
 from tests.sim.protocols import COORDINATE, REPLICATE
+from tests.sim.scheduler import InvariantViolation
 
 if TYPE_CHECKING:
     from tests.sim.nodes.logstore import LogstoreNode
+
+
+def _contains(node: LogstoreNode, peer: str, take: Callable[..., object], *message: Any) -> bool:
+    """Have the core take a message. Return whether that ended in an exception, which costs the stream."""
+    try:
+        take(*message)
+    except InvariantViolation:
+        raise
+    except Exception as error:
+        assert node.core is not None
+        node.core.contained.contain(MESSAGE, error, {"peer": peer})
+        return True
+    return False
 
 
 class LeaderStream(Link):
@@ -46,8 +62,10 @@ class LeaderStream(Link):
         leader_id, fence = self.wanted.leader.node_id, ReplicationFence(self._node.core)
         if response.piece is not None:
             fence.hearing(leader_id, response.piece)
-        self._node.core.on_leader_response(leader_id, response)
-        fence.heard()
+        if _contains(self._node, f"logstore-{leader_id}", self._node.core.on_leader_response, leader_id, response):
+            self.reset("an internal error")
+        else:
+            fence.heard()
         self._node.turn_soon()
 
     def _down(self, reason: str) -> None:
@@ -74,7 +92,9 @@ class CoordinatorStream(Link):
 
     def _say(self, response: CoordinateResponse) -> None:
         assert self._node.core is not None
-        self._node.core.transactions.on_peer_response(self.wanted.peer.node_id, response)
+        node_id, takes = self.wanted.peer.node_id, self._node.core.transactions.on_peer_response
+        if _contains(self._node, f"logstore-{node_id}", takes, node_id, response):
+            self.reset("an internal error")
         self._node.turn_soon()
 
     def _down(self, reason: str) -> None:
@@ -126,26 +146,31 @@ class DataStream:
     ) -> None:
         core = self._node.core
         assert core is not None
+        has_failed = False
         match message:
             case ReplicateRequest():
                 fence = ReplicationFence(core)
                 if message.fetch is not None:
                     fence.fetching(self._stream_id, message.fetch)
-                core.on_replicate(self._stream_id, message)
+                has_failed = self._fails(core.on_replicate, message)
                 fence.fetched()
             case ExchangeRequest():
                 self._node.append_fence.received(self._stream_id, message.appends)
-                core.on_exchange(self._stream_id, message)
+                has_failed = self._fails(core.on_exchange, message)
             case ReadRequest():
-                core.on_read(self._stream_id, message)
+                has_failed = self._fails(core.on_read, message)
             case CoordinateRequest():
-                core.on_coordinate(self._stream_id, message)
+                has_failed = self._fails(core.on_coordinate, message)
             case WatchRequest():
-                core.on_watch(self._stream_id, message)
+                has_failed = self._fails(core.on_watch, message)
             case _:
-                if not core.on_administration(self._stream_id, message):
-                    self._node.refuse(self._stream_id)
+                has_failed = not core.on_administration(self._stream_id, message)
+        if has_failed:
+            self._node.refuse(self._stream_id)
         self._node.turn_soon()
+
+    def _fails(self, take: Callable[[int, Any], object], message: object) -> bool:
+        return _contains(self._node, f"stream {self._stream_id}", take, self._stream_id, message)
 
     def on_closed(self, reason: str) -> None:
         self._node.stream_closed(self._stream_id)

@@ -262,6 +262,9 @@ class TransactionManager:
         self._client.meanwhile(pause_us, f"{what} again", again)
 
     def _unexpected(self, what: str, code: int) -> None:
+        if self._client.fails_internally(code):
+            self._client.begin_again()
+            return
         raise InvariantViolation(
             f"{self._client.name}: {what} of {self.transactional_id} {self.producer} fails with "
             f"{ErrorCode(code).name} while {self.stage.value}"

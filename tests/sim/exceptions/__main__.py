@@ -1,0 +1,65 @@
+"""Run campaigns with exceptions.
+
+python -m tests.sim.exceptions --hours 100     so many virtual hours, then tours of the places that were missed;
+                                               saved in docs/verify/simulation-exceptions, by commit
+python -m tests.sim.exceptions --learn         tours of every place that there is; writes radius.tsv, to be reviewed
+python -m tests.sim.exceptions --seed 7        one seed of the hours, or of tours, in words
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tests.sim.campaign import commit
+from tests.sim.exceptions.call_sites import Place, call_sites, places
+from tests.sim.exceptions.campaign import ROUNDS, ExceptionCampaign, hour_options
+from tests.sim.exceptions.exceptions import Exceptions
+from tests.sim.exceptions.radius import PATH, expected, merged, write
+from tests.sim.run import simulate
+from tests.sim.story import REMEMBERED_LINES
+
+LEDGER = Path("docs/verify/simulation-exceptions")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.exceptions", description="Exceptions in every core.")
+    parser.add_argument("--hours", type=float, default=0.0, help="virtual hours; without any: tours alone")
+    parser.add_argument("--learn", action="store_true", help="tour every place, and write down what each may end")
+    parser.add_argument("--at", metavar="PLACE,…", help="throw at these, or at all whose name begins so")
+    parser.add_argument("--seed", type=int, help="one run, in words")
+    parser.add_argument("--round", type=int, help="that run is a tour of the places --at, of this round")
+    parser.add_argument("--processes", type=int, help="as many as cores by default")
+    parser.add_argument("--ledger", type=Path, default=LEDGER, help="where results are saved")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    named = [place for place in places() if arguments.at and str(place).startswith(tuple(arguments.at.split(",")))]
+    if arguments.seed is not None:
+        sys.exit(0 if run_one(arguments.seed, arguments.round, arguments.at) else 1)
+    campaign = ExceptionCampaign(arguments.ledger, commit(), arguments.processes)
+    toured = list(places()) if arguments.learn else named or None
+    holds = campaign.run(arguments.hours, toured)
+    if arguments.learn:
+        known = {place: scopes for place, scopes in expected().items() if place.site in call_sites()}
+        write(PATH, merged(known, campaign.tally.radius()))
+    sys.exit(0 if holds else 1)
+
+
+def run_one(seed: int, tour_round: int | None, at: str | None) -> bool:
+    options = hour_options(seed)
+    if tour_round is not None:
+        named = tuple(Place.parse(each) for each in (at or "").split(","))
+        options = replace(ROUNDS[tour_round], exceptions=Exceptions(named))
+    outcome = simulate(seed, replace(options, lines_max=REMEMBERED_LINES))
+    print(outcome)
+    for each in outcome.thrown:
+        print(f"  {each.place}: {each.guard or 'its process ended first'}")
+    print(f"trace {outcome.trace}")
+    return outcome.failure is None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Those whom an exception does not concern: they go on as if nothing was.
+
+Asked where nothing else goes wrong: any other fault may cost anyone a request. An exception that ends a process excuses
+what happens within the time that it takes until every client has noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import Response
+from tests.sim.clients.client import REQUEST_TIMEOUT_US
+from tests.sim.exceptions.account import Scope, Thrown
+from tests.sim.nodes.logstore import LogstoreNode
+from tests.sim.scheduler import SECOND, InvariantViolation
+
+if TYPE_CHECKING:
+    from tests.sim.cluster import Cluster
+
+NOTICED_US = REQUEST_TIMEOUT_US + 8 * SECOND
+"""A lease ends, another leader is elected, groups find their coordinator; and a request may have begun before."""
+_NARROW = (Scope.REQUEST, Scope.STREAM)
+
+
+class Bystanders:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._wide_us = -NOTICED_US
+        """When a process or a partition was ended last."""
+        self._narrow: list[Thrown] = []
+        self._contained = 0
+        self._failed_answers = 0
+        self._partitions: dict[tuple[str, int], int] = {}
+        """How many a logstore may have lost, by its name and incarnation."""
+
+    def watch(self) -> None:
+        self._cluster.history.no_answer = self._no_answer
+        self._cluster.history.answered = self._answered
+
+    def reported(self, thrown: Thrown, scope: Scope) -> None:
+        self._contained += scope is not Scope.PROCESS
+        if scope in _NARROW:
+            self._narrow.append(thrown)
+        else:
+            self._wide_us = self._cluster.scheduler.now_us
+        if scope is Scope.PARTITION:
+            life = thrown.process.name, thrown.process.incarnation
+            self._partitions[life] = self._partitions.get(life, 0) + 1
+
+    def _no_answer(self, client: str, api_key: ApiKey) -> None:
+        if self._cluster.scheduler.now_us - self._wide_us > NOTICED_US:
+            raise InvariantViolation(f"{client} got no answer to {api_key.name}, and nothing has ended but requests")
+
+    def _answered(self, client: str, api_key: ApiKey, response: Response) -> None:
+        """One request fails for one exception, however many others were handled with it."""
+        if not has_failed(response):
+            return
+        self._failed_answers += 1
+        if self._failed_answers > self._contained:
+            raise InvariantViolation(
+                f"{client} was answered UNKNOWN_SERVER_ERROR to {api_key.name}: the answer number "
+                f"{self._failed_answers} of this kind, for {self._contained} exceptions"
+            )
+
+    def look(self) -> None:
+        """To be called now and then: what is gone for good is no more than was reported."""
+        for gateway in self._cluster.gateways:
+            contained = sum(each.process is gateway for each in self._narrow)
+            if gateway.unexplained_closes > contained:
+                raise InvariantViolation(
+                    f"{gateway.name} has closed {gateway.unexplained_closes} connections for {contained} exceptions"
+                )
+        for logstore in self._cluster.logstores:
+            self._count_lost_partitions(logstore)
+
+    def _count_lost_partitions(self, logstore: LogstoreNode) -> None:
+        if logstore.core is None:
+            return
+        lost = [partition for partition in logstore.partitions if partition.log.error is not None]
+        reported = self._partitions.get((logstore.name, logstore.incarnation), 0)
+        if len(lost) > reported:
+            raise InvariantViolation(f"{logstore.name} has lost {len(lost)} partitions for {reported} exceptions")
+
+
+def has_failed(message: Any) -> bool:
+    """Return whether UNKNOWN_SERVER_ERROR is anywhere in an answer."""
+    if isinstance(message, list):
+        return any(map(has_failed, message))
+    if not is_dataclass(message):
+        return False
+    return any(
+        (value == ErrorCode.UNKNOWN_SERVER_ERROR if "error_code" in each.name else has_failed(value))
+        for each in fields(message)
+        if (value := getattr(message, each.name)) is not None
+    )

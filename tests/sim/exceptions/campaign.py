@@ -1,0 +1,236 @@
+"""A campaign with exceptions: so many virtual hours of clusters, then tours of the places that they missed.
+
+It is saved continually, in a file named by its commit; after an interruption it goes on there. A place that was never
+hit fails it, as an open seed does.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.sim.campaign import SEEDS_PER_PROCESS, Open
+from tests.sim.exceptions.account import Ended, Scope
+from tests.sim.exceptions.call_sites import Place
+from tests.sim.exceptions.exceptions import Exceptions
+from tests.sim.exceptions.radius import Radius, expected, observed
+from tests.sim.run import Options, Outcome, simulate_job
+from tests.sim.scheduler import SECOND
+from tests.sim.shapes import AtMost, Profile
+
+SAVE_EVERY_S = 30
+INTERVAL_US = 10 * SECOND
+"""Of exceptions in the hours, at the first pace."""
+PLACES_PER_TOUR = 40
+TOUR_SECONDS = 12
+TOUR_SEEDS = 10_000_000
+"""Seeds of tours begin here."""
+
+Job = tuple[int, Options]
+
+SMALL = AtMost(
+    logstores=3,
+    gateways=2,
+    purgatories=1,
+    controllers=2,
+    producers=2,
+    consumers=2,
+    groups=2,
+    members=2,
+    transactional=2,
+)
+ROUNDS = (
+    Options(TOUR_SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
+    Options(TOUR_SECONDS, profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
+    Options(TOUR_SECONDS, profile=Profile.UNCLEAN),
+    Options(3 * TOUR_SECONDS, at_most=SMALL, is_transactional=True),
+    Options(15 * TOUR_SECONDS, profile=Profile.LONG, is_transactional=True),
+    Options(15 * TOUR_SECONDS, profile=Profile.LONG),
+)
+"""What clusters do while places are toured, round by round, as long as some are left."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the runs have come to. `ended`: by place, how often which guard has reported which scope."""
+
+    next_seed: int = 1
+    tours: int = 0
+    seeds: int = 0
+    virtual_ms: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    faults: int = 0
+    cpu_s: float = 0.0
+    ended: dict[str, Counter[str]] = field(default_factory=dict)
+    open: list[Open] = field(default_factory=list)
+
+    @property
+    def virtual_hours(self) -> float:
+        return self.virtual_ms / 3_600_000
+
+    @property
+    def thrown(self) -> int:
+        return sum(sum(counts.values()) for counts in self.ended.values())
+
+    @property
+    def hit(self) -> set[Place]:
+        return {Place.parse(place) for place in self.ended}
+
+    def never_hit(self) -> list[Place]:
+        """Those that the simulation reaches, as `radius.tsv` has it."""
+        return sorted(set(expected()) - self.hit)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.virtual_ms += outcome.virtual_ms
+        self.operations += outcome.operations
+        self.acknowledged += outcome.acknowledged
+        self.faults += sum(outcome.hits.values())
+        self.cpu_s += outcome.cpu_s
+        for each in outcome.thrown:
+            scope = "" if each.scope is None else each.scope.name.lower()
+            self.ended.setdefault(str(each.place), Counter())[f"{each.guard}={scope}"] += 1
+        if outcome.failure is not None:
+            self.open.append(Open(outcome.seed, str(outcome.failure)))
+
+    def by_guard(self) -> list[tuple[str, str, int, int]]:
+        """Return each guard and scope, the exceptions that ended there, and the places that they were thrown at."""
+        thrown, places = Counter[str](), Counter[str]()
+        for counts in self.ended.values():
+            thrown += counts
+            places.update(counts.keys())
+        return sorted((*key.split("="), thrown[key], places[key]) for key in thrown)  # type: ignore[misc]
+
+    def radius(self) -> Radius:
+        return observed(
+            Ended(Place.parse(place), guard, Scope[scope.upper()] if scope else None)
+            for place, counts in self.ended.items()
+            for guard, _, scope in (key.partition("=") for key in counts)
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seeds:,} runs ({self.tours:,} tours), {len(self.open)} open; {self.virtual_hours:.2f} hours, "
+            f"{self.operations:,} operations, {self.faults:,} other faults, {self.thrown:,} exceptions at "
+            f"{len(self.ended):,} places, {len(self.never_hit())} never hit; {self.cpu_s:.0f} CPU s"
+        )
+
+
+def hour_options(seed: int, profile: Profile = Profile.LONG, seconds: int | None = None) -> Options:
+    """Every second seed has no fault but exceptions: there more is asked of those that they don't concern."""
+    faults = [] if seed % 2 == 0 else None
+    return Options(seconds, faults=faults, profile=profile, exceptions=Exceptions(interval_us=INTERVAL_US))
+
+
+class ExceptionCampaign:
+    def __init__(self, directory: Path, commit: str, processes: int | None) -> None:
+        self._path = directory / f"{commit}.json"
+        self._commit = commit
+        self._processes = processes or multiprocessing.cpu_count()
+        self._saved_s = time.monotonic()
+        self.tally = _load(self._path)
+
+    def run(self, hours: float, tour_places: Sequence[Place] | None = None) -> bool:
+        """Return True if nothing is open, and every place has been hit. `tour_places`: those to tour if they are
+        missed, by default all that the simulation reaches."""
+        is_complete = False
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        print(f"{self._commit}, into {self._path}: {self.tally}", flush=True)
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(self._processes, context, max_tasks_per_child=SEEDS_PER_PROCESS)
+        try:
+            while self.tally.virtual_hours < hours:
+                seeds = range(self.tally.next_seed, self.tally.next_seed + 4 * self._processes)
+                for outcome in pool.map(simulate_job, [(seed, hour_options(seed)) for seed in seeds]):
+                    self.tally.next_seed = outcome.seed + 1
+                    self._add(outcome)
+            for options in ROUNDS:
+                self._tour(pool, options, self._left(tour_places))
+            is_complete = True
+        except KeyboardInterrupt:
+            print("interrupted: the next campaign at this commit goes on here", flush=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._save(hours, is_complete=is_complete)
+        print(self.tally)
+        left = self._left(tour_places)
+        for place in left:
+            print(f"NEVER HIT: {place}")
+        for each in self.tally.open:
+            print(f"open: seed {each.seed}  # {each.failure}")
+        return is_complete and not self.tally.open and not left
+
+    def _left(self, tour_places: Sequence[Place] | None) -> list[Place]:
+        wanted = expected() if tour_places is None else tour_places
+        return sorted(set(wanted) - self.tally.hit)
+
+    def _tour(self, pool: ProcessPoolExecutor, options: Options, places: list[Place]) -> None:
+        if places:
+            print(f"a tour of {len(places)} places", flush=True)
+        jobs = list(tours_of(places, options, TOUR_SEEDS + self.tally.tours))
+        for (seed, toured), outcome in zip(jobs, pool.map(simulate_job, jobs), strict=True):
+            self.tally.tours += 1
+            self._add(outcome)
+            if outcome.failure is not None and toured.exceptions is not None:
+                named = ",".join(map(str, toured.exceptions.named))
+                print(f"  again: --seed {seed} --round {ROUNDS.index(options)} --at {named}", flush=True)
+
+    def _add(self, outcome: Outcome) -> None:
+        self.tally.add(outcome)
+        if outcome.failure is not None:
+            print(f"seed {outcome.seed} FAILED: {outcome.failure}", flush=True)
+        if time.monotonic() - self._saved_s >= SAVE_EVERY_S:
+            print(self.tally, flush=True)
+            self._save(self.tally.virtual_hours, is_complete=False)
+
+    def _save(self, hours: float, *, is_complete: bool) -> None:
+        self._saved_s = time.monotonic()
+        saved = {
+            "command": f"python -m tests.sim.exceptions --hours {hours:g}",
+            "commit": self._commit,
+            "is_complete": is_complete,
+            **{name: getattr(self.tally, name) for name in _COUNTS},
+            "cpu_s": round(self.tally.cpu_s),
+            "thrown": self.tally.thrown,
+            "never_hit": [str(place) for place in self.tally.never_hit()],
+            "open": [{"seed": each.seed, "failure": each.failure} for each in self.tally.open],
+            "ended": {place: dict(sorted(counts.items())) for place, counts in sorted(self.tally.ended.items())},
+        }
+        beside = self._path.with_suffix(".new")
+        beside.write_text(json.dumps(saved, indent=0) + "\n")
+        beside.replace(self._path)
+
+
+_COUNTS = ("next_seed", "tours", "seeds", "virtual_ms", "operations", "acknowledged", "faults")
+
+
+def tours_of(places: Iterable[Place], options: Options, first_seed: int) -> Iterator[Job]:
+    """Runs that throw at each of `places` as soon as it is called."""
+    shuffled = list(places)
+    Random(first_seed).shuffle(shuffled)
+    rest = iter(shuffled)
+    for seed in count(first_seed):
+        named = tuple(islice(rest, PLACES_PER_TOUR))
+        if not named:
+            return
+        yield seed, replace(options, exceptions=Exceptions(named))
+
+
+def _load(path: Path) -> Tally:
+    if not path.exists():
+        return Tally()
+    saved: dict[str, Any] = json.loads(path.read_text())
+    tally = Tally(**{name: saved[name] for name in _COUNTS}, cpu_s=saved["cpu_s"])
+    tally.ended = {place: Counter(counts) for place, counts in saved["ended"].items()}
+    tally.open = [Open(each["seed"], each["failure"]) for each in saved["open"]]
+    return tally

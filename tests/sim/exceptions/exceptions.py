@@ -1,0 +1,101 @@
+"""What a run with exceptions does: arms places at moments of its own, and checks what became of each exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.sim.exceptions.account import Account, Scope
+from tests.sim.exceptions.bystanders import Bystanders
+from tests.sim.exceptions.call_sites import Place, places
+from tests.sim.exceptions.inquirer import TOPIC, Inquirer
+from tests.sim.exceptions.radius import expected
+from tests.sim.exceptions.thrower import Thrower
+from tests.sim.nodes.scraping import scrape
+from tests.sim.process import Process
+from tests.sim.scheduler import SECOND, InvariantViolation
+
+if TYPE_CHECKING:
+    from tests.sim.cluster import Cluster
+
+INTERVAL_US = 800_000
+SCRAPE_US = 700_000
+
+
+@dataclass(slots=True, frozen=True)
+class Exceptions:
+    """Which places throw in a run: those named, or as many by chance as one each `interval_us` makes."""
+
+    named: tuple[Place, ...] = ()
+    interval_us: int = INTERVAL_US
+
+
+class ExceptionRun:
+    """The exceptions of one run. Chance of their own decides them, so that nothing else of the run is drawn by it."""
+
+    def __init__(self, seed: int, exceptions: Exceptions, duration_us: int) -> None:
+        self._random = Random(f"exceptions of {seed}")
+        self._duration_us = duration_us
+        chosen = list(exceptions.named)
+        if not chosen:
+            count = max(1, duration_us // exceptions.interval_us)
+            chosen = self._random.sample(places(), min(count, len(places())))
+        self._chosen = chosen
+        self._is_over = False
+        self._bystanders: Bystanders | None = None
+        self.account = Account()
+        self.thrower = Thrower({place.site for place in chosen}, self.account)
+
+    def begin(self, cluster: Cluster, *, has_faults: bool) -> None:
+        """Each place throws at the first call after a time of its own. `has_faults`: other things go wrong, too."""
+        self._cluster = cluster
+        scheduler = cluster.scheduler
+        scheduler.contained = self._contained
+        self._hosts = hosts = (*cluster.controllers, *cluster.gateways, *cluster.logstores, *cluster.purgatories)
+        self.thrower.begin(scheduler, hosts)
+        for place in self._chosen:
+            delay_us = self._random.randrange(max(1, self._duration_us - 2 * SECOND))
+            scheduler.plan(delay_us, f"{place} is to throw", partial(self.thrower.arm, place))
+        cluster.history.may_fail_internally = True
+        cluster.history.shortened[TOPIC, 0] = None
+        self._inquirer = Inquirer("inquirer", cluster.client_environment)
+        self._inquirer.start()
+        if not has_faults:
+            self._bystanders = Bystanders(cluster)
+            self._bystanders.watch()
+        self._scrape(cluster)
+
+    def end(self) -> None:
+        """Nothing more is thrown."""
+        self.thrower.stop()
+        self._is_over = True
+        self._inquirer.kill()
+        for node in self._cluster.logstores:
+            if node.alive and node.offline_partitions:
+                # They come back with the next start.
+                node.kill()
+                node.start()
+
+    def _scrape(self, cluster: Cluster) -> None:
+        """Read the metrics of every process, again and again."""
+        if self._is_over:
+            return
+        if self._bystanders is not None:
+            self._bystanders.look()
+        for node in self._hosts:
+            if node.alive:
+                node.after(0, "is scraped", partial(scrape, node))
+        cluster.scheduler.plan(SCRAPE_US, "metrics are read", partial(self._scrape, cluster))
+
+    def _contained(self, process: Process, guard: str, scope_name: str, text: str) -> None:
+        scope = Scope[scope_name.upper()]
+        thrown = self.account.reported(process, guard, scope, text)
+        allowed = expected().get(thrown.place)
+        is_booting = getattr(process, "core", None) is None
+        if allowed is not None and scope not in allowed and not (is_booting and scope is Scope.PROCESS):
+            names = ", ".join(each.name.lower() for each in sorted(allowed))
+            raise InvariantViolation(f"{thrown} has ended a {scope_name} (at {guard}); radius.tsv allows: {names}")
+        if self._bystanders is not None:
+            self._bystanders.reported(thrown, scope)

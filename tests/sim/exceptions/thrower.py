@@ -1,0 +1,126 @@
+"""Throws exceptions at chosen calls, and keeps an account of each: where it was thrown, and where it ended.
+
+The methods are replaced in their classes for one run, before the first core is created, and put back after it. Only
+calls of production's count: by a host of the simulation, or by the core's own code on the way from a host. What the
+harness looks at in a core never raises.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from types import FrameType, FunctionType
+from typing import Any, TypeAlias
+
+from tests.sim.exceptions.account import Account, Thrown
+from tests.sim.exceptions.call_sites import CallSite, Moment, Place, call_sites
+from tests.sim.nodes.controller import ControllerNode
+from tests.sim.nodes.gateway import GatewayNode
+from tests.sim.nodes.logstore import LogstoreNode
+from tests.sim.nodes.purgatory import PurgatoryNode
+from tests.sim.process import Process
+from tests.sim.scheduler import InjectedFault, Scheduler
+
+_HOSTS = "tests.sim.nodes."
+Host: TypeAlias = ControllerNode | GatewayNode | LogstoreNode | PurgatoryNode
+
+
+class Thrower:
+    """`matches` says whether an armed call is one of those that raise; all are by default."""
+
+    def __init__(self, sites: Iterable[str], account: Account) -> None:
+        self._sites = {name: call_sites()[name] for name in sites}
+        self._account = account
+        self._armed: dict[str, set[str]] = {name: set() for name in self._sites}
+        self._stays_armed = False
+        self.matches: Callable[[tuple[Any, ...]], bool] = lambda arguments: True
+        self.calls: Counter[str] = Counter()
+        """Of production's, to armed sites."""
+        self.is_throwing = False
+        self._scheduler: Scheduler | None = None
+        self._hosts: Sequence[Host] = ()
+
+    def begin(self, scheduler: Scheduler, hosts: Sequence[Host], *, stays_armed: bool = False) -> None:
+        """From now on armed places throw: once each, or every time."""
+        self._scheduler = scheduler
+        self._hosts = hosts
+        self._stays_armed = stays_armed
+        self.is_throwing = True
+
+    def stop(self) -> None:
+        self.is_throwing = False
+
+    def arm(self, place: Place) -> None:
+        self._armed[place.site].add(place.moment)
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """Replace the methods, and put them back."""
+        originals = {name: site.original for name, site in self._sites.items()}
+        try:
+            for name, site in self._sites.items():
+                setattr(site.owner, site.method, self._throwing(site, originals[name]))
+            yield
+        finally:
+            for name, site in self._sites.items():
+                setattr(site.owner, site.method, originals[name])
+
+    def _throwing(self, site: CallSite, original: FunctionType) -> Callable[..., Any]:
+        armed = self._armed[site.name]
+
+        @wraps(original)
+        def called(*arguments: Any, **named: Any) -> Any:
+            if not armed or not self.is_throwing:
+                return original(*arguments, **named)
+            process = self._process_of(site, arguments[0], sys._getframe(1))
+            if process is None or not process.alive:
+                return original(*arguments, **named)
+            self.calls[site.name] += 1
+            if not self.matches(arguments):
+                return original(*arguments, **named)
+            if Moment.ENTRY.value in armed:
+                raise self._fault(Place(site.name, Moment.ENTRY.value), process)
+            result = original(*arguments, **named)
+            # It may have been thrown further in by now, or the process may be gone.
+            if Moment.EXIT.value in armed and self.is_throwing and process.alive:
+                raise self._fault(Place(site.name, Moment.EXIT.value), process)
+            return result
+
+        return called
+
+    def _fault(self, place: Place, process: Process) -> InjectedFault:
+        assert self._scheduler is not None
+        if not self._stays_armed:
+            self._armed[place.site].discard(place.moment)
+        thrown = Thrown(place, process, process.incarnation, self._scheduler.now_us)
+        fault = self._account.thrown(thrown)
+        self._scheduler.note(f"fault: {fault} in {process.name}")
+        return fault
+
+    def _process_of(self, site: CallSite, target: object, caller: FrameType) -> Process | None:
+        """Return the process whose production code makes this call; None if it isn't one that counts."""
+        module = caller.f_globals.get("__name__", "")
+        if not module.startswith((_HOSTS, f"barnabas_{site.service}.core")):
+            return None
+        frame: FrameType | None = caller
+        while frame is not None:
+            module = frame.f_globals.get("__name__", "")
+            if module.startswith(_HOSTS):
+                return _process_in(frame) or next((each for each in self._hosts if each.core is target), None)
+            if module.startswith("tests.sim.") and module != __name__:
+                return None
+            frame = frame.f_back
+        return None
+
+
+def _process_in(frame: FrameType) -> Process | None:
+    """Return the process that a host's frame works for."""
+    local = frame.f_locals
+    for holder in (local.get("self"), local.get("node")):
+        for each in (holder, getattr(holder, "_node", None), getattr(holder, "_process", None)):
+            if isinstance(each, Process):
+                return each
+    return None

@@ -1,0 +1,174 @@
+"""Exceptions that the simulation throws: where, and the account of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from barnabas_gateway.core.connections.responder import Responder
+from barnabas_gateway.core.processor import GatewayCore
+from tests.compiled import interpreted_only
+from tests.sim.exceptions import radius
+from tests.sim.exceptions.account import Account, Ended, Scope, Thrown
+from tests.sim.exceptions.call_sites import Moment, Place, call_sites, places
+from tests.sim.exceptions.campaign import ROUNDS, Tally, tours_of
+from tests.sim.exceptions.exceptions import Exceptions
+from tests.sim.mutants.planting import SMALL
+from tests.sim.network import Network
+from tests.sim.process import Process
+from tests.sim.run import Options, Outcome, simulate
+from tests.sim.scheduler import InvariantViolation, Scheduler
+from tests.sim.shapes import Profile
+from tests.tiers import seeds
+
+pytestmark = interpreted_only("is thrown at by replacing methods")
+
+SECONDS = 5
+OPTIONS = Options(SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL)
+
+
+def thrown_at(*named: str, seed: int = 1, seconds: int = SECONDS) -> Outcome:
+    exceptions = Exceptions(tuple(map(Place.parse, named)))
+    return simulate(seed, replace(OPTIONS, seconds=seconds, exceptions=exceptions))
+
+
+@pytest.mark.parametrize("seed", seeds(range(1, 31), quick=1))
+def test_a_seed_holds_every_invariant_whatever_is_thrown(seed: int) -> None:
+    outcome = simulate(seed, replace(OPTIONS, exceptions=Exceptions()))
+    assert not outcome.failure, str(outcome)
+    assert outcome.thrown
+    assert outcome.operations > 0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_a_seed_holds_every_invariant_whatever_else_goes_wrong(seed: int) -> None:
+    outcome = simulate(seed, Options(15, is_transactional=True, exceptions=Exceptions()))
+    assert not outcome.failure, str(outcome)
+
+
+def test_the_same_seed_throws_the_same() -> None:
+    options = replace(OPTIONS, seconds=3, exceptions=Exceptions())
+    first, second = simulate(3, options), simulate(3, options)
+    assert first.thrown == second.thrown
+    assert first.trace == second.trace
+
+
+def test_nothing_stays_planted() -> None:
+    before = {name: site.original for name, site in call_sites().items()}
+    thrown_at("gateway.GatewayCore.bytes_received:entry", seconds=2)
+    assert {name: site.original for name, site in call_sites().items()} == before
+
+
+def test_every_core_has_call_sites() -> None:
+    names = call_sites()
+    assert names["gateway.GatewayCore.bytes_received"].owner is GatewayCore
+    assert names["gateway.Responder.respond"].owner is Responder
+    assert len(places()) == 2 * len(names) > 2_000
+
+
+@pytest.mark.parametrize("moment", Moment)
+def test_what_leaves_a_loop_ends_its_process_which_comes_back(moment: Moment) -> None:
+    outcome = thrown_at(f"gateway.GatewayCore.expire:{moment.value}")
+    assert not outcome.failure, str(outcome)
+    assert [each.scope for each in outcome.thrown] == [Scope.PROCESS]
+
+
+# --- the account ------------------------------------------------------------------------------------------------------
+
+
+class Mute(Process):
+    def __init__(self) -> None:
+        scheduler = Scheduler(1)
+        super().__init__("mute", scheduler, Network(scheduler, encode=False))
+        self.start()
+
+    def boot(self) -> None:
+        pass
+
+
+PLACE = Place.parse("logstore.Appends.append:exit")
+
+
+@pytest.fixture
+def mute() -> Mute:
+    return Mute()
+
+
+def test_an_exception_without_a_report_was_swallowed(mute: Mute) -> None:
+    account = Account()
+    account.thrown(Thrown(PLACE, mute, mute.incarnation, 0))
+    with pytest.raises(InvariantViolation, match="was swallowed"):
+        account.check_that_all_are_reported()
+    mute.kill()
+    account.check_that_all_are_reported()
+
+
+def test_an_exception_is_reported_once(mute: Mute) -> None:
+    account = Account()
+    fault = account.thrown(Thrown(PLACE, mute, mute.incarnation, 0))
+    account.reported(mute, "a guard", Scope.REQUEST, str(fault))
+    account.check_that_all_are_reported()
+    with pytest.raises(InvariantViolation, match="more than once"):
+        account.reported(mute, "another guard", Scope.STREAM, f"ValueError from {fault}")
+
+
+def test_what_nothing_has_thrown_is_not_contained(mute: Mute) -> None:
+    with pytest.raises(InvariantViolation, match="nothing has thrown"):
+        Account().reported(mute, "a guard", Scope.REQUEST, "KeyError: 7")
+    with pytest.raises(InvariantViolation, match="has contained an exception"):
+        mute.scheduler.contained(mute, "a guard", "request", "KeyError: 7")
+
+
+# --- the blast radius, and campaigns ----------------------------------------------------------------------------------
+
+
+def test_the_table_names_call_sites_that_there_are() -> None:
+    assert {place.site for place in radius.expected()} <= set(call_sites())
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    seen = radius.observed(
+        [
+            Ended(PLACE, "a guard", Scope.REQUEST),
+            Ended(PLACE, "the process", Scope.PROCESS),
+            Ended(Place.parse("logstore.Reads.plan:entry"), "", None),
+        ]
+    )
+    radius.write(tmp_path / "radius.tsv", seen)
+    assert radius.read(tmp_path / "radius.tsv") == seen
+    assert radius.merged(seen, {PLACE: frozenset({Scope.PARTITION})})[PLACE] == {
+        Scope.REQUEST,
+        Scope.PARTITION,
+        Scope.PROCESS,
+    }
+
+
+def test_a_wider_radius_than_the_table_has_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place.parse("gateway.GatewayCore.expire:entry")
+    monkeypatch.setattr("tests.sim.exceptions.exceptions.expected", lambda: {place: frozenset({Scope.REQUEST})})
+    outcome = thrown_at(str(place), seconds=2)
+    assert "has ended a process" in str(outcome.failure)
+
+
+def test_a_tour_visits_each_place_once() -> None:
+    toured = [place for _, options in tours_of(places(), ROUNDS[0], 5) for place in options.exceptions.named]  # type: ignore[union-attr]
+    assert sorted(toured) == sorted(places())
+    shuffled = list(places())
+    Random(5).shuffle(shuffled)
+    assert toured == shuffled
+
+
+def test_places_that_were_never_hit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Place.parse("logstore.Reads.plan:entry")
+    known = {PLACE: frozenset({Scope.REQUEST}), other: frozenset({Scope.REQUEST})}
+    monkeypatch.setattr("tests.sim.exceptions.campaign.expected", lambda: known)
+    tally = Tally()
+    assert tally.never_hit() == [PLACE, other]
+    tally.add(thrown_at(str(PLACE), seconds=4))
+    assert tally.never_hit() == [other]
+    assert tally.thrown == 1
+    assert PLACE in tally.radius()
