@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas_gateway.core.handlers.api_28_txn_offset_commit import PendingTxnOffsetCommit
+from barnabas_logstore.core.replica.known_deletions import KnownDeletions
 from barnabas_logstore.core.storage.log.state.verification_guards import VerificationGuards
 from tests.sim.mutants.planting import Mutants, replace_in
 
 MARKERS = Mutants("markers")
 
 _GUARDS = "tests/regressions/test_guards_of_another_leader.py"
+_UNKNOWN = "tests/regressions/test_unknown_is_not_deleted.py"
 
 
 # --- guards ------------------------------------------------------------------------------------------------------
@@ -43,3 +45,31 @@ def the_guard_of_one_coordinator_is_taken_to_the_next_one() -> None:
         original(self, verification_guard)
 
     replace_in(PendingTxnOffsetCommit, "call", call)
+
+
+# --- what is unknown ---------------------------------------------------------------------------------------------
+
+
+@MARKERS.breaks_for("18", f"{_UNKNOWN}::test_a_coordinator_that_has_restarted_waits_for_its_metadata")
+def an_image_that_is_empty_is_believed() -> None:
+    original = KnownDeletions._has_seen
+
+    def has_seen(self: KnownDeletions, led: tuple[str, int], leader_epoch: int) -> bool:
+        return self._image.revision < 0 or original(self, led, leader_epoch)
+
+    replace_in(KnownDeletions, "_has_seen", has_seen)
+
+
+@MARKERS.breaks_for("18", f"{_UNKNOWN}::test_metadata_of_before_the_election_says_nothing")
+def an_image_of_before_the_election_is_believed() -> None:
+    replace_in(KnownDeletions, "_has_seen", lambda self, led, leader_epoch: self._image.revision >= 0)
+
+
+@MARKERS.breaks_for("18", f"{_UNKNOWN}::test_a_topic_that_the_controller_cannot_read_is_not_deleted")
+def a_topic_that_cannot_be_read_is_taken_for_deleted() -> None:
+    replace_in(KnownDeletions, "on_full_update", lambda self, update: None)
+
+
+@MARKERS.breaks_for("18", f"{_UNKNOWN}::test_a_topic_that_is_known_to_be_deleted_holds_nothing_up")
+def markers_for_deleted_topics_are_waited_for() -> None:
+    replace_in(KnownDeletions, "is_deleted", lambda self, partition, led, leader_epoch: False)

@@ -35,6 +35,7 @@ ID = "shop"
 TOPIC = "carts"
 TOPIC_ID = b"carts of a shop."
 OFFSETS_TOPIC_ID = b"offsets of group"
+STATE_TOPIC_ID = b"states of transa"
 TIMEOUT_MS = 60_000
 FIRST_ID, BLOCK = 1000, 1000
 
@@ -66,6 +67,12 @@ def update_of(*brokers: int, leader: int, revision: int, topics: bool = True, le
         topics=[TopicMetadata(name, topic_id, {}, partitions()) for name, topic_id in named],
         finalized_features=finalized_features(1, {TRANSACTION_VERSION: level}),
     )
+
+
+def state_topic(leader_epoch: int) -> TopicMetadata:
+    """__transaction_state, whose partition PARTITION is led under this epoch."""
+    led = PartitionMetadata(PARTITION, 1, leader_epoch, leader_epoch, (1,), (1,))
+    return TopicMetadata("__transaction_state", STATE_TOPIC_ID, {}, [led])
 
 
 class FakeMarkers:

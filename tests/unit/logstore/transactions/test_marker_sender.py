@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from barnabas.channel.messages import GroupAnswer, GroupCall
+from barnabas.cluster.messages import TopicMetadata
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_request, encode_body
 from barnabas.wire.errors import ErrorCode
@@ -21,14 +23,14 @@ from barnabas_logstore.core.coordinator.transactions.marker_sender import (
     MARKERS_PER_CALL,
     MARKERS_PER_STEP,
     RETRY_MS,
-    UNKNOWN_MS,
+    UNDELIVERED_MS,
     TransactionMarkerSender,
     _calls,
     _Ending,
 )
 from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, TransactionState
 from barnabas_logstore.core.replica.replicas import Replicas
-from tests.unit.logstore.transactions.support import ID, TOPIC, World, update_of
+from tests.unit.logstore.transactions.support import ID, TOPIC, World, state_topic, update_of
 
 NONE = ErrorCode.NONE
 _VERSION = ApiKey.WRITE_TXN_MARKERS.version_max
@@ -47,18 +49,33 @@ class Peers:
 
 
 class Scene:
-    def __init__(self, *, leader: int = 2, topics: bool = True) -> None:
+    def __init__(self, *, leader: int = 2, topics: bool = True, is_informed: bool = True) -> None:
+        """Without `is_informed`, this logstore has had no UpdateMetadata yet."""
         self.replicas = Replicas(1, "cluster")
         self.peers = Peers()
         self.sender = TransactionMarkerSender(self.replicas, self.peers)
         self.revision = 0
         self.now_ms = 0
         self.world = World(sender=self.sender)
-        self.update(leader, topics=topics)
+        if is_informed:
+            self.update(leader, topics=topics)
 
-    def update(self, leader: int, *, topics: bool = True) -> None:
+    def update(
+        self,
+        leader: int,
+        *,
+        topics: bool = True,
+        also: Sequence[TopicMetadata] = (),
+        without_state: bool = False,
+        unknown_topics: Sequence[str] = (),
+    ) -> None:
+        """A full update of a controller that knows the coordinator's leadership, unless it is `without_state`."""
         self.revision += 1
-        self.replicas.image.apply(update_of(1, 2, 3, leader=leader, revision=self.revision, topics=topics))
+        update = update_of(1, 2, 3, leader=leader, revision=self.revision, topics=topics)
+        state = [] if without_state else [state_topic(self.world.epoch)]
+        update = replace(update, topics=[*update.topics, *also, *state], unknown_topics=list(unknown_topics))
+        self.replicas.image.apply(update)
+        self.replicas.deletions.on_full_update(update)
 
     def step(self, ms: int = 0) -> None:
         self.now_ms += ms
@@ -154,7 +171,7 @@ def test_a_call_without_a_proper_answer_is_made_again(answer: GroupAnswer | None
 def test_a_partition_without_a_leader_waits_for_one() -> None:
     scene = Scene(leader=-1)
     scene.end(0)
-    for _ in range(3 * UNKNOWN_MS // RETRY_MS):
+    for _ in range(100):
         scene.step(RETRY_MS)
     assert not scene.peers.calls
     scene.update(3)
@@ -162,26 +179,28 @@ def test_a_partition_without_a_leader_waits_for_one() -> None:
     assert scene.asked == [(3, [0])]
 
 
-def test_a_partition_that_does_not_exist_is_left_out_after_a_while() -> None:
+def test_a_partition_that_is_known_to_be_deleted_is_left_out() -> None:
     scene = Scene(topics=False)
     scene.end(0)
     scene.step()
-    while scene.now_ms < UNKNOWN_MS - RETRY_MS:
-        scene.step(RETRY_MS)
-    assert scene.world.state() is TransactionState.PREPARE_COMMIT, "metadata may be behind"
-    for _ in range(2):
-        scene.step(RETRY_MS)
     assert scene.world.state() is TransactionState.COMPLETE_COMMIT
     assert not scene.peers.calls
 
 
-def test_metadata_that_was_behind_does_not_lose_a_marker() -> None:
-    scene = Scene(topics=False)
-    scene.end(0)
-    scene.step(UNKNOWN_MS // 2)
-    scene.update(2)
-    scene.step(UNKNOWN_MS)
-    assert scene.asked == [(2, [0])]
+@pytest.mark.parametrize("leader", [-1, 2])
+def test_a_marker_that_is_not_written_for_long_is_a_problem_that_is_reported_once(leader: int) -> None:
+    scene = Scene(leader=leader)
+    scene.end(0, 1)
+    for _ in range(UNDELIVERED_MS // RETRY_MS + 3):
+        scene.step(RETRY_MS)
+        while scene.peers.calls:
+            scene.answer(of={1: ErrorCode.NOT_ENOUGH_REPLICAS})
+    (problem,) = scene.sender.problems
+    assert ID in problem
+    assert ("no leader" if leader < 0 else "NOT_ENOUGH_REPLICAS") in problem
+    assert f"{TOPIC}-{0 if leader < 0 else 1}" in problem
+    assert scene.world.state() is TransactionState.PREPARE_COMMIT
+    assert scene.sender.unwritten == 1
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])

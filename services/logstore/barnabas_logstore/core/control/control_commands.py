@@ -304,6 +304,8 @@ class ControlCommands:
         broker_configs = image.broker_configs
         if not image.apply(command):
             return [], []
+        if command.full:
+            self._replicas.deletions.on_full_update(command)
         are_others = command.full or command.deleted_topic_ids or any(not topic.partial for topic in command.topics)
         if are_others or image.broker_configs != broker_configs:
             self._checkpoints.topics_changed()

@@ -7,6 +7,7 @@ from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.replica.containment import LogstoreContainment
+from barnabas_logstore.core.replica.known_deletions import KnownDeletions
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.topic_meters import TopicMeter, TopicMeters
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
@@ -23,6 +24,7 @@ class Replicas:
         "by_name",
         "cluster_id",
         "contained",
+        "deletions",
         "image",
         "meters",
         "node_id",
@@ -35,6 +37,7 @@ class Replicas:
         self.cluster_id = cluster_id
         self.broker_epoch = -1
         self.image = ClusterImage()
+        self.deletions = KnownDeletions(self.image)
         self.meters = TopicMeters(metered_topics_max)
         self.by_key: dict[PartitionKey, Partition] = {}
         self.by_name: dict[TopicPartition, Partition] = {}

@@ -2,8 +2,8 @@
 TransactionMarkerChannelManager).
 
 All markers of a turn for one leader are one WriteTxnMarkers. What is not written is sent again after a pause, to the
-leader of that time; a marker that is sent twice changes nothing. A partition that the cluster does not have is left out
-once it has been unknown for `UNKNOWN_MS`: this logstore's metadata may be behind that of the coordinator before it.
+leader of that time; a marker that is sent twice changes nothing. A partition is left out only if its deletion is known
+(`KnownDeletions`): one that is merely absent from this logstore's metadata waits, and what waits long is a problem.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from barnabas.channel.messages import GroupAnswer, GroupCall
+from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
@@ -29,7 +31,8 @@ from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 from barnabas_logstore.core.replica.replicas import Replicas
 
 RETRY_MS: Final = 50
-UNKNOWN_MS: Final = 10_000
+UNDELIVERED_MS: Final = 60_000
+"""A marker that is not written for so long is reported, once."""
 MARKERS_PER_STEP: Final = 1_000
 MARKERS_PER_CALL: Final = 500
 _VERSION: Final = ApiKey.WRITE_TXN_MARKERS.version_max
@@ -50,14 +53,18 @@ class Peers(Protocol):
 class _Ending:
     """The markers of one transaction, under one epoch of its coordinator."""
 
-    __slots__ = ("is_forgotten", "left", "sender", "transaction", "unknown_since_ms")
+    __slots__ = ("begun_ms", "errors", "is_forgotten", "is_reported", "left", "sender", "transaction")
 
     def __init__(self, sender: TransactionPartition, transaction: Transaction) -> None:
         self.sender = sender
         self.transaction = transaction
         self.left = set(transaction.partitions)
         """Partitions that have no marker yet."""
-        self.unknown_since_ms: dict[TopicPartition, int] = {}
+        self.begun_ms: int | None = None
+        """When its markers were first to be sent."""
+        self.errors: dict[TopicPartition, ErrorCode] = {}
+        """The last answers of leaders that have not written their markers."""
+        self.is_reported = False
         self.is_forgotten = False
 
     def marker(self, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
@@ -143,29 +150,44 @@ class TransactionMarkerSender:
     ) -> None:
         led: dict[int, list[TopicPartition]] = {}
         for each in partitions:
-            leader_id = self._leader_of(each)
-            if leader_id is None:
-                if now_ms - ending.unknown_since_ms.setdefault(each, now_ms) >= UNKNOWN_MS:
-                    ending.left.discard(each)
-                    continue
-                leader_id = -1
+            led.setdefault(self._leader_of(each), []).append(each)
+        for each in led.pop(NO_LEADER, []):
+            if self._is_deleted(ending, each):
+                ending.left.discard(each)
             else:
-                ending.unknown_since_ms.pop(each, None)
-            led.setdefault(leader_id, []).append(each)
-        leaderless = led.pop(-1, [])
-        if leaderless:
-            self._send_later(ending, leaderless, now_ms)
+                self._send_later(ending, [each], now_ms)
         for leader_id, some in led.items():
             by_leader.setdefault(leader_id, []).append((ending, some))
+        self._report_late(ending, now_ms)
         self._look_whether_written(ending)
 
-    def _leader_of(self, partition: TopicPartition) -> int | None:
-        """Return -1 while it has no leader; None: this logstore knows of no such partition."""
+    def _leader_of(self, partition: TopicPartition) -> int:
+        """Return NO_LEADER while it has none, or this logstore knows of no such partition."""
         replicas = self._replicas
         topic = replicas.image.topics_by_name.get(partition.topic)
-        if topic is None or replicas.image.partition(topic.topic_id, partition.partition) is None:
-            return None
-        return replicas.newest_leader(topic.topic_id, partition.partition)[0]
+        return NO_LEADER if topic is None else replicas.newest_leader(topic.topic_id, partition.partition)[0]
+
+    def _is_deleted(self, ending: _Ending, partition: TopicPartition) -> bool:
+        led = (TRANSACTION_STATE_TOPIC, ending.sender.partition)
+        return self._replicas.deletions.is_deleted(partition, led, ending.sender.leader_epoch)
+
+    def _report_late(self, ending: _Ending, now_ms: int) -> None:
+        if ending.begun_ms is None:
+            ending.begun_ms = now_ms
+        if ending.is_reported or not ending.left or now_ms - ending.begun_ms < UNDELIVERED_MS:
+            return
+        ending.is_reported = True
+        partition = min(ending.left)
+        error = ending.errors.get(partition)
+        if self._leader_of(partition) == NO_LEADER:
+            reason = "no leader of it is known here, nor that it is deleted"
+        else:
+            reason = "its leader does not answer" if error is None else f"its leader has answered {error.name}"
+        self.problems.append(
+            f"the end of a transaction of {ending.transaction.transactional_id} is not written after "
+            f"{UNDELIVERED_MS // 1000} s in {len(ending.left)} partitions, one is {partition.topic}-"
+            f"{partition.partition}: {reason}"
+        )
 
     def _send(self, node_id: int, parts: list[_Part], now_ms: int) -> None:
         request = WriteTxnMarkersRequest([ending.marker(partitions) for ending, partitions in parts])
@@ -193,6 +215,7 @@ class TransactionMarkerSender:
         ending.left.difference_update(each for each, error in outcome.items() if error in _OVER)
         unwritten = [each for each in partitions if each in ending.left]
         if unwritten:
+            ending.errors.update({each: outcome[each] for each in unwritten if (producer_id, each) in errors})
             self._send_later(ending, unwritten, sent_ms)
         self._look_whether_written(ending)
 
