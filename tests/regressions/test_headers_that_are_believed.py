@@ -258,6 +258,23 @@ def test_what_was_written_long_ago_goes_without_being_read() -> None:
     assert host.query_offset(-2).offset == 2
 
 
+def test_a_file_that_is_over_soon_is_waited_for() -> None:
+    """A producer whose clock is slow must not have every segment read."""
+    host = kept_for_a_week()
+    rolled(host, batch([OLD_MS]))
+    host.disk.modified_wall_ms = WALL_MS - WEEK_MS + 10 * 60 * SECOND_MS
+    host.holds_effects = True
+    host.now_ms = CHECK_MS
+    host.core.tick(CHECK_MS)
+    host.turn()
+    assert not any(isinstance(effect, ReadTimestampsEffect) for effect in host.held)
+    host.holds_effects = False
+    host.settle()
+    assert host.query_offset(-2).offset == 0
+    host.disk.modified_wall_ms = WALL_MS - WEEK_MS - 1
+    assert check_retention(host, 2 * CHECK_MS) == 1
+
+
 def test_a_batch_that_no_one_can_open_is_as_old_as_its_file() -> None:
     host = kept_for_a_week()
     header = parse_header(batch([OLD_MS, OLD_MS])).with_compression(Compression.GZIP)

@@ -174,12 +174,15 @@ def a_largest_timestamp_is_the_headers() -> None:
 
 @STORAGE.breaks_for("23", f"{_BELIEVED}::test_what_a_header_says_is_not_enough_to_delete")
 def retention_deletes_by_the_headers() -> None:
-    replace_in(RecordTimes, "are_before", lambda self, limit_ms, modified_ms, byte_count: True)
+    replace_in(RecordTimes, "are_over", lambda self, wall_ms, retention_ms, modified_ms, byte_count: True)
 
 
 @STORAGE.breaks_for("23", f"{_BELIEVED}::test_records_that_were_old_when_they_came_go_as_in_kafka")
 def retention_waits_for_the_clock() -> None:
-    replace_in(RecordTimes, "are_before", lambda self, limit_ms, modified_ms, byte_count: modified_ms < limit_ms)
+    def are_over(self: RecordTimes, wall_ms: int, retention_ms: int, modified_ms: int, byte_count: int) -> bool:
+        return modified_ms < wall_ms - retention_ms
+
+    replace_in(RecordTimes, "are_over", are_over)
 
 
 @STORAGE.breaks_for("23", f"{_CODECS}::test_an_opened_batch_is_taken_if_javas_consumers_read_it")

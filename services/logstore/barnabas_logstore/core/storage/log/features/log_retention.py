@@ -61,12 +61,11 @@ def past_time(state: LogState, wall_ms: int) -> IsOver:
     only as far as `RecordTimes` has it.
     """
     retention_ms = state.config.retention_ms
-    limit_ms = wall_ms - retention_ms
 
     def is_over(segment: Segment, following: Segment | None) -> bool:
-        if retention_ms < 0 or segment.latest_time_ms() >= limit_ms:
+        if retention_ms < 0 or wall_ms - segment.latest_time_ms() <= retention_ms:
             return False
-        return segment.record_times.are_before(limit_ms, segment.modified_ms(), segment.byte_count)
+        return segment.record_times.are_over(wall_ms, retention_ms, segment.modified_ms(), segment.byte_count)
 
     return is_over
 
