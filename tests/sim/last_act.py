@@ -267,5 +267,15 @@ class LastAct:
         followers = sum(len(partition.followers) for partition in node.partitions)
         if slots != followers:
             raise InvariantViolation(f"{node.name} has {slots} slots of sessions for {followers} followers")
+        self._check_credits(node)
         # What a pass over one log takes, at most.
         self._cluster.wait_until(lambda: core.is_idle, f"{node.name} is idle")
+
+    def _check_credits(self, node: LogstoreNode) -> None:
+        """Whatever became of a request, what it occupied is given back."""
+        assert node.core is not None
+        for pool in (node.core._credits, node.core._coordination._inbox._credits):
+            for stream_id, shares in pool._streams.items():
+                outstanding = [share.outstanding for share in shares]
+                if any(outstanding):
+                    raise InvariantViolation(f"{node.name} never gave back {outstanding} of stream {stream_id}")

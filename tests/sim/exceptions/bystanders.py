@@ -6,6 +6,7 @@ what happens within the time that it takes until every client has noticed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from barnabas.wire.messages import Response
 from tests.sim.clients.client import REQUEST_TIMEOUT_US
 from tests.sim.exceptions.account import Scope, Thrown
 from tests.sim.nodes.logstore import LogstoreNode
+from tests.sim.process import Process
 from tests.sim.scheduler import SECOND, InvariantViolation
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 NOTICED_US = REQUEST_TIMEOUT_US + 8 * SECOND
 """A lease ends, another leader is elected, groups find their coordinator; and a request may have begun before."""
+_INTERNAL = (ErrorCode.UNKNOWN_SERVER_ERROR,)
 _NARROW = (Scope.REQUEST, Scope.STREAM)
 
 
@@ -33,10 +36,13 @@ class Bystanders:
         self._narrow: list[Thrown] = []
         self._contained = 0
         self._failed_answers = 0
+        self._lives: dict[Process, int] = {}
+        """The highest incarnation that each host may have."""
         self._partitions: dict[tuple[str, int], int] = {}
         """How many a logstore may have lost, by its name and incarnation."""
 
-    def watch(self) -> None:
+    def watch(self, hosts: Sequence[Process]) -> None:
+        self._lives = {host: host.incarnation for host in hosts}
         self._cluster.history.no_answer = self._no_answer
         self._cluster.history.answered = self._answered
 
@@ -46,27 +52,40 @@ class Bystanders:
             self._narrow.append(thrown)
         else:
             self._wide_us = self._cluster.scheduler.now_us
+        if scope is Scope.PROCESS:
+            # It ends, and starts again.
+            self._lives[thrown.process] += 2
         if scope is Scope.PARTITION:
             life = thrown.process.name, thrown.process.incarnation
             self._partitions[life] = self._partitions.get(life, 0) + 1
 
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether nothing has ended lately but requests, streams and duties."""
+        return self._cluster.scheduler.now_us - self._wide_us > NOTICED_US
+
     def _no_answer(self, client: str, api_key: ApiKey) -> None:
-        if self._cluster.scheduler.now_us - self._wide_us > NOTICED_US:
+        if self._is_quiet:
             raise InvariantViolation(f"{client} got no answer to {api_key.name}, and nothing has ended but requests")
 
     def _answered(self, client: str, api_key: ApiKey, response: Response) -> None:
         """One request fails for one exception, however many others were handled with it."""
-        if not has_failed(response):
+        codes = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT) if self._is_quiet else _INTERNAL
+        if not has_any(response, codes):
             return
         self._failed_answers += 1
         if self._failed_answers > self._contained:
+            words = " or ".join(code.name for code in codes)
             raise InvariantViolation(
-                f"{client} was answered UNKNOWN_SERVER_ERROR to {api_key.name}: the answer number "
-                f"{self._failed_answers} of this kind, for {self._contained} exceptions"
+                f"{client} was answered {words} to {api_key.name}: the answer number {self._failed_answers} of this "
+                f"kind, for {self._contained} exceptions"
             )
 
     def look(self) -> None:
         """To be called now and then: what is gone for good is no more than was reported."""
+        for host, incarnation in self._lives.items():
+            if host.incarnation > incarnation:
+                raise InvariantViolation(f"{host.name} has ended, and has reported nothing by which it would")
         for gateway in self._cluster.gateways:
             contained = sum(each.process is gateway for each in self._narrow)
             if gateway.unexplained_closes > contained:
@@ -85,14 +104,14 @@ class Bystanders:
             raise InvariantViolation(f"{logstore.name} has lost {len(lost)} partitions for {reported} exceptions")
 
 
-def has_failed(message: Any) -> bool:
-    """Return whether UNKNOWN_SERVER_ERROR is anywhere in an answer."""
+def has_any(message: Any, codes: tuple[ErrorCode, ...]) -> bool:
+    """Return whether one of the codes is anywhere in an answer."""
     if isinstance(message, list):
-        return any(map(has_failed, message))
+        return any(has_any(each, codes) for each in message)
     if not is_dataclass(message):
         return False
     return any(
-        (value == ErrorCode.UNKNOWN_SERVER_ERROR if "error_code" in each.name else has_failed(value))
+        (value in codes if "error_code" in each.name else has_any(value, codes))
         for each in fields(message)
         if (value := getattr(message, each.name)) is not None
     )

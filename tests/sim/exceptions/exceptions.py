@@ -64,7 +64,7 @@ class ExceptionRun:
         self._inquirer.start()
         if not has_faults:
             self._bystanders = Bystanders(cluster)
-            self._bystanders.watch()
+            self._bystanders.watch(self._hosts)
         self._scrape(cluster)
 
     def end(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sim.mutants.containment import CONTAINMENT
 from tests.sim.mutants.control import CONTROL
 from tests.sim.mutants.controller import CONTROLLER
 from tests.sim.mutants.drains import DRAINS
@@ -35,5 +36,6 @@ AREAS = (
     TRANSACTIONS,
     EPOCHS,
     MARKERS,
+    CONTAINMENT,
 )
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

@@ -125,6 +125,10 @@ class Mutants:
         options = Options(SECONDS, faults=faults, at_most=TRANSACTIONAL, profile=Profile.SPARSE, has_last_epochs=True)
         return self._registers(rule, options)
 
+    def breaks_with(self, rule: str, options: Options) -> Callable[[Plant], Plant]:
+        """Decorates what plants a mutant that shows in runs of its own kind."""
+        return self._registers(rule, options)
+
     def breaks_for(self, rule: str, test: str) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that `test` (a pytest node id) has to see."""
         return self._registers(rule, test)
