@@ -130,6 +130,10 @@ def test_the_table_names_call_sites_that_there_are() -> None:
     assert {place.site for place in radius.expected()} <= set(call_sites())
 
 
+def test_without_a_line_in_the_table_a_place_has_to_be_hit(tmp_path: Path) -> None:
+    assert radius.required(tmp_path / "none") == set(places())
+
+
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     seen = radius.observed(
         [
@@ -140,6 +144,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     )
     radius.write(tmp_path / "radius.tsv", seen)
     assert radius.read(tmp_path / "radius.tsv") == seen
+    assert radius.required(tmp_path / "radius.tsv") == set(seen)
     assert radius.merged(seen, {PLACE: frozenset({Scope.PARTITION})})[PLACE] == {
         Scope.REQUEST,
         Scope.PARTITION,
@@ -164,11 +169,35 @@ def test_a_tour_visits_each_place_once() -> None:
 
 def test_places_that_were_never_hit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Place.parse("logstore.Reads.plan:entry")
-    known = {PLACE: frozenset({Scope.REQUEST}), other: frozenset({Scope.REQUEST})}
-    monkeypatch.setattr("tests.sim.exceptions.campaign.expected", lambda: known)
+    monkeypatch.setattr("tests.sim.exceptions.campaign.required", lambda: {PLACE, other})
     tally = Tally()
     assert tally.never_hit() == [PLACE, other]
     tally.add(thrown_at(str(PLACE), seconds=4))
     assert tally.never_hit() == [other]
     assert tally.thrown == 1
     assert PLACE in tally.radius()
+
+
+# --- a poisonous request ----------------------------------------------------------------------------------------------
+
+POISONED = [
+    ("gateway.ProduceHandler.start:entry", 40),
+    ("gateway.FetchHandler.start:exit", 40),
+    ("logstore.Appends.append:entry", 20),
+    ("logstore.Reads.accept:entry", 20),
+    ("logstore.Queries.query_offset:exit", 20),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "least"),
+    [pytest.param(*each, marks=() if each[0].startswith("logstore.App") else pytest.mark.deep) for each in POISONED],
+)
+def test_a_poisonous_request_costs_itself_alone_however_often_it_is_sent(place: str, least: int) -> None:
+    """Others are answered, and nothing adds up: the bystanders and the last act say so."""
+    exceptions = Exceptions((Place.parse(place),), is_poison=True)
+    outcome = simulate(2, replace(OPTIONS, exceptions=exceptions))
+    assert not outcome.failure, str(outcome)
+    assert {each.place for each in outcome.thrown} == {Place.parse(place)}
+    assert len(outcome.thrown) >= least
+    assert Scope.PROCESS not in {each.scope for each in outcome.thrown}

@@ -22,7 +22,7 @@ from tests.sim.campaign import SEEDS_PER_PROCESS, Open
 from tests.sim.exceptions.account import Ended, Scope
 from tests.sim.exceptions.call_sites import Place
 from tests.sim.exceptions.exceptions import Exceptions
-from tests.sim.exceptions.radius import Radius, expected, observed
+from tests.sim.exceptions.radius import Radius, observed, required
 from tests.sim.run import Options, Outcome, simulate_job
 from tests.sim.scheduler import SECOND
 from tests.sim.shapes import AtMost, Profile
@@ -87,8 +87,8 @@ class Tally:
         return {Place.parse(place) for place in self.ended}
 
     def never_hit(self) -> list[Place]:
-        """Those that the simulation reaches, as `radius.tsv` has it."""
-        return sorted(set(expected()) - self.hit)
+        """Of those that a campaign has to hit."""
+        return sorted(required() - self.hit)
 
     def add(self, outcome: Outcome) -> None:
         self.seeds += 1
@@ -142,7 +142,7 @@ class ExceptionCampaign:
 
     def run(self, hours: float, tour_places: Sequence[Place] | None = None) -> bool:
         """Return True if nothing is open, and every place has been hit. `tour_places`: those to tour if they are
-        missed, by default all that the simulation reaches."""
+        missed, by default all that a campaign has to hit."""
         is_complete = False
         self._path.parent.mkdir(parents=True, exist_ok=True)
         print(f"{self._commit}, into {self._path}: {self.tally}", flush=True)
@@ -171,7 +171,7 @@ class ExceptionCampaign:
         return is_complete and not self.tally.open and not left
 
     def _left(self, tour_places: Sequence[Place] | None) -> list[Place]:
-        wanted = expected() if tour_places is None else tour_places
+        wanted = required() if tour_places is None else tour_places
         return sorted(set(wanted) - self.tally.hit)
 
     def _tour(self, pool: ProcessPoolExecutor, options: Options, places: list[Place]) -> None:

@@ -11,6 +11,7 @@ from tests.sim.exceptions.account import Account, Scope
 from tests.sim.exceptions.bystanders import Bystanders
 from tests.sim.exceptions.call_sites import Place, places
 from tests.sim.exceptions.inquirer import TOPIC, Inquirer
+from tests.sim.exceptions.poison import CLIENTS, POISON, Poisoner, poisoned_by
 from tests.sim.exceptions.radius import expected
 from tests.sim.exceptions.thrower import Thrower
 from tests.sim.nodes.scraping import scrape
@@ -30,6 +31,8 @@ class Exceptions:
 
     named: tuple[Place, ...] = ()
     interval_us: int = INTERVAL_US
+    is_poison: bool = False
+    """The places throw at each poisonous request, from the beginning to the end, and at nothing else."""
 
 
 class ExceptionRun:
@@ -43,7 +46,9 @@ class ExceptionRun:
             count = max(1, duration_us // exceptions.interval_us)
             chosen = self._random.sample(places(), min(count, len(places())))
         self._chosen = chosen
+        self._is_poison = exceptions.is_poison
         self._is_over = False
+        self.poisoners: list[Poisoner] = []
         self._bystanders: Bystanders | None = None
         self.account = Account()
         self.thrower = Thrower({place.site for place in chosen}, self.account)
@@ -54,12 +59,20 @@ class ExceptionRun:
         scheduler = cluster.scheduler
         scheduler.contained = self._contained
         self._hosts = hosts = (*cluster.controllers, *cluster.gateways, *cluster.logstores, *cluster.purgatories)
-        self.thrower.begin(scheduler, hosts)
-        for place in self._chosen:
+        self.thrower.begin(scheduler, hosts, stays_armed=self._is_poison)
+        if self._is_poison:
+            self.thrower.matches = poisoned_by(lambda: cluster.history.ids_of(POISON))
+            for place in self._chosen:
+                self.thrower.arm(place)
+            self.poisoners = [Poisoner(f"{POISON}-{each}", cluster.client_environment) for each in range(CLIENTS)]
+            for poisoner in self.poisoners:
+                poisoner.start()
+        for place in () if self._is_poison else self._chosen:
             delay_us = self._random.randrange(max(1, self._duration_us - 2 * SECOND))
             scheduler.plan(delay_us, f"{place} is to throw", partial(self.thrower.arm, place))
         cluster.history.may_fail_internally = True
-        cluster.history.shortened[TOPIC, 0] = None
+        for topic in (TOPIC, POISON):
+            cluster.history.shortened[topic, 0] = None
         self._inquirer = Inquirer("inquirer", cluster.client_environment)
         self._inquirer.start()
         if not has_faults:
@@ -71,7 +84,8 @@ class ExceptionRun:
         """Nothing more is thrown."""
         self.thrower.stop()
         self._is_over = True
-        self._inquirer.kill()
+        for client in (self._inquirer, *self.poisoners):
+            client.kill()
         for node in self._cluster.logstores:
             if node.alive and node.offline_partitions:
                 # They come back with the next start.

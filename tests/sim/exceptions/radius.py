@@ -1,18 +1,18 @@
 """How far an exception may reach, by the place that it is thrown at: what runs have shown, reviewed, and held to since.
 
-`radius.tsv` has a line for each call site that the simulation reaches: what an exception on entry may end, and what one
-on exit may. A place that ends something else has changed its blast radius: look at it, then run
-`python -m tests.sim.exceptions --learn`.
+`radius.tsv` has a line for each call site: what an exception on entry may end, and what one on exit may; `-` where no
+client of the simulation leads to it. A place that ends something else has changed its blast radius: look at it, then
+run `python -m tests.sim.exceptions --learn`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 from tests.sim.exceptions.account import Ended, Scope
-from tests.sim.exceptions.call_sites import Moment, Place
+from tests.sim.exceptions.call_sites import Moment, Place, call_sites, places
 
 PATH = Path(__file__).with_name("radius.tsv")
 _NEVER = "-"
@@ -38,19 +38,34 @@ def expected() -> Radius:
     return read(PATH)
 
 
-def read(path: Path) -> dict[Place, frozenset[Scope]]:
-    radius: dict[Place, frozenset[Scope]] = {}
+def required(path: Path = PATH) -> frozenset[Place]:
+    """Return the places that a campaign has to hit: all, but for those that the table has as never reached."""
+    return frozenset(places()) - _unreached(path)
+
+
+@cache
+def _unreached(path: Path) -> frozenset[Place]:
+    return frozenset(place for place, column in _columns(path) if column == _NEVER)
+
+
+def _columns(path: Path) -> Iterator[tuple[Place, str]]:
     for line in path.read_text().splitlines() if path.exists() else ():
         site, *columns = line.split("\t")
         for moment, column in zip(Moment, columns, strict=True):
-            if column != _NEVER:
-                radius[Place(site, moment.value)] = frozenset(Scope[word.upper()] for word in column.split(",") if word)
-    return radius
+            yield Place(site, moment.value), column
+
+
+def read(path: Path) -> dict[Place, frozenset[Scope]]:
+    return {
+        place: frozenset(Scope[word.upper()] for word in column.split(",") if word)
+        for place, column in _columns(path)
+        if column != _NEVER
+    }
 
 
 def write(path: Path, radius: Radius) -> None:
     lines = []
-    for site in sorted({place.site for place in radius}):
+    for site in call_sites():
         columns = [_column(radius.get(Place(site, moment.value))) for moment in Moment]
         lines.append("\t".join([site, *columns]) + "\n")
     path.write_text("".join(lines))
