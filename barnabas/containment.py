@@ -40,6 +40,10 @@ class Scope(Enum):
     """The process, at once; what started it starts it again."""
 
 
+class Uncontained(BaseException):
+    """An exception was raised while another one was contained: no guard may catch it, and the process ends."""
+
+
 @dataclass(slots=True, frozen=True)
 class Place:
     """Where unexpected exceptions are caught. `name` is `<service>.<place>`, and stays the same between versions."""
@@ -80,6 +84,14 @@ class Containment:
         if len(self.reports) < REPORTS_MAX:
             self.reports.append(describe_exception(place, error, fields))
 
+    def contain_fault(self, place: Place, traceback_text: str, fields: Mapping[str, str | int]) -> None:
+        """Do the same for one that was raised in a worker, which has reported its traceback."""
+        self.counts[place] += 1
+        if len(self.reports) < REPORTS_MAX:
+            text = shortened(traceback_text)
+            summary = text.rstrip().rpartition("\n")[2][:SUMMARY_CHARS_MAX]
+            self.reports.append(ContainedException(place, fields, summary, text))
+
     def take_reports(self) -> list[ContainedException]:
         """Return what was contained since the last call, or the first of it."""
         if not self.reports:
@@ -93,15 +105,22 @@ class Containment:
 
 
 def describe_exception(place: Place, error: Exception, fields: Mapping[str, str | int]) -> ContainedException:
-    text = "".join(traceback.format_exception(error))
-    if len(text) > TRACEBACK_CHARS_MAX:
-        # Both ends matter: the first names what was being done, the last one the exception.
-        half = TRACEBACK_CHARS_MAX // 2
-        text = f"{text[:half]}\n  ...\n{text[-half:]}"
-    return ContainedException(place, fields, summary_of(error), text)
+    return ContainedException(place, fields, summary_of(error), shortened("".join(traceback.format_exception(error))))
+
+
+def shortened(text: str) -> str:
+    """Return a traceback of a bounded length. Both ends matter: the first names what was being done, the last one the
+    exception.
+    """
+    if len(text) <= TRACEBACK_CHARS_MAX:
+        return text
+    half = TRACEBACK_CHARS_MAX // 2
+    return f"{text[:half]}\n  ...\n{text[-half:]}"
 
 
 def summary_of(error: BaseException) -> str:
     """Return the exception in one line, of a bounded length."""
+    if not str(error) and error.__cause__ is not None:
+        return summary_of(error.__cause__)
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return " ".join(text[:SUMMARY_CHARS_MAX].split())

@@ -157,7 +157,7 @@ def test_cve_2026_83525_an_empty_request_leaves_the_gateway_serving(key: ApiKey)
         for request in with_empty_arrays(MESSAGES[key][0], version):
             world = World()
             world.client().ask(request, key, version)
-            assert not [note for note in world.logs if note.event == "request failed"], f"v{version}: {request}"
+            assert not world.contained, f"v{version}: {request}"
             other = world.client()
             other.ask(MESSAGES[ApiKey.API_VERSIONS][0](), ApiKey.API_VERSIONS, 0)
             assert len(other.answers) == 1

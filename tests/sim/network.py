@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from barnabas.containment import Uncontained
 from tests.sim.process import Process
 from tests.sim.scheduler import MS, InvariantViolation, ProcessEnds, Scheduler, injected
 from tests.sim.weather import Hit, Weather, unnoticed
@@ -310,7 +311,7 @@ class Network:
             except ProcessEnds:
                 # An arrival is the network's event; its effects are events of its receiver.
                 target.process.interrupted()
-            except Exception as error:
+            except (Exception, Uncontained) as error:
                 fault = injected(error)
                 if fault is None:
                     raise

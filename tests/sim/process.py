@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from barnabas.containment import Uncontained
 from tests.sim.clocks import Clock
 from tests.sim.scheduler import MS, SECOND, Event, InjectedFault, Label, Scheduler, injected
 
@@ -66,7 +67,7 @@ class Process:
         self.scheduler.note(f"{self.name} starts")
         try:
             self.boot()
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             fault = injected(error)
             if fault is None:
                 raise

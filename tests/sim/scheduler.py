@@ -20,6 +20,8 @@ from random import Random
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from barnabas.containment import Uncontained
+
 if TYPE_CHECKING:
     from tests.sim.process import Process
 
@@ -167,7 +169,7 @@ class Scheduler:
             except ProcessEnds:
                 assert process is not None
                 process.interrupted()
-            except Exception as error:
+            except (Exception, Uncontained) as error:
                 fault = injected(error)
                 if fault is None:
                     raise

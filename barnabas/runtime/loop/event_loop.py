@@ -11,11 +11,12 @@ asyncio's own transports are as in asyncio.
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
 from collections.abc import Callable, Mapping
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, TypeVarTuple
 
 from barnabas.runtime.collector import COLLECTOR
 from barnabas.runtime.loop.busy_poll import BusyPoll, is_busy_polling_allowed
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 _Ts = TypeVarTuple("_Ts")
+
+
+FAULT_EXIT_CODE: Final = 70
+"""Of a process that an exception of its own has ended (EX_SOFTWARE)."""
 
 
 class EventLoop(asyncio.SelectorEventLoop):
@@ -66,7 +71,12 @@ class EventLoop(asyncio.SelectorEventLoop):
         super().stop()
 
     def _failed(self, error: BaseException, callback: Callable[[], object]) -> None:
+        """What a callback has raised is logged, and ends the process: it has left something half-done, and nothing says
+        what relies on that. A handler of its own (`set_exception_handler`) decides otherwise.
+        """
         self.call_exception_handler({"message": f"the callback {callback!r} failed", "exception": error})
+        if self.get_exception_handler() is None:
+            os._exit(FAULT_EXIT_CODE)
 
 
 class _Selector(selectors.BaseSelector):

@@ -210,6 +210,8 @@ class GatewayNode(Process):
         rare = outputs.rare or RareOutputs()
         for line in outputs.logs:
             self._look_at(line)
+        for each in rare.contained:
+            self.scheduler.contained(self, each.place.name, each.place.scope.value, each.traceback)
         for node_id, exchange in outputs.exchanges:
             if node_id in self._logstores:
                 self._logstores[node_id].exchange.send(exchange)

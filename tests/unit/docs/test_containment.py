@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from barnabas.containment import Place, Scope
+from barnabas_gateway.core.model import containment as gateway
 from barnabas_logstore.core.replica import containment as logstore
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/correctness.md").read_text()
-PLACES: tuple[Place, ...] = (*logstore.PLACES,)
+PLACES: tuple[Place, ...] = (*gateway.PLACES, *logstore.PLACES)
 
 
 def rows() -> list[str]:
@@ -37,7 +38,7 @@ def test_no_place_has_two_meanings() -> None:
     assert len({each.name for each in PLACES}) == len(PLACES)
 
 
-@pytest.mark.parametrize("service", ["logstore"])
+@pytest.mark.parametrize("service", ["gateway", "logstore"])
 def test_every_place_is_used_where_exceptions_are_caught(service: str) -> None:
     sources = {path: path.read_text() for path in (ROOT / "services" / service).rglob("*.py")}
     declared = {

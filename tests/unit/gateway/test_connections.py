@@ -12,6 +12,7 @@ from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas_gateway.core.backends.append_router import AppendRouter
 from barnabas_gateway.core.connections.connection import ResponseKind
+from barnabas_gateway.core.model.containment import REQUEST
 from tests.unit.gateway.world import Client, World, topic
 
 VERSIONS = ApiVersionsRequest("client", "1.0")
@@ -266,7 +267,9 @@ def test_a_fault_of_ours_costs_one_connection(monkeypatch: pytest.MonkeyPatch) -
     world.expects_fault = True
     client.produce(0)
     assert client.is_closed
-    assert "ZeroDivisionError" in str(world.logs[0].fields["traceback"])
+    (report,) = world.contained
+    assert (report.place, report.fields["correlation_id"]) == (REQUEST, 1)
+    assert "ZeroDivisionError" in report.traceback
     ask_versions(other)
     assert other.answers
 

@@ -232,6 +232,6 @@ def test_a_fault_of_ours_costs_its_own_connection_and_no_other(version: int) -> 
     world.processor.converted(conversion, 1.0, world.now_ms)
     world.turn()
     assert client.is_closed
-    assert [line.fields["traceback"] for line in world.logs] == ["a traceback"]
+    assert [each.traceback for each in world.contained] == ["a traceback"]
     assert not other.is_closed
     assert world.logstore.appends == []

@@ -276,14 +276,16 @@ def test_what_a_pattern_would_match_is_dropped_with_its_connection() -> None:
     assert not world.pattern_matchings
 
 
-def test_a_fault_of_the_matching_closes_one_connection() -> None:
+def test_a_fault_of_the_matching_costs_one_request() -> None:
     world = transaction_world()
     client, other = world.client(node_id=1), world.client(node_id=1)
     client.ask(ListTransactionsRequest(transactional_id_pattern="a"), ApiKey.LIST_TRANSACTIONS, 2)
     world.logstores[1].group_answer(listing_of(["a"]))
     world.expects_fault = True
     match_pattern(world, "Traceback")
-    assert client.is_closed
+    (response,) = client.answers
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR  # type: ignore[union-attr]
+    assert not client.is_closed
     assert not other.is_closed
 
 

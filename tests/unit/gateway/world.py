@@ -37,6 +37,7 @@ from barnabas.channel.messages import (
 from barnabas.channel.timing import Timed, Times
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
+from barnabas.containment import ContainedException
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_request, decode_response, encode_body, encode_request
@@ -365,6 +366,7 @@ class World:
             begin_context,
         )
         self.logs: list[Log] = []
+        self.contained: list[ContainedException] = []
         self.expects_fault = False
         """Whether a request may find a fault of ours."""
         self.calls: list[ControllerCall] = []
@@ -446,8 +448,9 @@ class World:
     def carry_out(self, outputs: Outputs) -> None:
         rare = outputs.rare or RareOutputs()
         self.logs += outputs.logs
+        self.contained += rare.contained
         faults = [log for log in outputs.logs if log.level is LogLevel.ERROR]
-        assert self.expects_fault or not faults, faults
+        assert self.expects_fault or not (faults or rare.contained), (faults, rare.contained)
         self.calls += rare.controller_calls
         for logstore_call in rare.logstore_calls:
             self.logstores[logstore_call.node_id].calls.append(logstore_call)

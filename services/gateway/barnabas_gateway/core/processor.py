@@ -81,6 +81,7 @@ from barnabas_gateway.core.model.authorizer import Authorizer
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.cluster_view import ClusterView
 from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.model.containment import AUDIT, QUOTAS
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines, earlier
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import (
@@ -147,7 +148,9 @@ class GatewayCore:
         clock, turn = self.clock, self.turn
         self.logstores = Logstores()
         self.coordinators = CoordinatorClient(self.logstores)
-        self.verifier = TransactionVerifier(config, clock, self.deadlines, image, self.coordinators)
+        self.verifier = TransactionVerifier(
+            config, clock, self.deadlines, image, self.coordinators, self.log_lines.contained
+        )
         self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores, self.verifier)
         self.reads = ReadRouter(self.logstores, self.fetch_memory)
         self.read_replicas = ReadReplicas(config.address_policy, clock, image, self.reads.lanes)
@@ -184,7 +187,7 @@ class GatewayCore:
         logstores_meter = LogstoresMeter(self.logstores, self.reads)
         self.measured: list[Measured] = [
             *(self.request_meter, logstores_meter, self.verifier),
-            *(self.audit, self.audit_topic, self.quotas),
+            *(self.audit, self.audit_topic, self.quotas, self.log_lines.contained),
         ]
         """The meters; the host reads them at a scrape."""
 
@@ -227,24 +230,34 @@ class GatewayCore:
         certificate.
         """
         self.clock.now_ms = now_ms
-        self.authentications.begin(self.connections.open_connection(connection_id, listener, peer, principal, node_id))
+        connection = self.connections.open_connection(connection_id, listener, peer, principal, node_id)
+        try:
+            self.authentications.begin(connection)
+        except Exception as error:
+            connection.failed(error)
 
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.clock.now_ms = now_ms
         connection = self.connections.find_connection(connection_id)
         if connection is None:
             return
-        if connection.quotas is None:
-            self.dispatcher.bytes_received(connection, data)
-        else:
-            self.dispatcher.timed_bytes_received(connection, data, connection.quotas)
+        try:
+            if connection.quotas is None:
+                self.dispatcher.bytes_received(connection, data)
+            else:
+                self.dispatcher.timed_bytes_received(connection, data, connection.quotas)
+        except Exception as error:
+            connection.failed(error)
 
     def unsent_bytes(self, connection_id: int, unsent_bytes: int, now_ms: int) -> None:
         """How many bytes written to a connection the client has not read; only changes need to be reported."""
         self.clock.now_ms = now_ms
         connection = self.connections.find_connection(connection_id)
         if connection is not None:
-            self.connections.unsent_bytes(connection, unsent_bytes)
+            try:
+                self.connections.unsent_bytes(connection, unsent_bytes)
+            except Exception as error:
+                connection.failed(error)
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
         """The client has closed the connection, or the socket failed."""
@@ -365,7 +378,10 @@ class GatewayCore:
     def quota_shares(self, shares: Iterable[tuple[QuotaId, float]], now_ms: int) -> None:
         """The owner of quotas has answered the uses that were reported: the rates that this processor has of them."""
         self.clock.now_ms = now_ms
-        self.quotas.shares_granted(shares)
+        try:
+            self.quotas.shares_granted(shares)
+        except Exception as error:
+            self.log_lines.contained.contain(QUOTAS, error, {})
 
     def processors_changed(self, processors: int, now_ms: int) -> None:
         """The gateway has so many processors."""
@@ -437,9 +453,14 @@ class GatewayCore:
         self.connections.end_turn()
         if self.authentications.costly_tokens.is_used:
             self.authentications.costly_tokens.turn_taken()
+        if self.log_lines.contained.reports:
+            self.turn.rare.contained = self.log_lines.contained.take_reports()
         outputs, self.turn.outputs = self.turn.outputs, Outputs()
         if outputs.logs and self.audit_topic.is_enabled:
-            self.audit_topic.add_lines(outputs.logs)
+            try:
+                self.audit_topic.add_lines(outputs.logs)
+            except Exception as error:
+                self.log_lines.contained.contain(AUDIT, error, {"records": len(outputs.logs)})
         # What nothing was put into in this turn is not asked: most turns are for a few connections and one logstore.
         if self.logstores.sending:
             outputs.exchanges = self.logstores.take_messages(self.clock.now_ms)

@@ -11,14 +11,17 @@ import secrets
 import socket
 import ssl
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic_ns
+from typing import TypeVar
 
 import msgspec
 
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
+from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import UpdateMetadata
+from barnabas.containment import Uncontained
 from barnabas.metrics.connection_families import AUTHENTICATIONS, TLS_HANDSHAKES_FAILED, UNAUTHENTICATED
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
@@ -26,6 +29,7 @@ from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.collector import COLLECTOR
 from barnabas.runtime.compression import CODECS
+from barnabas.runtime.contained import log_contained
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.event_loop import loop_waited_ns
@@ -35,6 +39,7 @@ from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.patterns import compile_pattern
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.tracing.traces import trace_exporter
+from barnabas_gateway.core.model.containment import CONNECTION, MESSAGE
 from barnabas_gateway.core.model.outputs import (
     Conversion,
     Log,
@@ -59,6 +64,9 @@ from barnabas_gateway.shell.tls.tls_socket import HandshakeQueue, TlsSocket
 from barnabas_gateway.shell.worker import Worker
 
 _log = get_logger("gateway.processor")
+
+Peer = TypeVar("Peer", int, str)
+Message = TypeVar("Message")
 
 
 class GatewayDriver:
@@ -102,8 +110,9 @@ class GatewayDriver:
         )
         self.drained = asyncio.Event()
         self.failure: asyncio.Future[None] = self._loop.create_future()
-        """Gets the exception of a metadata update that was not applied. The processor must end then: later updates
-        assume that one, and its successor gets the whole image."""
+        """Gets the exception of a turn, or of a metadata update that was not applied. The processor must end then:
+        later updates assume that one, and its successor gets the whole image.
+        """
         self._index = str(settings.index)
         self._traces = trace_exporter(
             properties.traces_otlp_endpoint, "gateway", f"{properties.gateway_id}/{self._index}"
@@ -118,6 +127,12 @@ class GatewayDriver:
     # --- the acceptor ------------------------------------------------------------------------------------------------
 
     def acceptor_message(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
+        try:
+            self._take_message(kind, payload, fds)
+        except Exception as error:
+            self._fail("a message of the acceptor was not handled", error)
+
+    def _take_message(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
         match kind:
             case processor_ipc.CONNECTION:
                 self._adopt(msgspec.json.decode(payload, type=processor_ipc.Accepted), fds)
@@ -152,7 +167,7 @@ class GatewayDriver:
             try:
                 self._apply_metadata(processor_ipc.decode_metadata(payload))
             except Exception as error:
-                self._fail(error)
+                self._fail("a metadata update was not applied", error)
             return
         self._unread_metadata.append(payload)
         if self._reading_metadata is None:
@@ -164,14 +179,14 @@ class GatewayDriver:
                 steps = processor_ipc.decode_metadata_in_steps(self._unread_metadata.popleft())
                 self._apply_metadata(await over_turns(steps))
             except Exception as error:
-                self._fail(error)
+                self._fail("a metadata update was not applied", error)
                 return
             self._schedule_turn()
         self._reading_metadata = None
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, what: str, error: BaseException) -> None:
         if not self.failure.done():
-            _log.error("a metadata update was not applied: this processor ends", error=repr(error))
+            _log.error("this processor ends", reason=what, error=repr(error), exc_info=error)
             self.failure.set_exception(error)
 
     def _apply_metadata(self, update: UpdateMetadata) -> None:
@@ -198,7 +213,11 @@ class GatewayDriver:
         """The client of a TLS listener is one, and has proven its certificate if it has sent one."""
         accepted, client = self._handshaking.pop(connection_id)
         listener, peer, node_id = accepted.listener, accepted.peer, accepted.node_id
-        principal = principal_of(tls.getpeercert(), self._contexts.rules_of(listener))
+        try:
+            principal = principal_of(tls.getpeercert(), self._contexts.rules_of(listener))
+        except Exception as error:
+            self._core.log_lines.contained.contain(CONNECTION, error, {"listener": listener, "peer": peer})
+            principal = None
         if principal is None:
             self._log_refused(accepted, "no rule of ssl.principal.mapping.rules matches its certificate")
             client.abort()
@@ -240,7 +259,10 @@ class GatewayDriver:
         self._core.range_cut(connection_id, monotonic_ms())
 
     def socket_lost(self, connection_id: int) -> None:
-        self._core.connection_closed(connection_id, monotonic_ms())
+        try:
+            self._core.connection_closed(connection_id, monotonic_ms())
+        except Exception as error:
+            self._fail("a connection was not forgotten", error)
         del self._sockets[connection_id]
         self._closed_ids.append(connection_id)
         self._schedule_turn()
@@ -252,36 +274,30 @@ class GatewayDriver:
         self._schedule_turn()
 
     def exchange_response(self, node_id: int, response: ExchangeResponse) -> None:
-        self._core.exchange_response(node_id, response, monotonic_ms())
-        self._schedule_turn()
+        self._take(self._core.exchange_response, node_id, response)
 
     def exchange_down(self, node_id: int) -> None:
-        self._core.exchange_down(node_id, monotonic_ms())
-        self._schedule_turn()
+        self._lose(self._core.exchange_down, node_id)
 
     def read_up(self, node_id: int, *, accepts_ranges: bool) -> None:
         self._core.read_up(node_id, monotonic_ms(), accepts_ranges=accepts_ranges)
         self._schedule_turn()
 
     def read_response(self, node_id: int, response: ReadResponse) -> None:
-        self._core.read_response(node_id, response, monotonic_ms())
-        self._schedule_turn()
+        self._take(self._core.read_response, node_id, response)
 
     def read_down(self, node_id: int) -> None:
-        self._core.read_down(node_id, monotonic_ms())
-        self._schedule_turn()
+        self._lose(self._core.read_down, node_id)
 
     def coordinate_up(self, node_id: int) -> None:
         self._core.coordinate_up(node_id, monotonic_ms())
         self._schedule_turn()
 
     def coordinate_response(self, node_id: int, response: CoordinateResponse) -> None:
-        self._core.coordinate_response(node_id, response, monotonic_ms())
-        self._schedule_turn()
+        self._take(self._core.coordinate_response, node_id, response)
 
     def coordinate_down(self, node_id: int) -> None:
-        self._core.coordinate_down(node_id, monotonic_ms())
-        self._schedule_turn()
+        self._lose(self._core.coordinate_down, node_id)
 
     def logstore_answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
         self._core.logstore_answered(call_id, answer, monotonic_ms())
@@ -292,12 +308,10 @@ class GatewayDriver:
         self._schedule_turn()
 
     def park_response(self, pod_id: str, response: ParkResponse) -> None:
-        self._core.park_response(pod_id, response, monotonic_ms())
-        self._schedule_turn()
+        self._take(self._core.park_response, pod_id, response)
 
     def purgatory_down(self, pod_id: str) -> None:
-        self._core.purgatory_down(pod_id, monotonic_ms())
-        self._schedule_turn()
+        self._lose(self._core.purgatory_down, pod_id)
 
     def _converted(self, conversion: Conversion, elapsed_ms: float) -> None:
         self._core.converted(conversion, elapsed_ms, monotonic_ms())
@@ -313,9 +327,35 @@ class GatewayDriver:
         self._core.pattern_matched(matching, monotonic_ms())
         self._schedule_turn()
 
+    def _take(self, core_takes: Callable[[Peer, Message, int], None], peer: Peer, message: Message) -> None:
+        """Pass a message to the core. One that is not handled has its stream closed, by MalformedMessage."""
+        try:
+            core_takes(peer, message, monotonic_ms())
+        except MalformedMessage:
+            raise
+        except Exception as error:
+            self._core.log_lines.contained.contain(MESSAGE, error, {"peer": str(peer)})
+            raise MalformedMessage("an internal error") from error
+        finally:
+            self._schedule_turn()
+
+    def _lose(self, core_loses: Callable[[Peer, int], None], peer: Peer) -> None:
+        try:
+            core_loses(peer, monotonic_ms())
+        except Exception as error:
+            self._fail("the end of a stream was not handled", error)
+        self._schedule_turn()
+
     # --- turns -------------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
+        """A turn that fails is the last one: what connections and streams share can't be trusted any more."""
+        try:
+            self._take_turn()
+        except (Exception, Uncontained) as error:
+            self._fail("a turn failed", error)
+
+    def _take_turn(self) -> None:
         now_ms = monotonic_ms()
         self._core.expire(now_ms)
         self._carry_out(self._core.take_outputs())
@@ -379,6 +419,8 @@ class GatewayDriver:
                 sockets[connection_id].resume()
         if rare.quota_uses:
             self._acceptor.send(processor_ipc.QUOTAS, processor_ipc.encode_uses(rare.quota_uses))
+        if rare.contained:
+            log_contained(rare.contained)
         for conversion in rare.conversions:
             self._conversions.submit(conversion)
         for check in rare.token_checks:

@@ -68,7 +68,12 @@ class AdministrationListener:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the logs are being loaded")
         self._calls_taken += 1
         call_id = self._calls_taken
-        if not loop.core.on_administration(call_id, request):
+        try:
+            is_accepted = loop.core.on_administration(call_id, request)
+        except Exception as error:
+            loop.fail(error)
+            raise
+        if not is_accepted:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "refused: stopping, or too many calls")
         answered: asyncio.Future[AdministrationResponse | None] = asyncio.get_running_loop().create_future()
         self._calls[call_id] = answered
@@ -77,7 +82,10 @@ class AdministrationListener:
             response = await answered
         finally:
             del self._calls[call_id]
-            loop.core.on_administration_cancelled(call_id)
+            try:
+                loop.core.on_administration_cancelled(call_id)
+            except Exception as error:
+                loop.fail(error)
         if response is None:
             await context.abort(grpc.StatusCode.INTERNAL, "an internal error, see the log of the logstore")
         return response

@@ -142,8 +142,12 @@ class AppendRouter:
         return _Attempt.DONE
 
     def _fail(self, append: PendingAppend, error: ErrorCode) -> _Attempt:
-        if append.produce is not None:
-            append.produce.append_answered(append, AppendResult(append.request_id, error))
+        produce = append.produce
+        if produce is not None:
+            try:
+                produce.append_answered(append, AppendResult(append.request_id, error))
+            except Exception as fault:
+                produce.failed(fault)
         return _Attempt.DONE
 
     def _stand_in_line(self, order: PartitionAppends) -> None:
@@ -151,6 +155,12 @@ class AppendRouter:
         if order.line is None:
             order.line = order.stream
             order.stream.waiting[order] = None
+
+    def _drain_or_fail(self, order: PartitionAppends) -> None:
+        try:
+            self._drain(order)
+        except Exception as error:
+            order.failed(error)
 
     def _drain(self, order: PartitionAppends) -> None:
         """Send what waits, as far as possible."""
@@ -210,7 +220,7 @@ class AppendRouter:
             free, self._free = self._free, {}
             for order in free:
                 if order.undecided == 0:
-                    self._drain(order)
+                    self._drain_or_fail(order)
 
     # --- what the streams and the image bring ---
 
@@ -218,13 +228,22 @@ class AppendRouter:
         append = logstore.appends.in_flight.pop(result.request_id, None)
         if append is None:
             return
-        if append.produce is not None:
-            if result.verification_guard:
-                self._verify(append, append.produce, result.verification_guard)
-                return
-            append.produce.append_answered(append, result)
-        if not append.is_parked:
-            self.decided(append)
+        produce, order = append.produce, append.order
+        try:
+            if produce is not None:
+                if result.verification_guard:
+                    self._verify(append, produce, result.verification_guard)
+                    return
+                produce.append_answered(append, result)
+            if not append.is_parked:
+                self.decided(append)
+        except Exception as error:
+            if produce is not None:
+                produce.failed(error)
+            elif order is not None:
+                order.failed(error)
+            else:
+                raise
 
     def _verify(self, append: PendingAppend, produce: AppendOwner, guard: int) -> None:
         """The leader has sent back the beginning of a transaction, or what followed it: ask its coordinator."""
@@ -246,10 +265,13 @@ class AppendRouter:
         """The coordinator has answered, or can't be asked."""
         order, produce = append.order, append.produce
         assert order is not None, "it was sent"
-        order.verified(append, is_confirmed=not error and produce is not None)
-        if error and produce is not None:
-            self._fail(append, error_of_produce(error, reports_abortable=produce.reports_abortable))
-        self._free[order] = None
+        try:
+            order.verified(append, is_confirmed=not error and produce is not None)
+            if error and produce is not None:
+                self._fail(append, error_of_produce(error, reports_abortable=produce.reports_abortable))
+            self._free[order] = None
+        except Exception as fault:
+            order.failed(fault)
 
     def credit_granted(self, logstore: Logstore) -> None:
         """Advance this logstore's queue, each order one append at a time."""
@@ -261,11 +283,16 @@ class AppendRouter:
             waiting = order.waiting
             if not waiting:
                 continue
-            match self._attempt(order, waiting[0], in_turn=True):
+            try:
+                attempt = self._attempt(order, waiting[0], in_turn=True)
+            except Exception as error:
+                order.failed(error)
+                continue
+            match attempt:
                 case _Attempt.DONE:
                     waiting.popleft()
                     order.connection.one_waits_less()
-                    self._drain(order)
+                    self._drain_or_fail(order)
                 case _Attempt.NO_CREDIT if order.stream is stream:
                     order.line = stream
                     line[order] = None
@@ -312,7 +339,7 @@ class AppendRouter:
                 orders.append(order)
             logstore.appends.waiting.clear()
         for order in orders:
-            self._drain(order)
+            self._drain_or_fail(order)
 
     def give_up_routing(self, order: PartitionAppends) -> None:
         """The leader's stream did not come back in time: nothing of this was written."""

@@ -19,6 +19,8 @@ class ControllerAsker(Protocol):
 
     def revision_applied(self) -> None: ...
 
+    def failed(self, error: Exception) -> None: ...
+
 
 class ControllerClient:
     __slots__ = ("_askers", "_awaiting", "_image", "_next_call_id", "_turn")
@@ -46,7 +48,10 @@ class ControllerClient:
         if asker is not None:
             if asker.timing is not None:
                 asker.timing.enter(Hop.GATEWAY)
-            asker.controller_answered(answer)
+            try:
+                asker.controller_answered(answer)
+            except Exception as error:
+                asker.failed(error)
 
     def await_revision(self, asker: ControllerAsker, revision: int) -> None:
         """Call `asker.revision_applied` once the image has the revision, perhaps immediately."""
@@ -64,7 +69,10 @@ class ControllerClient:
             del self._awaiting[asker]
             if asker.timing is not None:
                 asker.timing.enter(Hop.GATEWAY)
-            asker.revision_applied()
+            try:
+                asker.revision_applied()
+            except Exception as error:
+                asker.failed(error)
 
     def forget_asker(self, asker: ControllerAsker) -> None:
         """The asker does not wait any more; the call itself can't be cancelled."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
+from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.wire.api_keys import ApiKey
 from barnabas_gateway.core.backends.credited_stream import MessageStream
 from barnabas_gateway.core.backends.logstores import Logstores
@@ -42,6 +43,9 @@ class CoordinatorAsker(Protocol):
 
     def group_lost(self, ask: PendingAsk) -> None:
         """The stream is lost. What was not sent is certainly not done."""
+
+    def failed(self, error: Exception) -> None:
+        """An answer has met an unexpected exception."""
 
 
 class PendingAsk:
@@ -202,7 +206,10 @@ class CoordinatorClient:
             self.sending.remove(stream)
         in_flight, waiting = stream.lose()
         for ask in (*in_flight, *waiting):
-            ask.asker.group_lost(ask)
+            try:
+                ask.asker.group_lost(ask)
+            except Exception as error:
+                ask.asker.failed(error)
 
     def response_received(self, node_id: int, response: CoordinateResponse) -> None:
         stream = self._streams[node_id]
@@ -216,7 +223,12 @@ class CoordinatorClient:
         for answer in response.answers:
             ask = in_flight.pop(answer.request_id, None)
             if ask is not None:
-                ask.asker.group_answered(ask, answer)
+                try:
+                    ask.asker.group_answered(ask, answer)
+                except MalformedMessage:
+                    raise  # the host closes the stream
+                except Exception as error:
+                    ask.asker.failed(error)
         for timing in noted:
             timing.still_waits()
         if response.credit is not None:

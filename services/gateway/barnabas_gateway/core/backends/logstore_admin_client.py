@@ -28,6 +28,9 @@ class LogstoreAsker(Protocol):
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
         """The answer, or None: it was lost, and the request may have been carried out."""
 
+    def failed(self, error: Exception) -> None:
+        """An answer has met an unexpected exception."""
+
 
 class _Line:
     """The calls of one kind to one logstore."""
@@ -96,7 +99,10 @@ class LogstoreAdminClient:
         if timing is not None:
             # The logstore does not report its time: all of it counts as the channel's.
             timing.answered(0, 0)
-        asker.logstore_answered(call, answer)
+        try:
+            asker.logstore_answered(call, answer)
+        except Exception as error:
+            asker.failed(error)
         if timing is not None:
             timing.still_waits()
 

@@ -94,6 +94,9 @@ class AppendOwner(Protocol):
     def append_answered(self, append: PendingAppend, result: AppendResult) -> None:
         """A leader's result, or an error of the router instead."""
 
+    def failed(self, error: Exception) -> None:
+        """A result has met an unexpected exception."""
+
 
 class AppendingConnection(Protocol):
     """The connection that appends come from."""
@@ -116,6 +119,9 @@ class AppendingConnection(Protocol):
         """Start no further request until `one_waits_less` has been called as many times."""
 
     def one_waits_less(self) -> None: ...
+
+    def failed(self, error: Exception) -> None:
+        """What it has apart from its requests has met an unexpected exception."""
 
 
 class AppendScheduler(Protocol):
@@ -266,6 +272,10 @@ class PartitionAppends:
         """
         self.verifications = 0
         """Those of them that the coordinator has not answered yet."""
+
+    def failed(self, error: Exception) -> None:
+        """The order itself is in doubt: close its connection."""
+        self.connection.failed(error)
 
     def expire(self, now_ms: int) -> None:
         self.scheduler.give_up_routing(self)

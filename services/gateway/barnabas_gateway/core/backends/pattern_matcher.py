@@ -31,6 +31,9 @@ class PatternMatchingOwner(Protocol):
     def pattern_matched(self, matching: PatternMatching) -> None:
         """The matching has ended. The connection may be gone."""
 
+    def failed(self, error: Exception) -> None:
+        """Its end has met an unexpected exception."""
+
 
 @dataclass(slots=True, eq=False)
 class PatternMatching:
@@ -55,7 +58,10 @@ class PatternMatching:
     def ended(self) -> None:
         if self.owner.timing is not None:
             self.owner.timing.enter(Hop.GATEWAY)
-        self.owner.pattern_matched(self)
+        try:
+            self.owner.pattern_matched(self)
+        except Exception as error:
+            self.owner.failed(error)
 
 
 class PatternMatcher:

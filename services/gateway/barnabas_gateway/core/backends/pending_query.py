@@ -17,6 +17,9 @@ class OffsetAsker(Protocol):
     def offset_answered(self, query: PendingOffsetQuery, answer: OffsetAnswer | None) -> None:
         """A leader's answer, or None when its stream was lost."""
 
+    def failed(self, error: Exception) -> None:
+        """An answer has met an unexpected exception."""
+
 
 class StateAsker(Protocol):
     @property
@@ -24,6 +27,9 @@ class StateAsker(Protocol):
 
     def state_answered(self, query: PendingStateQuery, answer: StateAnswer | None) -> None:
         """A leader's state, or None when its stream was lost."""
+
+    def failed(self, error: Exception) -> None:
+        """An answer has met an unexpected exception."""
 
 
 class PendingOffsetQuery(OffsetQuery):

@@ -27,6 +27,8 @@ class ProducerIdAsker(Protocol):
 
     def producer_id_taken(self, producer_id: int | None) -> None: ...
 
+    def failed(self, error: Exception) -> None: ...
+
 
 class ProducerIds(Untimed):
     __slots__ = (
@@ -69,7 +71,11 @@ class ProducerIds(Untimed):
                 break
             producer_id = self._next_id
             self._next_id += 1
-            self._waiting.popleft().producer_id_taken(producer_id)
+            asker = self._waiting.popleft()
+            try:
+                asker.producer_id_taken(producer_id)
+            except Exception as error:
+                asker.failed(error)
         left = self._block_end - self._next_id
         is_low = left * _PREFETCH_PARTS < self._block_length or left == 0
         if is_low and self._prefetched is None and not self._is_asking:
@@ -95,7 +101,10 @@ class ProducerIds(Untimed):
         refused = list(self._waiting)
         self._waiting.clear()
         for asker in refused:
-            asker.producer_id_taken(None)
+            try:
+                asker.producer_id_taken(None)
+            except Exception as error:
+                asker.failed(error)
 
     def revision_applied(self) -> None:
         raise AssertionError("producer ids wait for no revision")

@@ -44,6 +44,9 @@ class Parked(Protocol):
     def pod_lost(self) -> None:
         """Its pod is gone, and does not watch any more."""
 
+    def failed(self, error: Exception) -> None:
+        """An answer has met an unexpected exception."""
+
 
 class Pod:
     __slots__ = ("entries", "pod_id")
@@ -132,7 +135,10 @@ class PurgatoryClient:
             parked = pod.entries.pop(completion.entry_id, None)
             if parked is not None:
                 _wait_is_over(parked)
-                parked.completed(completion)
+                try:
+                    parked.completed(completion)
+                except Exception as error:
+                    parked.failed(error)
 
     def pod_up(self, pod_id: str) -> None:
         if self._find(pod_id) is None:
@@ -151,7 +157,10 @@ class PurgatoryClient:
             parked.pod = None
         for parked in lost:
             _wait_is_over(parked)
-            parked.pod_lost()
+            try:
+                parked.pod_lost()
+            except Exception as error:
+                parked.failed(error)
 
     def has_entries(self) -> bool:
         """Whether any request is parked."""

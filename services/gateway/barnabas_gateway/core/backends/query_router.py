@@ -45,12 +45,18 @@ class QueryRouter:
     def offset_answered(self, logstore: Logstore, answer: OffsetAnswer) -> None:
         query = logstore.queries.in_flight.pop(answer.request_id, None)
         if isinstance(query, PendingOffsetQuery):
-            query.asker.offset_answered(query, answer)
+            try:
+                query.asker.offset_answered(query, answer)
+            except Exception as error:
+                query.asker.failed(error)
 
     def state_answered(self, logstore: Logstore, answer: StateAnswer) -> None:
         query = logstore.queries.in_flight.pop(answer.request_id, None)
         if isinstance(query, PendingStateQuery):
-            query.asker.state_answered(query, answer)
+            try:
+                query.asker.state_answered(query, answer)
+            except Exception as error:
+                query.asker.failed(error)
 
     def stream_lost(self, logstore: Logstore) -> None:
         in_flight, waiting = logstore.queries.lose()
@@ -58,4 +64,7 @@ class QueryRouter:
             logstore.exchange.offset_queries.clear()
             logstore.exchange.state_queries.clear()
         for query in (*in_flight, *waiting):
-            query.lost()
+            try:
+                query.lost()
+            except Exception as error:
+                query.asker.failed(error)

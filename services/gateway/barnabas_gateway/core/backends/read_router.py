@@ -32,6 +32,9 @@ class ReadOwner(Protocol):
     def read_answered(self, read: PendingRead, result: ReadResult | None) -> None:
         """A logstore's result, or None if its stream was lost."""
 
+    def failed(self, error: Exception) -> None:
+        """An answer has met an unexpected exception."""
+
 
 class PendingRead(Read):
     """What one Fetch wants of one logstore."""
@@ -220,8 +223,12 @@ class ReadRouter:
         read.reserved_bytes = byte_count
         if read is self._overdraft:
             self._overdraft = None
-        if read.fetch is not None:
-            read.fetch.read_answered(read, result)
+        fetch = read.fetch
+        if fetch is not None:
+            try:
+                fetch.read_answered(read, result)
+            except Exception as error:
+                fetch.failed(error)
 
     def stream_lost(self, node_id: int) -> None:
         lane = self.lanes.get(node_id)
@@ -236,8 +243,12 @@ class ReadRouter:
         for read in lost:
             read.line = None
             self.release(read)
-            if read.fetch is not None:
-                read.fetch.read_answered(read, None)
+            fetch = read.fetch
+            if fetch is not None:
+                try:
+                    fetch.read_answered(read, None)
+                except Exception as error:
+                    fetch.failed(error)
 
     def take_messages(self) -> list[tuple[int, ReadRequest]]:
         """Return the messages of this turn by node id; they leave now."""

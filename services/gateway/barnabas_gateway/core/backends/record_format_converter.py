@@ -49,6 +49,9 @@ class UpConversionOwner(Protocol):
     def up_converted(self, conversion: UpConversion) -> None:
         """The conversion has ended. The connection may be gone."""
 
+    def failed(self, error: Exception) -> None:
+        """Its end has met an unexpected exception."""
+
 
 class DownConversionOwner(Protocol):
     """The Fetch request whose batches are converted."""
@@ -58,6 +61,9 @@ class DownConversionOwner(Protocol):
 
     def down_converted(self, conversion: DownConversion) -> None:
         """The conversion has ended. The connection may be gone."""
+
+    def failed(self, error: Exception) -> None:
+        """Its end has met an unexpected exception."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +87,10 @@ class UpConversion:
         self.counts.add_conversion(elapsed_ms, memory_bytes)
         if self.owner.timing is not None:
             self.owner.timing.enter(Hop.GATEWAY)
-        self.owner.up_converted(self)
+        try:
+            self.owner.up_converted(self)
+        except Exception as error:
+            self.owner.failed(error)
 
 
 @dataclass(slots=True, eq=False)
@@ -108,7 +117,10 @@ class DownConversion:
         self.counts.add_conversion(elapsed_ms, memory_bytes)
         if self.owner.timing is not None:
             self.owner.timing.enter(Hop.GATEWAY)
-        self.owner.down_converted(self)
+        try:
+            self.owner.down_converted(self)
+        except Exception as error:
+            self.owner.failed(error)
 
 
 class RecordFormatConverter:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas.containment import Containment
 from barnabas.metrics.family import Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.metrics.transaction_families import VERIFICATION_FAILURES, VERIFICATION_TIME
@@ -33,6 +34,7 @@ from barnabas.wire.primitives import MalformedFrame
 from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient, PendingAsk
 from barnabas_gateway.core.backends.group_routing import find_coordinator
 from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.model.containment import VERIFICATION
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.timing.request_timing import Untimed
 
@@ -75,7 +77,7 @@ def error_of_produce(error: ErrorCode, *, reports_abortable: bool) -> ErrorCode:
 
 
 class TransactionVerifier:
-    __slots__ = ("clock", "config", "coordinators", "deadlines", "failures", "gathered", "image", "times")
+    __slots__ = ("clock", "config", "contained", "coordinators", "deadlines", "failures", "gathered", "image", "times")
 
     def __init__(
         self,
@@ -84,8 +86,10 @@ class TransactionVerifier:
         deadlines: Deadlines,
         image: ClusterImage,
         coordinators: CoordinatorClient,
+        contained: Containment,
     ) -> None:
         self.config = config
+        self.contained = contained
         self.clock = clock
         self.deadlines = deadlines
         self.image = image
@@ -198,6 +202,16 @@ class _Verification(Untimed):
             verifier.deadlines.schedule(self, verifier.clock.now_ms + RETRY_MS)
         else:
             self._note_time()
+
+    def failed(self, error: Exception) -> None:
+        """Its answer has met an unexpected exception: whether the transaction is open is not known."""
+        if self._ask is not None:
+            self._verifier.coordinators.forget_call(self._ask)
+            self._ask = None
+        self._verifier.deadlines.unschedule(self)
+        named: dict[str, str | int] = {"transactional_id": self._transaction.transactional_id}
+        self._verifier.contained.contain(VERIFICATION, error, named)
+        self._answer_all(ErrorCode.NETWORK_EXCEPTION)
 
     def group_lost(self, ask: PendingAsk) -> None:
         self._ask = None

@@ -96,7 +96,11 @@ class BaseRequest(Generic[HandlerT]):
         raise AssertionError("a request without a deadline expired")
 
     def cancel(self) -> None:
-        """Its connection is closed: drop what was not sent, cancel what waits."""
+        """Its connection is closed, or it is answered at once: drop what was not sent, cancel what waits."""
+
+    def failed(self, error: Exception) -> None:
+        """What it has waited for has met an unexpected exception: end it."""
+        self.connection.owner.request_failed(self, error)
 
 
 PendingRequest: TypeAlias = BaseRequest[Any]
@@ -136,6 +140,8 @@ class Authentication(Protocol):
 
     def expire(self, now_ms: int) -> None: ...
 
+    def failed(self, error: Exception) -> None: ...
+
 
 class ConnectionOwner(Protocol):
     """The owner of a processor's connections, as one of them sees it."""
@@ -147,6 +153,10 @@ class ConnectionOwner(Protocol):
     def fetch_memory(self) -> FetchMemory: ...
 
     def check_idle(self, connection: Connection, now_ms: int) -> None: ...
+
+    def request_failed(self, pending: PendingRequest, error: Exception) -> None: ...
+
+    def connection_failed(self, connection: Connection, error: Exception) -> None: ...
 
     def run_later(self, connection: Connection) -> None: ...
 
@@ -303,3 +313,7 @@ class Connection:
     def expire(self, now_ms: int) -> None:
         """`connections.max.idle.ms` may have passed."""
         self.owner.check_idle(self, now_ms)
+
+    def failed(self, error: Exception) -> None:
+        """What it has apart from its requests has met an unexpected exception: close it."""
+        self.owner.connection_failed(self, error)

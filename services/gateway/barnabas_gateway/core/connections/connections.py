@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
+from barnabas.containment import Uncontained
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
@@ -11,6 +13,7 @@ from barnabas_gateway.core.connections.connection import Connection, PendingRequ
 from barnabas_gateway.core.connections.steps import Discarded
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.model.containment import CONNECTION
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import LogLevel, Turn
@@ -75,6 +78,10 @@ class RequestMemory:
         return []
 
 
+def _refuse_failure(pending: PendingRequest, error: Exception) -> None:
+    raise error
+
+
 class Connections:
     __slots__ = (
         "_clock",
@@ -91,6 +98,7 @@ class Connections:
         "fetch_memory",
         "is_draining",
         "long_requests",
+        "request_failed",
         "request_memory",
         "runnable",
         "unauthenticated",
@@ -128,6 +136,8 @@ class Connections:
         self._next_turn: list[Connection] = []
         """Connections that may start more requests as soon as the others have had their turn."""
         self.is_draining = False
+        self.request_failed: Callable[[PendingRequest, Exception], None] = _refuse_failure
+        """Ends a request that has met an unexpected exception: set by the responder."""
         self._writing: list[Connection] = []
         """Those with something to write in this turn."""
 
@@ -160,6 +170,18 @@ class Connections:
         self.run_later(connection)
 
     # --- closing ---
+
+    def connection_failed(self, connection: Connection, error: Exception) -> None:
+        """Close a connection that has met an unexpected exception: the others stay open."""
+        self._log_lines.contain(CONNECTION, error, connection.context)
+        self.close_in_doubt(connection)
+
+    def close_in_doubt(self, connection: Connection) -> None:
+        """Close a connection of which something may be half-done. What can't be given back then is shared by all."""
+        try:
+            self.close_connection(connection)
+        except Exception as error:
+            raise Uncontained from error
 
     def close_connection(self, connection: Connection) -> None:
         """Close it from our side, after the bytes that are already written if the client reads them."""

@@ -127,12 +127,15 @@ class RequestDispatcher:
         runnable = self._connections.runnable
         while runnable:
             connection = runnable.popleft()
-            if self._connections.is_draining:
-                self._connections.drain_one(connection)
-            elif connection.quotas is not None:
-                self._timed_run_one(connection, connection.quotas)
-            elif not connection.is_closed:
-                self._run_one(connection)
+            try:
+                if self._connections.is_draining:
+                    self._connections.drain_one(connection)
+                elif connection.quotas is not None:
+                    self._timed_run_one(connection, connection.quotas)
+                elif not connection.is_closed:
+                    self._run_one(connection)
+            except Exception as error:
+                connection.failed(error)
             connection.is_runnable = False
         for connection in self._request_memory.take_resumable():
             if connection.is_paused and not connection.wants_pause():

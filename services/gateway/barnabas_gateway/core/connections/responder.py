@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import assert_never
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import encode_response, encode_response_in_steps, frame_response
+from barnabas.wire.codec import (
+    decode_response_body,
+    encode_body,
+    encode_response,
+    encode_response_in_steps,
+    frame_response,
+)
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from barnabas.wire.messages import Response
+from barnabas.wire.messages import MESSAGES, Response
 from barnabas.wire.primitives import Buffer, MalformedFrame, Steps
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
 from barnabas_gateway.core.connections.connections import Connections
 from barnabas_gateway.core.connections.steps import RequestSteps
+from barnabas_gateway.core.model.containment import REQUEST
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import LogLevel
@@ -33,6 +40,7 @@ short.
 """
 
 
+_AUTHENTICATING = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _THROTTLE_TIME_FIRST: dict[int, int] = {
     ApiKey.OFFSET_COMMIT: 3,
     ApiKey.OFFSET_FETCH: 3,
@@ -78,29 +86,47 @@ class Responder:
         self._metrics = metrics
         self._is_measured = connections.config.metrics_enable
         self.steps = RequestSteps(self, connections.discarded)
+        connections.request_failed = self.failed
 
     def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:
         """Do this for a request, over as many turns as it takes, instead of what was still to be done for it."""
         self.steps.begin_steps(pending, steps)
 
     def failed(self, pending: PendingRequest, error: Exception) -> None:
-        """Close the connection of a request whose bytes turn out to be malformed, or that hits an internal error."""
+        """End a request whose bytes turn out to be malformed, or that has met an unexpected exception."""
         connection, header = pending.connection, pending.header
         if isinstance(error, MalformedFrame):
             self.refuse(connection, header, str(error))
             return
-        self.close_faulty(pending, "".join(traceback.format_exception(error)))
+        self._end(pending, error)
 
-    def close_faulty(self, pending: PendingRequest, fault: str) -> None:
-        """Close the connection of a request that hits an internal error: the other connections stay open.
+    def failed_in_worker(self, pending: PendingRequest, fault: str) -> None:
+        """End a request whose work has met an unexpected exception; `fault` is its traceback."""
+        self._end(pending, fault)
 
-        `fault` is a traceback, for the log.
+    def _end(self, pending: PendingRequest, error: Exception | str) -> None:
+        """Answer UNKNOWN_SERVER_ERROR, or close the connection if the response has no place for that, or if it is
+        complete: then not all of it may have been sent. Whatever the request waits for is given up.
         """
-        context = pending.connection.context
-        self._log_lines.add_line(
-            LogLevel.ERROR, "request failed", context, pending.header, {"traceback": fault}, pending.trace_id
-        )
-        self._connections.close_connection(pending.connection)
+        connection, header = pending.connection, pending.header
+        self._log_lines.contain(REQUEST, error, connection.context, header, pending.trace_id)
+        if connection.is_closed:
+            return
+        response = None
+        is_open = connection.authentication is None or connection.is_authenticated
+        if is_open and pending.kind is None and header.api_key not in _AUTHENTICATING:
+            response = error_response(header)
+        if response is not None:
+            try:
+                self._deadlines.unschedule(pending)
+                pending.steps = None
+                pending.cancel()
+                self.respond(pending, response)
+                return
+            except Exception as second:
+                self._log_lines.contain(REQUEST, second, connection.context, header)
+        if not connection.is_closed:
+            self._connections.close_in_doubt(connection)
 
     def refuse(self, connection: Connection, header: RequestHeader | None, reason: str) -> None:
         """Close the connection of bytes that are not a Kafka request, or not a supported one."""
@@ -157,6 +183,9 @@ class Responder:
 
     def finish(self, pending: PendingRequest, kind: ResponseKind) -> None:
         """A request is complete. Its response is sent when those before it have been sent."""
+        if pending.kind is not None:
+            self._drop_late_answer(pending)
+            return
         pending.kind = kind
         if pending.timing is not None:
             pending.timing.enter(Hop.RESPONSE_QUEUE)
@@ -176,6 +205,13 @@ class Responder:
                 return
         if connection.queued_frames or connection.is_paused:
             self._connections.run_later(connection)
+
+    def _drop_late_answer(self, pending: PendingRequest) -> None:
+        """Something that the request waited for did not know yet that it was ended: it is answered already."""
+        self._deadlines.unschedule(pending)
+        if pending.reserved_bytes:
+            self._fetch_memory.release(pending.reserved_bytes)
+            pending.reserved_bytes = 0
 
     def _deliver(self, connection: Connection, pending: PendingRequest) -> None:
         if pending.reserved_bytes:
@@ -261,6 +297,20 @@ class Responder:
         self._connections.run_later(connection)
 
 
+def error_response(header: RequestHeader) -> Response | None:
+    """Return the response with nothing but UNKNOWN_SERVER_ERROR; None if this version has no error for the whole
+    request, so that it would be taken for a success.
+    """
+    response = MESSAGES[ApiKey(header.api_key)][1]()
+    if getattr(response, "error_code", None) is None:
+        return None
+    response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # type: ignore[attr-defined]
+    sent = decode_response_body(
+        header.api_key, header.api_version, memoryview(encode_body(response, header.api_version))
+    )
+    return response if getattr(sent, "error_code", 0) == ErrorCode.UNKNOWN_SERVER_ERROR else None
+
+
 class _Throttle:
     """The end of a mute: quotas set its length, KIP-219 its place, after the answer has gone out."""
 
@@ -273,3 +323,6 @@ class _Throttle:
 
     def expire(self, now_ms: int) -> None:
         self._responder.steer(self._connection, ResponseKind.END_THROTTLING)
+
+    def failed(self, error: Exception) -> None:
+        self._connection.failed(error)

@@ -102,7 +102,7 @@ class PendingListTransactions(PendingGroupsRequest[ListTransactionsRequest]):
         if self.connection.is_closed:
             return
         if matching.fault:
-            self.handler.responder.close_faulty(self, matching.fault)
+            self.handler.responder.failed_in_worker(self, matching.fault)
             return
         if not matching.is_valid:
             self.response = ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)

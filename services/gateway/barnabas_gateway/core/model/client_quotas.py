@@ -154,6 +154,9 @@ class ClientQuotas:
                 self._deadlines.schedule(self, self._clock.now_ms)
         return bucket
 
+    def failed(self, error: Exception) -> None:
+        raise error
+
     def expire(self, now_ms: int) -> None:
         """Report what is used, and what is not used any more once."""
         uses = self._turn.rare.quota_uses

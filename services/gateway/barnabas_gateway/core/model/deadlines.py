@@ -29,6 +29,9 @@ class Expiring(Protocol):
 
     def expire(self, now_ms: int) -> None: ...
 
+    def failed(self, error: Exception) -> None:
+        """`expire` has met an unexpected exception: contain it, or raise it again."""
+
 
 class Deadlines:
     __slots__ = ("_buckets", "_heap")
@@ -65,7 +68,10 @@ class Deadlines:
             while bucket:
                 expiring = next(iter(bucket))
                 self.unschedule(expiring)
-                expiring.expire(now_ms)
+                try:
+                    expiring.expire(now_ms)
+                except Exception as error:
+                    expiring.failed(error)
             del self._buckets[number]
 
     def next_deadline_ms(self) -> int | None:

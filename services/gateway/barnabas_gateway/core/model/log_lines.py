@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.containment import Containment, Place
 from barnabas.wire.headers import RequestHeader
+from barnabas_gateway.core.model.containment import PLACES, describe_request
 from barnabas_gateway.core.model.outputs import Log, LogLevel, Turn
 from barnabas_gateway.core.model.request_context import RequestContext
 
@@ -12,10 +14,12 @@ from barnabas_gateway.core.model.request_context import RequestContext
 class LogLineBuffer:
     """Describes what a line is about, and puts it into the outputs of the turn."""
 
-    __slots__ = ("_turn",)
+    __slots__ = ("_turn", "contained")
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
+        self.contained = Containment(PLACES)
+        """The unexpected exceptions of this processor."""
 
     def add_line(
         self,
@@ -31,17 +35,20 @@ class LogLineBuffer:
         """`header`: of the request that the line is about, if there is one; `trace_id`: if it is traced; `is_audited`:
         it is a record of the audit.
         """
-        described: dict[str, str | int] = {
-            "connection_id": context.connection_id,
-            "listener": context.listener,
-            "peer": context.peer,
-            "principal": str(context.principal),
-        }
-        if header is not None:
-            described["api_key"] = header.api_key
-            described["api_version"] = header.api_version
-            described["correlation_id"] = header.correlation_id
-            described["client_id"] = header.client_id or ""
-        if trace_id:
-            described["trace_id"] = trace_id
+        described = describe_request(context, header, trace_id)
         self._turn.outputs.logs.append(Log(level, event, described | dict(fields), is_audited))
+
+    def contain(
+        self,
+        place: Place,
+        error: Exception | str,
+        context: RequestContext,
+        header: RequestHeader | None = None,
+        trace_id: str = "",
+    ) -> None:
+        """Note an unexpected exception, or the traceback of one."""
+        described = describe_request(context, header, trace_id)
+        if isinstance(error, str):
+            self.contained.contain_fault(place, error, described)
+        else:
+            self.contained.contain(place, error, described)

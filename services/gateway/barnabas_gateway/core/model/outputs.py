@@ -10,6 +10,7 @@ from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRe
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
 from barnabas.cluster.quotas.shares import QuotaUse
+from barnabas.containment import ContainedException
 from barnabas.ports.compression import Codecs
 from barnabas.ports.patterns import CompilePattern
 from barnabas.wire.file_range import FileRange
@@ -110,6 +111,7 @@ class RareOutputs:
     __slots__ = (
         "aborts",
         "closes",
+        "contained",
         "controller_calls",
         "conversions",
         "logstore_calls",
@@ -122,6 +124,8 @@ class RareOutputs:
     )
 
     def __init__(self) -> None:
+        self.contained: list[ContainedException] = []
+        """Unexpected exceptions, for the log."""
         self.controller_calls: list[ControllerCall] = []
         self.logstore_calls: list[LogstoreCall] = []
         self.logstore_cancels: list[int] = []

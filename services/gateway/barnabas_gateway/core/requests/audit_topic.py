@@ -18,17 +18,20 @@ from typing import Final
 from barnabas.cluster.access.operator_calls import EVENT as OPERATOR_CALL
 from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.messages import NO_LEADER
+from barnabas.containment import Containment
 from barnabas.metrics import security_families as families
 from barnabas.metrics.family import Sample
 from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.produce import PartitionProduceResponse
 from barnabas.wire.primitives import Steps
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.backends.partition_appends import LOSSES, PendingAppend
-from barnabas_gateway.core.connections.connection import Connection
+from barnabas_gateway.core.connections.connection import Connection, PendingRequest
 from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.model.containment import AUDIT
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import Log, LogLevel
 from barnabas_gateway.core.model.request_context import Principal, RequestContext
@@ -60,6 +63,13 @@ class AuditProduce(PendingProduce):
     def _name_leader(self, append: PendingAppend) -> None:
         """There is no client to name it to."""
 
+    def failed(self, error: Exception) -> None:
+        """Its answers have met an unexpected exception: the batch may be written, and is not sent again."""
+        self.appends = ()
+        self.handler.deadlines.unschedule(self)
+        self.connection.owner.request_failed(self, error)
+        self.on_end(ErrorCode.UNKNOWN_SERVER_ERROR)
+
     def _respond(self) -> None:
         error_code = self.appends[0].response.error_code
         self.appends = ()
@@ -82,6 +92,13 @@ class _Unowned:
 
     config: GatewayConfig
     fetch_memory: FetchMemory
+    contained: Containment
+
+    def request_failed(self, pending: PendingRequest, error: Exception) -> None:
+        self.contained.contain(AUDIT, error, {})
+
+    def connection_failed(self, connection: Connection, error: Exception) -> None:
+        self.contained.contain(AUDIT, error, {})
 
     def check_idle(self, connection: Connection, now_ms: int) -> None:
         return
@@ -105,7 +122,9 @@ class AuditTopic:
         self._topic = topic
         self._handler = handler
         self._clock = handler.clock
-        self._connection = Connection(_Unowned(handler.config, fetch_memory), _CONTEXT, handler.clock.now_ms)
+        self._connection = Connection(
+            _Unowned(handler.config, fetch_memory, log_lines.contained), _CONTEXT, handler.clock.now_ms
+        )
         self._log_lines = log_lines
         self._wall_ms = wall_ms
         self._waiting: deque[Record] = deque()
@@ -126,6 +145,14 @@ class AuditTopic:
         for line in lines:
             if line.is_audited:
                 self.add_record(line.event, line.fields)
+
+    def failed(self, error: Exception) -> None:
+        """The sending of a batch has met an unexpected exception: its records are dropped."""
+        self._log_lines.contained.contain(AUDIT, error, {"topic": self._topic, "records": len(self._batch)})
+        if not self._is_under_way:
+            self._waiting_bytes -= sum(_size(record.value) for record in self._batch)
+            self._counts["dropped"] += len(self._batch)
+            self._batch = []
 
     def add_record(self, event: str, fields: Mapping[str, str | int]) -> None:
         """Have it written later, or drop it; never wait."""

@@ -44,6 +44,9 @@ class CostlyTokens:
         self._left = CHECKS_PER_TURN
         self.is_used = False
 
+    def failed(self, error: Exception) -> None:
+        raise error
+
     def expire(self, now_ms: int) -> None:
         """Run checks that wait."""
         while self._waiting and self._left > 0:

@@ -48,6 +48,8 @@ class WaitingFetch(Protocol):
 
     def wait_lost(self) -> None: ...
 
+    def failed(self, error: Exception) -> None: ...
+
 
 class WaitingSession(Protocol):
     """The fetch session that keeps a wait between two of its requests."""
@@ -124,12 +126,22 @@ class DelayedFetch:
         """Purgatory's answer."""
         fetch = self._ended()
         if fetch is not None:
-            fetch.wait_over(is_expired=completion.outcome is Outcome.EXPIRED)
+            try:
+                fetch.wait_over(is_expired=completion.outcome is Outcome.EXPIRED)
+            except Exception as error:
+                fetch.failed(error)
 
     def pod_lost(self) -> None:
         fetch = self._ended()
         if fetch is not None:
-            fetch.wait_lost()
+            try:
+                fetch.wait_lost()
+            except Exception as error:
+                fetch.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """Its end has met an unexpected exception, apart from that of the request: the session is in doubt."""
+        raise error
 
     def cancel(self) -> None:
         """No request or session needs it any more."""

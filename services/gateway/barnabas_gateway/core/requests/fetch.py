@@ -444,7 +444,7 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
         if self.connection.is_closed:
             return
         if conversion.fault:
-            self.handler.responder.close_faulty(self, conversion.fault)
+            self.handler.responder.failed_in_worker(self, conversion.fault)
             return
         for target, outcome in zip(conversion.targets, conversion.outcomes, strict=True):
             if isinstance(outcome, DownConverted):

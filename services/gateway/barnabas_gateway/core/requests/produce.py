@@ -118,7 +118,7 @@ class PendingProduce(BaseRequest[BaseProduceHandler]):
         if self.connection.is_closed:
             return
         if conversion.fault:
-            self.handler.responder.close_faulty(self, conversion.fault)
+            self.handler.responder.failed_in_worker(self, conversion.fault)
             return
         refused = set()
         for append, outcome in zip(conversion.to_convert, conversion.outcomes, strict=True):

@@ -341,6 +341,9 @@ class SaslAuthentication:
         else:
             self._answer_and_close()
 
+    def failed(self, error: Exception) -> None:
+        self._connection.failed(error)
+
     def expire(self, now_ms: int) -> None:
         """The delay, the session, or the time to authenticate is over."""
         owner = self._owner

@@ -32,6 +32,10 @@ class Untimed:
     def timing(self) -> None:
         return
 
+    def failed(self, error: Exception) -> None:
+        """An answer has met an unexpected exception: what others rely on is in doubt."""
+        raise error
+
 
 class TimedConnection(Protocol):
     """The connection of a timed request."""

@@ -29,7 +29,6 @@ from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
-from barnabas_logstore.core.storage.log.state.log_state import LogInDoubt
 from barnabas_logstore.core.storage.log.state.verification_guards import NO_GUARD
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
@@ -316,7 +315,7 @@ class LedPartitions:
             outcome = log.append_of_coordinator(
                 memoryview(batch), partition.leader_epoch, self._wall_ms, verification_guard
             )
-        except LogInDoubt as doubt:
+        except Exception as doubt:
             self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(outcome, ErrorCode):

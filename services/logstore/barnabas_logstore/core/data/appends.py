@@ -183,7 +183,7 @@ class Appends:
                 wall_ms,
                 None,
             )
-        except LogInDoubt as doubt:
+        except Exception as doubt:
             self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(outcome, ErrorCode):
@@ -313,7 +313,7 @@ class Appends:
         contained = self._replicas.contained
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
         waits = partition is not None and self._waits(stream, append, partition)
-        if partition is not None and (waits or isinstance(error, LogInDoubt)):
+        if partition is not None and (waits or isinstance(error, LogInDoubt) or _is_in_log(stream, append, partition)):
             contained.log_in_doubt(APPEND_TO_LOG, error, partition.log)
             error_code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
@@ -374,6 +374,14 @@ def _name_request(stream: ExchangeStream, request_id: int) -> dict[str, str | in
 
 def _name_partition(append: Append) -> dict[str, str | int]:
     return {"topic_id": append.topic_id.hex(), "partition": append.partition, "acks": append.acks}
+
+
+def _is_in_log(stream: ExchangeStream, append: Append, partition: Partition) -> bool:
+    """Whether a batch is part of a write of its log, though nothing here knows of it yet."""
+    return any(
+        isinstance(token, PendingAppend) and token.stream is stream and token.result.request_id == append.request_id
+        for token in partition.log.writes.tokens
+    )
 
 
 def _is_answered(stream: ExchangeStream, request_id: int) -> bool:

@@ -135,9 +135,14 @@ class LogWrites:
         assert effect is write.effect
         return write
 
+    @property
+    def tokens(self) -> list[object]:
+        """Those of all that is not written."""
+        return [token for write in self._unfinished() for token in write.tokens]
+
     def abandon(self) -> list[object]:
         """Drop everything that is not written. Return its tokens."""
-        tokens = [token for write in self._unfinished() for token in write.tokens]
+        tokens = self.tokens
         self.in_flight = None
         self.queue.clear()
         return tokens
