@@ -18,6 +18,7 @@ from barnabas.channel.messages import (
     ReadRequest,
     ReadResponse,
 )
+from barnabas.channel.packing import MalformedMessage
 from barnabas.channel.range_files import ReceivedFiles
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
@@ -28,6 +29,7 @@ from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.model.addresses import broker_port
 from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener
+from barnabas_gateway.core.model.containment import MESSAGE
 from barnabas_gateway.core.model.outputs import (
     Conversion,
     Log,
@@ -47,7 +49,7 @@ from tests.sim.nodes.membership import Answer, Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
 from tests.sim.protocols import ADMINISTRATION, COORDINATE, EXCHANGE, PARK, READ, WithFiles
-from tests.sim.scheduler import MS, Event, Scheduler
+from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler
 
 PORT = 9092
 LISTENER = "PLAINTEXT"
@@ -186,8 +188,7 @@ class GatewayNode(Process):
             self.turn_soon()
 
         def message(response: ParkResponse) -> None:
-            self.running.park_response(pod.pod_id, response, self.now_ms)
-            self.turn_soon()
+            self.take(self.running.park_response, pod.pod_id, response)
 
         def down(reason: str) -> None:
             self.running.purgatory_down(pod.pod_id, self.now_ms)
@@ -195,6 +196,18 @@ class GatewayNode(Process):
 
         link = Link(self, PARK, pod.address, hello=ParkRequest(hello=hello), on_up=up, on_message=message, on_down=down)
         return link
+
+    def take(self, core_takes: Callable[[Any, Any, int], None], peer: int | str, message: object) -> None:
+        """Pass a message to the core. One that is not handled has its stream closed, by MalformedMessage."""
+        try:
+            core_takes(peer, message, self.now_ms)
+        except (MalformedMessage, InvariantViolation):
+            raise
+        except Exception as error:
+            self.running.log_lines.contained.contain(MESSAGE, error, {"peer": str(peer)})
+            raise MalformedMessage("an internal error") from error
+        finally:
+            self.turn_soon()
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
@@ -466,8 +479,7 @@ class _LogstoreLink(Link):
             response = response.response
         if isinstance(response, ReadResponse):
             self._files.resolve(response)
-        self._tell_response(self._node_id, response, self._node.now_ms)
-        self._node.turn_soon()
+        self._node.take(self._tell_response, self._node_id, response)
 
     def _report_down(self, reason: str) -> None:
         self._files.clear()
