@@ -22,7 +22,9 @@ from barnabas_logstore.core.replica.containment import (
     COORDINATOR_QUERY,
     COORDINATOR_STATE,
 )
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.unit.logstore.service.group_host import OFFSETS_TOPIC, GroupHost, fetch_request, offsets_topic
+from tests.unit.logstore.service.support import WALL_MS
 from tests.unit.logstore.service.test_containment import after, offline, raises
 
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -58,6 +60,26 @@ def test_a_call_that_may_have_changed_a_group_has_its_partition_read_again(
     assert host.committed() in (42, 43), "what was acknowledged is there, and nothing else"
     assert commit(host, 45) == ErrorCode.NONE
     assert offline(host) == []
+
+
+def test_a_pause_that_is_over_is_nothing_to_wait_for_once_its_log_is_offline(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 109 of runs with exceptions: the host woke at once, for something that was due two seconds ago."""
+    with monkeypatch.context() as planted:
+        planted.setattr(GroupPartition, "call", raises)
+        host.commit(42)
+        host.settle()
+    host.later(20 * PAUSE_MS_MIN)
+    assert commit(host, 43) == ErrorCode.NONE
+    monkeypatch.setattr(PartitionLog, "begin_write", raises)
+    host.commit(44)
+    host.core.step(host.now_ms, WALL_MS)
+    while host.core.take_outputs().effects:
+        pass
+    assert len(offline(host)) == 1
+    deadline_ms = host.core.next_deadline_ms()
+    assert deadline_ms is None or deadline_ms > host.now_ms
 
 
 def test_a_query_costs_itself(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,7 +264,7 @@ class LedPartitions:
         """Return when the first pause is over."""
         if not self._pauses:
             return None
-        paused = [each for each in self._pauses if (each.topic, each.partition) not in self._led]
+        paused = [each for each in self._pauses if each.leading and (each.topic, each.partition) not in self._led]
         return min([self._pauses[each].until_ms for each in paused], default=None)
 
     @property
