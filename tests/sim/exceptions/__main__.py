@@ -42,7 +42,7 @@ def main() -> None:
     campaign = ExceptionCampaign(arguments.ledger, commit(), arguments.processes)
     toured = list(places()) if arguments.learn else named or None
     holds = campaign.run(arguments.hours, toured)
-    if arguments.learn:
+    if arguments.learn and campaign.is_complete:
         write(PATH, merged(expected(), campaign.tally.radius()))
     sys.exit(0 if holds else 1)
 

@@ -139,11 +139,11 @@ class ExceptionCampaign:
         self._processes = processes or multiprocessing.cpu_count()
         self._saved_s = time.monotonic()
         self.tally = _load(self._path)
+        self.is_complete = False
 
     def run(self, hours: float, tour_places: Sequence[Place] | None = None) -> bool:
         """Return True if nothing is open, and every place has been hit. `tour_places`: those to tour if they are
         missed, by default all that a campaign has to hit."""
-        is_complete = False
         self._path.parent.mkdir(parents=True, exist_ok=True)
         print(f"{self._commit}, into {self._path}: {self.tally}", flush=True)
         context = multiprocessing.get_context("spawn")
@@ -156,19 +156,19 @@ class ExceptionCampaign:
                     self._add(outcome)
             for options in ROUNDS:
                 self._tour(pool, options, self._left(tour_places))
-            is_complete = True
+            self.is_complete = True
         except KeyboardInterrupt:
             print("interrupted: the next campaign at this commit goes on here", flush=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            self._save(hours, is_complete=is_complete)
+            self._save(hours, is_complete=self.is_complete)
         print(self.tally)
         left = self._left(tour_places)
         for place in left:
             print(f"NEVER HIT: {place}")
         for each in self.tally.open:
             print(f"open: seed {each.seed}  # {each.failure}")
-        return is_complete and not self.tally.open and not left
+        return self.is_complete and not self.tally.open and not left
 
     def _left(self, tour_places: Sequence[Place] | None) -> list[Place]:
         wanted = required() if tour_places is None else tour_places
