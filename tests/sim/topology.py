@@ -85,7 +85,7 @@ class Shape:
     @property
     def state_topic(self) -> dict[str, TopicShape]:
         """`__transaction_state`, where there are transactions."""
-        configs = {MIN_ISR: "2", **self._cleaned, **self._flushed}
+        configs = {MIN_ISR: str(self.transactions.state_min_isr), **self._cleaned, **self._flushed}
         shape = TopicShape(STATE_PARTITIONS, STATE_REPLICATION_FACTOR, configs)
         return {TRANSACTION_STATE_TOPIC: shape} if self.transactions.is_used else {}
 

@@ -25,6 +25,7 @@ class Fault(Enum):
     KILL_PURGATORY = "kill -9 of a purgatory pod"
     KILL_PARKED = "kill -9 of a purgatory pod that holds requests"
     KILL_CONTROLLER = "kill -9 of the active controller"
+    LOSE_CONTROLLER_HALFWAY = "a controller lost between LeaderAndIsr and UpdateMetadata"
     KILL_COORDINATOR = "kill -9 of a logstore that coordinates groups"
     KILL_TRANSACTION_COORDINATOR = "kill -9 of a logstore that coordinates transactions"
     KILL_ALL_LOGSTORES = "kill -9 of all logstores at once"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.faults.swarm import Faults
 
 RESTART_US_MAX = 4 * SECOND
+HALFWAY_US_MAX = 25 * SECOND
 # The lease is 6 s; a process paused for less has not certainly lost it.
 PAUSES_US = (50 * MS, 2_500 * MS)
 PAUSES_PAST_LEASE_US = (6 * SECOND, 12 * SECOND)
@@ -50,6 +51,36 @@ def kill_parked(faults: Faults) -> None:
 
 def kill_controller(faults: Faults) -> None:
     kill(faults, Fault.KILL_CONTROLLER, [each for each in faults.cluster.controllers if each.is_active])
+
+
+def lose_controller_halfway(faults: Faults) -> None:
+    """A logstore is killed, one that coordinates transactions if any does, and often the others with it. When it is
+    back, it leads for a while without knowing the cluster, and the others follow it: each controller, or its stream to
+    it, is gone between its LeaderAndIsr and its UpdateMetadata.
+    """
+    cluster = faults.cluster
+    living = [each for each in cluster.logstores if each.alive]
+    node = faults.one_of(cluster.transactions.coordinators() or living)
+    if node is None or any(each.lose_controller is not None for each in cluster.logstores):
+        return
+    hit, kills = faults.first_hit(Fault.LOSE_CONTROLLER_HALFWAY), faults.random.random() < 0.2
+
+    def lose() -> None:
+        hit()
+        for controller in cluster.controllers if kills else ():
+            if controller.is_active:
+                controller.kill()
+                faults.restart_later(controller, RESTART_US_MAX)
+
+    def spare() -> None:
+        if node.lose_controller is lose:
+            node.lose_controller = None
+
+    node.lose_controller = lose
+    for each in living if faults.random.random() < 0.7 else [node]:
+        each.kill()
+        faults.restart_later(each, 1 * SECOND)
+    faults.after(faults.random.randrange(2 * SECOND, HALFWAY_US_MAX), f"{node.name} learns of the cluster", spare)
 
 
 def kill_coordinator(faults: Faults) -> None:
@@ -218,6 +249,7 @@ STRIKES: dict[Fault, Callable[[Faults], None]] = {
     Fault.KILL_PURGATORY: kill_purgatory,
     Fault.KILL_PARKED: kill_parked,
     Fault.KILL_CONTROLLER: kill_controller,
+    Fault.LOSE_CONTROLLER_HALFWAY: lose_controller_halfway,
     Fault.KILL_COORDINATOR: kill_coordinator,
     Fault.KILL_TRANSACTION_COORDINATOR: kill_transaction_coordinator,
     Fault.KILL_ALL_LOGSTORES: kill_all_logstores,
@@ -240,6 +272,8 @@ def heal(cluster: Cluster) -> None:
     for process in cluster.processes:
         process.crash_points.clear()
         process.stall_us = None
+        if isinstance(process, LogstoreNode):
+            process.lose_controller = None
         process.resume()
         start(process)
 

@@ -7,6 +7,7 @@ from typing import Any
 from barnabas_gateway.core.handlers.api_28_txn_offset_commit import PendingTxnOffsetCommit
 from barnabas_logstore.core.replica.known_deletions import KnownDeletions
 from barnabas_logstore.core.storage.log.state.verification_guards import VerificationGuards
+from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 
 MARKERS = Mutants("markers")
@@ -50,7 +51,7 @@ def the_guard_of_one_coordinator_is_taken_to_the_next_one() -> None:
 # --- what is unknown ---------------------------------------------------------------------------------------------
 
 
-@MARKERS.breaks_for("18", f"{_UNKNOWN}::test_a_coordinator_that_has_restarted_waits_for_its_metadata")
+@MARKERS.breaks_in_transactions("18", [Fault.LOSE_CONTROLLER_HALFWAY])
 def an_image_that_is_empty_is_believed() -> None:
     original = KnownDeletions._has_seen
 

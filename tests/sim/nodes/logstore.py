@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from barnabas.channel.messages import ReadResponse
 from barnabas.channel.range_files import HandedFiles
@@ -60,6 +61,8 @@ HANDED_FILES_MAX = 3
 HOLD_MS = 20
 COMMIT_HOLD_MS = 1
 """Shorter than they are in earnest, so that many have to wait in purgatory too."""
+LOST_US = 100 * MS
+"""How long a logstore goes on with what its controller has sent, before it has lost it."""
 
 
 class LogstoreNode(Process):
@@ -84,6 +87,9 @@ class LogstoreNode(Process):
         # How much longer the disk takes for the next effect.
         self.disk_stall_us: Callable[[], int] | None = None
         self._crash: Callable[[], None] = self.kill
+        # A controller is lost, by this, before the logstore has its full UpdateMetadata.
+        self.lose_controller: Callable[[], None] | None = None
+        self._lost_sessions: set[int] = set()
         self.core: LogstoreCore | None = None
         self.turned: Callable[[LogstoreNode], None] = lambda node: None
         self.opened: Callable[[LogstoreNode], None] = lambda node: None
@@ -287,9 +293,23 @@ class LogstoreNode(Process):
     def command(self, session_id: int, command: ControlRequest) -> None:
         """Of a controller."""
         assert self.core is not None
+        update = command.update_metadata
+        if session_id in self._lost_sessions:
+            return
+        if self.lose_controller is not None and update is not None and update.full:
+            # What has come before is carried out: a stream that ends takes with it what waits.
+            self._lost_sessions.add(session_id)
+            self.after(LOST_US, "its controller is lost", partial(self._controller_lost, session_id))
+            return
         self._fence.received(session_id, command, self.core._replicas.broker_epoch)
         self.core.on_control(session_id, command)
         self.turn_soon()
+
+    def _controller_lost(self, session_id: int) -> None:
+        if self.lose_controller is not None:
+            self.lose_controller()
+        if session_id in self._ends:
+            self.refuse(session_id)
 
     def refuse(self, call_id: int) -> None:
         """A call that the core does not take, or a stream that has ended in an internal error."""

@@ -49,13 +49,16 @@ class TransactionHabits:
 
 @dataclass(slots=True)
 class TransactionsShape:
-    """`loop`: a group whose members read, write and commit their offsets within transactions; each by its habits."""
+    """`loop`: a group whose members read, write and commit their offsets within transactions; each by its habits.
+    `state_min_isr`: that of `__transaction_state`.
+    """
 
     producers: list[TransactionHabits] = field(default_factory=list)
     loop: GroupShape | None = None
     loop_habits: list[TransactionHabits] = field(default_factory=list)
     first_epochs: dict[str, int] = field(default_factory=dict)
     """By transactional id, where not 0: see `last_epochs`."""
+    state_min_isr: int = 2
 
     @property
     def is_used(self) -> bool:
@@ -76,7 +79,7 @@ class TransactionsShape:
         producers = "+".join(f"{each.kind.value} v{each.version}" for each in self.producers) or "none"
         members = "+".join(f"{each.kind.value} v{each.version}" for each in self.loop_habits) or "none"
         epochs = ", from epoch " + "+".join(map(str, self.first_epochs.values())) if self.first_epochs else ""
-        return f"transactions of {producers}, in a loop of {members}{epochs}"
+        return f"transactions of {producers}, in a loop of {members}{epochs}, states of min ISR {self.state_min_isr}"
 
 
 SHARE = 0.5
@@ -99,6 +102,7 @@ def random_transactions(
         if pace > 1:
             for each in shape.loop_habits:
                 each.timeout_ms, each.delivery_timeout_ms = PATIENT_TIMEOUT_MS, PATIENT_DELIVERY_TIMEOUT_MS
+    shape.state_min_isr = random.choice((1, 2, 2))
     return shape
 
 
