@@ -15,6 +15,7 @@ from barnabas.cluster.administration import ConfigSynonym, DescribedConfig
 from barnabas.cluster.broker_config_keys import BROKER_KEYS, synonyms
 from barnabas.cluster.broker_key import BrokerKey, UpdateMode
 from barnabas.cluster.config_values import ConfigKey
+from barnabas.cluster.ignored_config_keys import ALTERABLE_KEYS, IGNORED_KEYS
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS, TopicKey
 
 
@@ -61,7 +62,7 @@ class BrokerValues:
             if setting is not None and setting.is_given and setting.value is not None:
                 yield name, setting.value, ConfigSource.STATIC_BROKER
         for name in names:
-            known = self.settings.get(name, BROKER_KEYS.get(name))
+            known = self.settings.get(name, ALTERABLE_KEYS.get(name))
             default = None if known is None else known.default
             if default is not None:
                 yield name, default, ConfigSource.DEFAULT
@@ -101,7 +102,7 @@ def _in_unit_of(key: TopicKey, found: ConfigSynonym) -> str:
 
 
 def describe_broker(broker: BrokerValues, wanted: Wanted) -> list[DescribedConfig]:
-    """Describe every key that the broker was started with."""
+    """Describe every key that the broker was started with, and those without effect that are set."""
     described = []
     for name, key in BROKER_KEYS.items():
         setting = broker.settings.get(name)
@@ -109,6 +110,10 @@ def describe_broker(broker: BrokerValues, wanted: Wanted) -> list[DescribedConfi
             continue
         value = broker.dynamic.get(name, broker.dynamic_default.get(name, setting.value))
         described.append(_described_broker_key(key, value, broker, wanted))
+    for name, key in IGNORED_KEYS.items():
+        value = broker.dynamic.get(name, broker.dynamic_default.get(name))
+        if value is not None and (wanted.keys is None or name in wanted.keys):
+            described.append(_described_broker_key(key, value, broker, wanted))
     return described
 
 
@@ -117,7 +122,7 @@ def describe_broker_defaults(dynamic_default: Mapping[str, str], wanted: Wanted)
     broker = BrokerValues(dynamic_default=dynamic_default)
     described = []
     for name, value in dynamic_default.items():
-        key = BROKER_KEYS.get(name)
+        key = ALTERABLE_KEYS.get(name)
         if key is not None and (wanted.keys is None or name in wanted.keys):
             described.append(_described_broker_key(key, value, broker, wanted, ConfigSource.DYNAMIC_DEFAULT_BROKER))
     return described
@@ -127,7 +132,7 @@ def _described_broker_key(
     key: BrokerKey, value: str | None, broker: BrokerValues, wanted: Wanted, only: ConfigSource | None = None
 ) -> DescribedConfig:
     found = [
-        ConfigSynonym(name, key.is_sensitive, "" if key.is_sensitive else _shown(BROKER_KEYS[name], text), source)
+        ConfigSynonym(name, key.is_sensitive, "" if key.is_sensitive else _shown(ALTERABLE_KEYS[name], text), source)
         for name, text, source in broker.sources(synonyms(key.name))
         if only is None or source is only
     ]

@@ -110,8 +110,6 @@ class _Decoder:
                 self.flush()
             with source.block("except (struct_error, IndexError):"):
                 source.line(f"raise MalformedFrame(f'{label}: {{limit}} bytes end before its fields do') from None")
-            with source.block("except UnicodeDecodeError as not_text:"):
-                source.line(f"raise MalformedFrame(f'{label}: not UTF-8: {{not_text.reason}}') from None")
             with source.block("except TooManyElements as excess:"):
                 source.line(f"raise TooManyElements(f'{label}: {{excess}}') from None")
             with source.block("except MalformedFrame as error:"):
@@ -230,7 +228,8 @@ class _Decoder:
         with source.block(f"if {bound}:"):
             piece = f"frame[p:{end}]"
             source.line(
-                f"{target} = " + {"string": f"str({piece}, 'utf-8')", "bytes": f"bytes({piece})"}.get(kind, piece)
+                f"{target} = "
+                + {"string": f"str({piece}, 'utf-8', 'replace')", "bytes": f"bytes({piece})"}.get(kind, piece)
             )
             source.line(f"p = {end}")
         if is_nullable:

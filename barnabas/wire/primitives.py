@@ -125,7 +125,7 @@ _SMALL_VARINTS: Final = [uvarint(value << 1) for value in range(_SMALL_VARINTS_E
 
 
 def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """Read an int16 length, -1 for null, and UTF-8."""
+    """Read an int16 length, -1 for null, and UTF-8; what is none is read as U+FFFD, as by Kafka."""
     if len(buffer) - position < 2:
         raise MalformedFrame("the bytes end inside the length of a string")
     length: int = _INT16.unpack_from(buffer, position)[0]
@@ -135,10 +135,7 @@ def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int
     end = position + length
     if length < 0 or end > len(buffer):
         raise bad_length("string", length, len(buffer) - position)
-    try:
-        return str(buffer[position:end], "utf-8"), end
-    except UnicodeDecodeError as error:
-        raise MalformedFrame(f"a string is not UTF-8: {error.reason}") from error
+    return str(buffer[position:end], "utf-8", "replace"), end
 
 
 def nullable_string(value: str | None) -> bytes:

@@ -307,7 +307,7 @@ def decode_payload(header: BatchHeader, payload: Buffer) -> list[Record]:
         for _ in range(header.records_count):
             record, position = _decode_record(header, payload, position)
             records.append(record)
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise MalformedFrame(f"record {len(records)} of {header.records_count}: {error}") from None
     if position != len(payload):
         raise MalformedFrame(f"{len(payload) - position} bytes follow the last record of a batch")
@@ -383,7 +383,7 @@ def _decode_record(header: BatchHeader, payload: Buffer, position: int) -> tuple
         if name is None:
             raise MalformedFrame("a record header without a name")
         content, position = _read_nullable(payload, position, end)
-        headers.append((str(name, "utf-8"), content))
+        headers.append((str(name, "utf-8", "replace"), content))
     if position != end:
         raise MalformedFrame(f"the length of a record differs from its fields by {position - end} bytes")
     timestamp_ms = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta

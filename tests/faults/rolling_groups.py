@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas.cli.local.services import Role
-from barnabas.cluster.group_partition import partition_of_group
+from barnabas.cluster.internal_topics import partition_of_group
 from tests.faults import evidence
 from tests.faults.checker import Kind, Verdict, check
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run

@@ -13,8 +13,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cluster.group_partition import partition_of_group
-from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC, partition_of_group
 
 SECONDS_MAX = 90.0
 

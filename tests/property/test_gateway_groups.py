@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import CoordinateResponse, Credit, GroupAnswer, GroupCall, Outcome
-from barnabas.cluster.group_partition import java_hash, partition_of_group
+from barnabas.cluster.internal_topics import java_hash, partition_of_group
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode

@@ -10,6 +10,7 @@ import click
 
 from barnabas.cli import doctor as checks
 from barnabas.cli.etcd_binary import EtcdMissingError
+from barnabas.cli.local import ports
 from barnabas.cli.local.cluster import ClusterError, cluster_to_start, existing_cluster, sole_command
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout, LayoutError, settle_layout
 from barnabas.cli.local.processes import last_lines
@@ -42,7 +43,7 @@ def up(
     Starts only what does not run. A service that dies later is restarted by the supervisor, which `down` stops, too.
     """
     with clear_errors(ClusterError, LayoutError, EtcdMissingError), sole_command(directory):
-        layout = settle_layout(directory, port, logstores, secure)
+        layout = settle_layout(directory, port, logstores, secure, ports.is_free)
         started = cluster_to_start(directory, layout, click.echo).start(click.echo, supervised=supervised)
     if started.services:
         click.secho(f"up in {started.seconds:.1f} s: {', '.join(started.services)}", fg="green")
@@ -200,7 +201,7 @@ def doctor(directory: ClusterDirectory, port: int | None, bundle: Path | None, a
         _write_bundle(directory, bundle, access)
         return
     with clear_errors(LayoutError):
-        findings = checks.examine(directory, settle_layout(directory, port, None))
+        findings = checks.examine(directory, settle_layout(directory, port, None, is_free=ports.is_free))
     for finding in findings:
         mark, colour = {True: ("ok", "green"), None: ("note", "yellow"), False: ("BAD", "red")}[finding.is_well]
         click.echo(f"{click.style(mark.ljust(4), fg=colour)}  {finding.what}")

@@ -14,6 +14,7 @@ from barnabas.cli.etcd_binary import find_etcd, pick_etcd
 from barnabas.cli.etcd_build import Say
 from barnabas.cli.local import ports, processes
 from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
+from barnabas.cli.local.private_files import make_private, private_files
 from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.cli.local.readiness import not_ready
 from barnabas.cli.local.secrets import create_user, ensure_secrets, local_access, local_security
@@ -82,7 +83,7 @@ class LocalCluster:
         began = time.monotonic()
         self._check_etcd_and_logstores_belong_together()
         try:
-            with Supervision(self.directory) as supervision:
+            with private_files(), Supervision(self.directory) as supervision:
                 try:
                     stopped, has_begun = self._start_under(supervision, say, supervised)
                 except (ClusterError, SupervisorError):
@@ -100,6 +101,7 @@ class LocalCluster:
             self._clear_away(service, say, supervision)
         self._check_ports(stopped)
         if self.layout.secure:
+            make_private(self.directory.path)
             self._ensure_secrets()
         self.directory.write_layout(self.layout)
         processes.raise_open_files_limit()

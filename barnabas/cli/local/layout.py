@@ -11,7 +11,7 @@ data/secrets                     keys and passwords, with `up --secure` (`barnab
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -24,9 +24,12 @@ HOST: Final = "127.0.0.1"
 LOGSTORES_MAX: Final = 50
 FORMAT: Final = 1
 
-_INTERNAL_PORTS_OFFSET: Final = 10_000
+_INTERNAL_PORTS_OFFSETS: Final = (*range(10_000, 15_000, 200), *range(-10_000, -5_000, 200))
+"""Where the internal ports may begin, from the bootstrap port; the first block that is free is taken."""
 _MEMBERSHIP_OFFSET: Final = 2 * LOGSTORES_MAX + 8
 _LOGSTORE_METRICS_OFFSET: Final = 2 * LOGSTORES_MAX + 10
+_INTERNAL_PORTS: Final = _LOGSTORE_METRICS_OFFSET + LOGSTORES_MAX
+_PORT_MIN: Final = 1_024
 _PORT_MAX: Final = 65_535
 
 
@@ -107,12 +110,18 @@ class ClusterLayout:
         yield from (self.logstore_metrics_port(logstore_id) for logstore_id in self.logstore_ids)
 
 
-def new_layout(kafka_port: int, logstores: int) -> ClusterLayout:
-    """Return the layout of a cluster on the default ports."""
-    offset = _INTERNAL_PORTS_OFFSET
-    if kafka_port + offset + _LOGSTORE_METRICS_OFFSET + LOGSTORES_MAX > _PORT_MAX:
-        offset = -offset
-    return ClusterLayout(kafka_port=kafka_port, internal_port=kafka_port + offset, logstores=logstores)
+def new_layout(kafka_port: int, logstores: int, is_free: Callable[[int], bool] | None = None) -> ClusterLayout:
+    """Return the layout of a cluster on its own block of internal ports: by `is_free` the first that no other cluster
+    has, also when either of them grows; the first that exists if none is free, or if `is_free` is not given.
+    """
+    firsts = [kafka_port + offset for offset in _INTERNAL_PORTS_OFFSETS]
+    possible = [first for first in firsts if _PORT_MIN <= first <= _PORT_MAX - _INTERNAL_PORTS]
+    free = [] if is_free is None else (first for first in possible if all(map(is_free, _block(first))))
+    return ClusterLayout(kafka_port=kafka_port, internal_port=next(iter(free), possible[0]), logstores=logstores)
+
+
+def _block(internal_port: int) -> range:
+    return range(internal_port, internal_port + _INTERNAL_PORTS)
 
 
 @dataclass(slots=True, frozen=True)
@@ -176,9 +185,14 @@ class ClusterDirectory:
 
 
 def settle_layout(
-    directory: ClusterDirectory, kafka_port: int | None, logstores: int | None, secure: bool | None = None
+    directory: ClusterDirectory,
+    kafka_port: int | None,
+    logstores: int | None,
+    secure: bool | None = None,
+    is_free: Callable[[int], bool] | None = None,
 ) -> ClusterLayout:
-    """Return the layout to start: the stored one, with logstores added, or a new one. Raises LayoutError.
+    """Return the layout to start: the stored one, with logstores added, or a new one on ports that are free by
+    `is_free`. Raises LayoutError.
 
     `secure` None leaves it as it is.
     """
@@ -186,7 +200,7 @@ def settle_layout(
     if logstores is not None and not 1 <= logstores <= LOGSTORES_MAX:
         raise LayoutError(f"the number of logstores must be between 1 and {LOGSTORES_MAX}, not {logstores}")
     if known is None:
-        return replace(new_layout(kafka_port or 9092, logstores or 1), secure=bool(secure))
+        return replace(new_layout(kafka_port or 9092, logstores or 1, is_free), secure=bool(secure))
     if kafka_port is not None and kafka_port != known.kafka_port:
         raise LayoutError(
             f"the cluster in {directory.path} uses port {known.kafka_port}; for another cluster on {kafka_port} "

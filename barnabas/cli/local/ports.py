@@ -57,7 +57,22 @@ def _process_with(inodes: set[str]) -> str:
     for name in sorted(os.listdir("/proc")):
         if name.isdigit() and _holds(Path("/proc") / name / "fd", inodes):
             command = (Path("/proc") / name / "comm").read_text().strip()
-            return f"pid {name} ({command})"
+            return f"pid {name} ({command}{_cluster_of(Path('/proc') / name)})"
+    return ""
+
+
+def _cluster_of(process: Path) -> str:
+    """Return which cluster of Barnabas a process belongs to, by the paths in its command line; empty: none."""
+    try:
+        arguments = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return ""
+    for argument in arguments:
+        path = Path(argument.rpartition("=")[2])
+        if path.is_absolute():
+            for directory in (path.parent, path.parent.parent):
+                if (directory / "cluster.json").is_file():
+                    return f", of the cluster in {directory}"
     return ""
 
 

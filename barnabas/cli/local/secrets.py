@@ -14,8 +14,8 @@ data/secrets/prometheus.yml                  its configuration
 data/secrets/operators/<role>.pem            certificates of a viewer, an operator and an admin
 data/secrets/operators/<role>.properties     for `barnabas --operator-config`
 data/secrets/client.properties               for Kafka's own tools, and for `barnabas --config`
-data/secrets/librdkafka.properties           for kcat and others on librdkafka: by PLAIN, since librdkafka before 2.6.1
-                                             fails with SCRAM, at Kafka 4.3 as well
+data/secrets/librdkafka.properties           for kcat and others on librdkafka; before 2.6.1 it fails with SCRAM, at
+                                             Kafka too: the file says how to use PLAIN instead
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ def _client_properties(authority: Path, layout: ClusterLayout, password: str) ->
     return {
         "librdkafka.properties": [
             *common,
-            f"sasl.mechanism={_PLAIN}",
+            f"# librdkafka before 2.6.1, such as Debian's kcat, fails with SCRAM: -X sasl.mechanism={_PLAIN}",
+            f"sasl.mechanism={MECHANISM.mechanism_name}",
             f"sasl.username={USER}",
             f"sasl.password={password}",
             f"ssl.ca.location={authority}",

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from barnabas.cluster.group_partition import partition_of_group
-from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, partition_of_group
 from tests.faults.cells import Need
 from tests.faults.cluster import UnhealthyError
 from tests.faults.injections import control, crashes, cuts, disks, pauses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.group_partition import partition_of_group
+from barnabas.cluster.internal_topics import partition_of_group
 from barnabas_logstore.core.coordinator.groups.group import Group
 from tests.sim.clients.group_administrator import GroupAdministrator
 from tests.sim.clients.group_member import GroupMember

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from barnabas.cluster.group_partition import partition_of_group
+from barnabas.cluster.internal_topics import partition_of_group
 from tests.sim.groups.assignments import TopicPartition, scan_assignment
 from tests.sim.groups.log import Commit, CommitKey, OffsetsLog
 from tests.sim.groups.shape import OFFSETS_PARTITIONS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.group_partition import partition_of_group
-from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC, partition_of_group
 from barnabas_logstore.core.coordinator.transactions.transaction import OVER, Transaction
 from tests.sim.clients.transactions.loop_member import LoopMember
 from tests.sim.clients.transactions.transactional_producer import TransactionalProducer

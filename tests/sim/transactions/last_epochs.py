@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.group_partition import partition_of_group
+from barnabas.cluster.internal_topics import partition_of_group
 from barnabas_logstore.core.coordinator.transactions.transaction import EPOCH_MAX, Transaction
 from tests.sim.transactions.shape import STATE_PARTITIONS, TransactionsShape
 

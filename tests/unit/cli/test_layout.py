@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,20 @@ def test_ports_are_distinct_and_exist(kafka_port: int) -> None:
     used = list(new_layout(kafka_port, LOGSTORES_MAX).ports_used)
     assert len(set(used)) == len(used)
     assert all(1024 <= port <= 65_535 for port in used)
+
+
+def test_clusters_whose_ports_are_near_each_other_have_internal_ports_of_their_own() -> None:
+    taken: set[int] = set()
+    for kafka_port in range(9092, 11_092, 100):
+        layout = new_layout(kafka_port, 1, lambda port: port not in taken)
+        grown = replace(layout, logstores=LOGSTORES_MAX)
+        assert taken.isdisjoint(grown.ports_used)
+        taken.update(grown.ports_used)
+
+
+def test_without_a_free_block_the_first_one_is_named() -> None:
+    assert new_layout(9092, 1, lambda port: False).internal_port == 19_092
+    assert new_layout(9092, 1).internal_port == 19_092
 
 
 def test_the_version_is_the_packages() -> None:

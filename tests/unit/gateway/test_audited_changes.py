@@ -103,7 +103,7 @@ def test_a_change_is_a_line_in_the_log_with_its_client() -> None:
     request = wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(2, "t", altered)])
     client.ask(request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
     world.controller_answers(cluster.AlterConfigsResponse([cluster.AlterConfigsResult(REFUSED, "no")], world.revision))
-    (line,) = [line for line in world.logs if line.event == "config changed"]
+    (line,) = [line for line in world.logs if line.event == "config not changed"]
     assert line.fields["resource"] == "TOPIC t"
     assert line.fields["detail"] == "retention.ms,flush.ms"
     assert (line.fields["verdict"], line.fields["error"]) == ("refused", "INVALID_REQUEST")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cluster.group_partition import java_hash, partition_of_group
+from barnabas.cluster.internal_topics import java_hash, partition_of_group
 from barnabas.cluster.messages import CreateTopicResult, CreateTopicsRequest, CreateTopicsResponse, NewTopic
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode

@@ -85,10 +85,14 @@ def test_nullable_string(value: str | None) -> None:
             read_nullable_string(encoded[:length], 0)
 
 
-@pytest.mark.parametrize("encoded", ["fffe6162", "80006162", "00036162", "0002c328"])
+@pytest.mark.parametrize("encoded", ["fffe6162", "80006162", "00036162"])
 def test_a_string_that_is_none(encoded: str) -> None:
     with pytest.raises(MalformedFrame):
         read_nullable_string(bytes.fromhex(encoded), 0)
+
+
+def test_what_is_no_utf_8_is_replaced_as_by_kafka() -> None:
+    assert read_nullable_string(bytes.fromhex("0003c32841"), 0) == ("\ufffd(A", 5)
 
 
 def test_tags_are_read_in_ascending_order() -> None:

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from barnabas.cluster.group_partition import partition_of_group
+from barnabas.cluster.internal_topics import partition_of_group
 from barnabas.wire.record_batch import Record
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState, Steps
 from barnabas_logstore.core.coordinator.groups.member import Member

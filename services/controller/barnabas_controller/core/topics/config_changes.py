@@ -3,7 +3,8 @@
 Full (KIP-133: the given configs replace the existing ones) and incremental (KIP-339: SET, DELETE; APPEND and SUBTRACT
 for lists). A resource changes as a whole or not at all. Rules and messages are those of Kafka's ConfigAdminManager,
 ConfigurationControlManager and DynamicBrokerConfig. Deviations: an unknown broker key is INVALID_CONFIG (Kafka keeps it
-for plugins, which Barnabas does not have), and so is one that has no effect here.
+for plugins, which Barnabas does not have), and so is one that Kafka reads at its start alone and that no service here
+has.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from barnabas.cluster.broker_config_keys import BROKER_KEYS, topic_defaults
+from barnabas.cluster.broker_config_keys import topic_defaults
 from barnabas.cluster.broker_key import UpdateMode
 from barnabas.cluster.config_values import ConfigKey, ConfigType
+from barnabas.cluster.ignored_config_keys import ALTERABLE_KEYS
 from barnabas.cluster.kafka_config_keys import why_without_effect
 from barnabas.cluster.keys import BrokerConfigsRecord
 from barnabas.cluster.messages import (
@@ -167,7 +169,7 @@ def _decide_broker(image: ControllerImage, resource: AlterConfigsResource) -> _C
     broker_id = _broker_id(resource.resource_name)
     record = image.broker_configs.get(broker_id)
     before = record.configs if record is not None else {}
-    configs = _changed(before, resource, BROKER_KEYS)
+    configs = _changed(before, resource, ALTERABLE_KEYS)
     _check_broker_configs(configs, broker_id)
     if broker_id != ALL_BROKERS and broker_id not in image.known_node_ids():
         raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found.")
@@ -220,12 +222,12 @@ def _items(text: str) -> dict[str, None]:
 
 
 def _check_broker_configs(configs: Mapping[str, str], broker_id: int) -> None:
-    unknown = [name for name in configs if name not in BROKER_KEYS]
+    unknown = [name for name in configs if name not in ALTERABLE_KEYS]
     if unknown:
         reason = why_without_effect(unknown[0])
         message = f"Unknown broker config name: {unknown[0]}" if reason is None else f"{unknown[0]}: {reason}"
         raise Refused(ErrorCode.INVALID_CONFIG, message)
-    modes = {name: BROKER_KEYS[name].update_mode for name in configs}
+    modes = {name: ALTERABLE_KEYS[name].update_mode for name in configs}
     read_only = [name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY]
     if read_only:
         message = f"Cannot update these configs dynamically: [{', '.join(read_only)}]"
@@ -238,7 +240,7 @@ def _check_broker_configs(configs: Mapping[str, str], broker_id: int) -> None:
         )
         raise Refused(ErrorCode.INVALID_REQUEST, message)
     for name, text in configs.items():
-        problem = BROKER_KEYS[name].problem(text)
+        problem = ALTERABLE_KEYS[name].problem(text)
         if problem is not None:
             raise Refused(ErrorCode.INVALID_REQUEST, problem)
     defaults = TopicConfig.from_overrides(topic_defaults(configs))

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.image import ClusterImage
-from barnabas.cluster.internal_topics import OFFSETS_TOPIC
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC, partition_of_group
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
 from barnabas_gateway.core.backends.controller_client import ControllerClient
 from barnabas_gateway.core.model.config import GatewayConfig

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.channel.messages import GroupAnswer, GroupCall
-from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.image import ClusterImage
-from barnabas.cluster.internal_topics import OFFSETS_TOPIC
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC, partition_of_group
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
 from barnabas.wire.errors import ErrorCode
