@@ -120,6 +120,7 @@ async def run(config: ControllerConfig) -> None:
             working = [
                 tasks.create_task(driver.follow_etcd()),
                 tasks.create_task(_keep_registered(registration)),
+                tasks.create_task(_fail_with(driver)),
             ]
             await stopped.wait()
             for task in working:
@@ -131,6 +132,11 @@ async def run(config: ControllerConfig) -> None:
         await records.close()
         await driver.close()
         await etcd.close()
+
+
+async def _fail_with(driver: ControllerDriver) -> None:
+    """The process ends with the turn that fails, and another controller is elected."""
+    await asyncio.shield(driver.failed)
 
 
 async def _keep_registered(registration: Registration) -> None:

@@ -88,6 +88,7 @@ async def serve(config: PurgatoryConfig) -> None:
             tasks.create_task(registration.run())
             tasks.create_task(membership.subscribe(Role.PURGATORY, config.pod_id, apply))
             tasks.create_task(driver.logstores.run())
+            tasks.create_task(_fail_with(driver))
 
     life = asyncio.ensure_future(live())
     stop = asyncio.ensure_future(stopped.wait())
@@ -103,6 +104,11 @@ async def serve(config: PurgatoryConfig) -> None:
         await etcd.close()
     if isinstance(failure, Exception):
         raise failure
+
+
+async def _fail_with(driver: PurgatoryDriver) -> None:
+    """The process ends with the turn that fails; gateways ask the leaders themselves."""
+    await asyncio.shield(driver.failed)
 
 
 def main() -> None:

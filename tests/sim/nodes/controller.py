@@ -130,6 +130,8 @@ class ControllerNode(Process):
     # --- effects -----------------------------------------------------------------------------------------------------
 
     def _carry_out(self) -> None:
+        for each in self.running.contained.take_reports():
+            self.scheduler.contained(self, each.place.name, each.place.scope.value, each.traceback)
         for effect in self.running.take_outputs().effects:
             self._carry_out_one(effect)
         deadline_ms = self.running.next_deadline_ms(self.now_ms)

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from barnabas.containment import Place, Scope
+from barnabas_controller.core.requests import request_queue as controller
 from barnabas_gateway.core.model import containment as gateway
 from barnabas_logstore.core.replica import containment as logstore
+from barnabas_purgatory.core import meter as purgatory
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/correctness.md").read_text()
-PLACES: tuple[Place, ...] = (*gateway.PLACES, *logstore.PLACES)
+PLACES: tuple[Place, ...] = (*controller.PLACES, *gateway.PLACES, *logstore.PLACES, *purgatory.PLACES)
 
 
 def rows() -> list[str]:
@@ -38,7 +40,7 @@ def test_no_place_has_two_meanings() -> None:
     assert len({each.name for each in PLACES}) == len(PLACES)
 
 
-@pytest.mark.parametrize("service", ["gateway", "logstore"])
+@pytest.mark.parametrize("service", ["controller", "gateway", "logstore", "purgatory"])
 def test_every_place_is_used_where_exceptions_are_caught(service: str) -> None:
     sources = {path: path.read_text() for path in (ROOT / "services" / service).rglob("*.py")}
     declared = {

@@ -118,6 +118,7 @@ class ControllerCore:
             self._tokens,
         )
         self._requests = RequestQueue(decisions, self.links, self.subscriptions, min_isr_changes)
+        self.contained = self._requests.contained
         self._isr_changes = IsrChanges(self.image, self.rules)
         self._shutdowns = ControlledShutdowns(self.image, self._liveness)
         self._wall_ms = wall_ms

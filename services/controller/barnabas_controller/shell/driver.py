@@ -19,6 +19,7 @@ from barnabas.cluster.messages import (
 from barnabas.metrics.family import Measured
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Txn
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.runtime.contained import log_contained
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
@@ -79,8 +80,10 @@ class ControllerDriver:
         self._last_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Fails if there can be no more turns."""
         self._meter = DriverMeter()
-        self.measured: list[Measured] = [Measures(core), self._meter]
+        self.measured: list[Measured] = [Measures(core), self._meter, core.contained]
 
     async def follow_etcd(self) -> None:
         """Feed the watch to the core, forever."""
@@ -108,8 +111,12 @@ class ControllerDriver:
         self._answers[request_id] = answer
         since_us = monotonic_us()
         self._meter.pending_requests += 1
-        self.core.on_request(request_id, request, monotonic_ms())
-        self._carry_out()
+        try:
+            self.core.on_request(request_id, request, monotonic_ms())
+            self._carry_out()
+        except Exception as error:
+            self.fail(error)
+            raise
         try:
             return await answer
         finally:
@@ -151,12 +158,21 @@ class ControllerDriver:
         self._last_id += 1
         return self._last_id
 
+    def fail(self, error: BaseException) -> None:
+        """End the process: what its decisions rely on can't be trusted any more."""
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
     def _tick(self) -> None:
-        self.core.on_tick(monotonic_ms())
-        self._carry_out()
+        try:
+            self.core.on_tick(monotonic_ms())
+            self._carry_out()
+        except Exception as error:
+            self.fail(error)
 
     def _carry_out(self) -> None:
         """Carry out what the core has come to since this was called last."""
+        log_contained(self.core.contained.take_reports())
         for effect in self.core.take_outputs().effects:
             self._carry_out_one(effect)
         self._wake_watchers()
@@ -218,7 +234,14 @@ class ControllerDriver:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task that fails leaves a Txn or a stream without its outcome: nothing would go on."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.fail(error)
 
     async def _submit(self, txn_id: int, txn: Txn) -> None:
         try:
@@ -250,8 +273,12 @@ class ControllerDriver:
 
         def on_response(response: ControlResponse) -> None:
             self._meter.command_answered(node_id, response)
-            core.on_control_response(node_id, broker_epoch, response, monotonic_ms())
-            self._carry_out()
+            try:
+                core.on_control_response(node_id, broker_epoch, response, monotonic_ms())
+                self._carry_out()
+            except Exception as error:
+                self.fail(error)
+                raise
 
         def on_down() -> None:
             self._meter.stream_lost(node_id)

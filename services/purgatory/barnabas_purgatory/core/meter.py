@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.channel.messages import Outcome
+from barnabas.containment import Place, Scope
 from barnabas.metrics.family import Sample
 from barnabas.metrics.purgatory_families import (
     COMPLETED,
@@ -22,6 +23,13 @@ Parked = ParkedProduce | ParkedFetch | ParkedGroup
 
 _NAMES: Final[dict[type[Parked], str]] = {ParkedProduce: "Produce", ParkedFetch: "Fetch", ParkedGroup: "Group"}
 """Kafka distinguishes Rebalance and Heartbeat; a pod knows only that a member waits for its group."""
+
+MESSAGE: Final = Place(
+    "purgatory.message",
+    Scope.STREAM,
+    "a message of a gateway, whose processor asks the leaders itself then, or the states that a logstore publishes",
+)
+PLACES: Final = (MESSAGE,)
 
 
 class Meter:

@@ -43,6 +43,7 @@ from barnabas.channel.messages import (
     ProduceCondition,
 )
 from barnabas.cluster.image import ClusterImage
+from barnabas.containment import Containment
 from barnabas.metrics.family import Sample
 from barnabas.metrics.purgatory_families import (
     WAKE_UPS,
@@ -50,6 +51,7 @@ from barnabas.metrics.purgatory_families import (
     WATCHED_PARTITIONS,
 )
 from barnabas_purgatory.core.group_watches import GroupKey, GroupWatch, ParkedGroup
+from barnabas_purgatory.core.meter import PLACES
 from barnabas_purgatory.core.outputs import Outputs, take_outputs
 from barnabas_purgatory.core.parked_entries import ParkedEntries
 from barnabas_purgatory.core.timing_wheel import TimingWheel
@@ -93,10 +95,12 @@ class PurgatoryCore:
         "_wake_ups",
         "_watches",
         "_work",
+        "contained",
     )
 
     def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
         self._work = TurnWork()
+        self.contained = Containment(PLACES)
         self._watches: WatchTable[PartitionKey, PartitionWatch] = WatchTable(PartitionWatch)
         self._groups: WatchTable[GroupKey, GroupWatch] = WatchTable(GroupWatch)
         self._entries = ParkedEntries(TimingWheel(now_ms), self._watches, self._groups, self._work, entries_max)
@@ -124,6 +128,7 @@ class PurgatoryCore:
         return len(self._groups)
 
     def samples(self) -> Iterator[Sample]:
+        yield from self.contained.samples()
         yield from self._entries.samples()
         yield Sample(WAKE_UPS, (), self._wake_ups)
         yield Sample(WATCHED_PARTITIONS, (), self.watched_partitions)

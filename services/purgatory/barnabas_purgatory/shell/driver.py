@@ -11,15 +11,18 @@ from collections.abc import Iterator
 
 from barnabas.channel.messages import GroupState, ParkResponse, PartitionState
 from barnabas.channel.packing import pack_park_response, scan_park_request
+from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAMS, LOGSTORE_STREAMS_LOST
 from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.contained import log_contained
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.input_selector import TurnScheduler
 from barnabas.runtime.streams import ServerStream
 from barnabas.runtime.tracing.traces import TraceExporter
+from barnabas_purgatory.core.meter import MESSAGE
 from barnabas_purgatory.core.purgatory import PurgatoryCore
 from barnabas_purgatory.shell.logstores import LogstoreLinks
 from barnabas_purgatory.shell.spans import TracedWaits
@@ -43,6 +46,8 @@ class PurgatoryDriver:
         self._loop = asyncio.get_running_loop()
         self._schedule_turn = TurnScheduler(self._turn).request
         self._timer: asyncio.TimerHandle | None = None
+        self.failed: asyncio.Future[None] = self._loop.create_future()
+        """Fails if there can be no more turns."""
         self.measured: list[Measured] = [self._core, self]
 
     # --- gateways ----------------------------------------------------------------------------------------------------
@@ -104,17 +109,28 @@ class PurgatoryDriver:
         self._schedule_turn()
 
     def partition_states(self, node_id: int, states: list[PartitionState]) -> None:
-        self._core.partition_states(node_id, states)
+        try:
+            self._core.partition_states(node_id, states)
+        except Exception as error:
+            self.message_failed(f"logstore {node_id}", error)
+            raise MalformedMessage("an internal error") from error
         self._schedule_turn()
 
     def group_states(self, node_id: int, states: list[GroupState]) -> None:
-        self._core.group_states(node_id, states)
+        try:
+            self._core.group_states(node_id, states)
+        except Exception as error:
+            self.message_failed(f"logstore {node_id}", error)
+            raise MalformedMessage("an internal error") from error
         self._schedule_turn()
 
     def logstore_down(self, node_id: int) -> None:
         self._logstores_up -= 1
         self._logstores_lost += 1
-        self._core.logstore_down(node_id)
+        try:
+            self._core.logstore_down(node_id)
+        except Exception as error:
+            self.fail(error)
 
     def samples(self) -> Iterator[Sample]:
         yield Sample(GATEWAY_STREAMS, (), len(self._streams))
@@ -123,10 +139,27 @@ class PurgatoryDriver:
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
+    def message_failed(self, peer: str, error: Exception) -> None:
+        """A message was not handled; the stream that it came on is closed by the caller."""
+        self._core.contained.contain(MESSAGE, error, {"peer": peer})
+        self._schedule_turn()
+
+    def fail(self, error: Exception) -> None:
+        """End the process: what entries share can't be trusted any more."""
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
     def _turn(self) -> None:
+        try:
+            self._take_turn()
+        except Exception as error:
+            self.fail(error)
+
+    def _take_turn(self) -> None:
         now_ms = monotonic_ms()
         self._core.expire(now_ms)
         outputs = self._core.take_outputs()
+        log_contained(self._core.contained.take_reports())
         for node_id, request in outputs.watch_requests():
             self.logstores.send(node_id, request)
         for stream_id, completions in outputs.completions.items():
@@ -152,11 +185,20 @@ class ParkStream:
         self._stream = stream
 
     def on_message(self, data: bytes) -> None:
-        self._pod.park(self._stream_id, data)
+        try:
+            self._pod.park(self._stream_id, data)
+        except MalformedMessage:
+            raise
+        except Exception as error:
+            self._pod.message_failed(self._stream.peer, error)
+            self._stream.close("an internal error")
 
     def on_closed(self, reason: str) -> None:
         _log.debug("gateway gone", peer=self._stream.peer, reason=reason)
-        self._pod.stream_closed(self._stream_id)
+        try:
+            self._pod.stream_closed(self._stream_id)
+        except Exception as error:
+            self._pod.fail(error)
 
     def pack_heartbeat(self, count: int) -> bytes:
         return pack_park_response(ParkResponse(heartbeat=count))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
 
 from barnabas.cluster.messages import AllocateProducerIdsRequest
+from barnabas.containment import Containment, Place, Scope
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
 from barnabas_controller.core.elections.min_isr_changes import MinInsyncReplicasChanges
@@ -24,6 +26,9 @@ REQUESTS_MAX = 1000
 # Elements of requests that a turn decides about, about 100 µs each: the lease is renewed between turns. The new
 # partitions of one request may take several turns; the gateways bound what else one request may name.
 ELEMENTS_PER_TURN = 200
+
+REQUEST: Final = Place("controller.request", Scope.REQUEST, "a decision about a request, before it is written")
+PLACES: Final = (REQUEST,)
 
 
 @dataclass(slots=True)
@@ -51,6 +56,8 @@ class RequestQueue:
         self._queue: deque[tuple[int, Request, int]] = deque()
         self._deciding: tuple[int, Steps[Decision]] | None = None
         """Id of the request that is decided over several turns; no other is decided meanwhile."""
+        self._decided_request: Request | None = None
+        self.contained = Containment(PLACES)
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
         self._turn_is_full = False
@@ -85,9 +92,20 @@ class RequestQueue:
                     request_id, request, deadline_ms = self._queue.popleft()
                     elements_left -= elements_of(request)
                     known_revision = self._subscriptions.published_revision
-                    decision_steps = self._decisions.decide(request_id, request, deadline_ms, known_revision)
+                    try:
+                        decision_steps = self._decisions.decide(request_id, request, deadline_ms, known_revision)
+                    except Exception as error:
+                        effects.append(self._contain(request_id, request, error))
+                        continue
                     self._deciding = request_id, decision_steps
-                elements_left, decision = self._decided(elements_left)
+                    self._decided_request = request
+                deciding_id = self._deciding[0]
+                try:
+                    elements_left, decision = self._decided(elements_left)
+                except Exception as error:
+                    self._deciding = None
+                    effects.append(self._contain(deciding_id, self._decided_request, error))
+                    continue
                 if decision is None:
                     continue
                 waiting, steps = decision
@@ -102,6 +120,13 @@ class RequestQueue:
             # What it was to change has already become so, or is gone, since the decision.
             self.on_step_committed()
         return [], effects
+
+    def _contain(self, request_id: int, request: Request | None, error: Exception) -> Effect:
+        """A decision was ended by an unexpected exception. Nothing of it is written."""
+        self.contained.contain(REQUEST, error, {"request": type(request).__name__, "request_id": request_id})
+        if request is None:
+            return Reject(request_id, untouched=True)
+        return Respond(request_id, not_done(request, "an internal error of the controller: its log has the traceback"))
 
     def _decided(self, elements_max: int) -> tuple[int, Decision | None]:
         """Continue with the request that is being decided. Return how many elements are left, and the decision, or None
