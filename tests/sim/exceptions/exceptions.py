@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
 INTERVAL_US = 800_000
-SCRAPE_US = 700_000
+QUESTIONS_PER_INTERVAL = 20
+"""Of the inquirer: the slower a run, the fewer. Metrics are read once in each interval."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,6 +47,7 @@ class ExceptionRun:
             count = max(1, duration_us // exceptions.interval_us)
             chosen = self._random.sample(places(), min(count, len(places())))
         self._chosen = chosen
+        self._interval_us = exceptions.interval_us
         self._is_poison = exceptions.is_poison
         self._is_over = False
         self.poisoners: list[Poisoner] = []
@@ -73,7 +75,7 @@ class ExceptionRun:
         cluster.history.may_fail_internally = True
         for topic in (TOPIC, POISON):
             cluster.history.shortened[topic, 0] = None
-        self._inquirer = Inquirer("inquirer", cluster.client_environment)
+        self._inquirer = Inquirer("inquirer", cluster.client_environment, self._interval_us // QUESTIONS_PER_INTERVAL)
         self._inquirer.start()
         if not has_faults:
             self._bystanders = Bystanders(cluster)
@@ -101,7 +103,7 @@ class ExceptionRun:
         for node in self._hosts:
             if node.alive:
                 node.after(0, "is scraped", partial(scrape, node))
-        cluster.scheduler.plan(SCRAPE_US, "metrics are read", partial(self._scrape, cluster))
+        cluster.scheduler.plan(self._interval_us, "metrics are read", partial(self._scrape, cluster))
 
     def _contained(self, process: Process, guard: str, scope_name: str, text: str) -> None:
         scope = Scope[scope_name.upper()]

@@ -31,12 +31,10 @@ from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffset
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 from tests.sim.clients.client import Client, ClientEnvironment
 from tests.sim.nodes.logstore import DIRECTORY
-from tests.sim.scheduler import MS
 from tests.unit.gateway.request_rights import ROWS, produce
 
 TOPIC = "t"
 """Of the rows: no other client uses it."""
-INTERVAL_US = 40 * MS
 # Groups, transactions and topics that come and go are the other clients', whose every answer is compared with the logs.
 _OTHERS = (
     ApiKey.PRODUCE,
@@ -104,8 +102,9 @@ def questions() -> list[Question]:
 
 
 class Inquirer(Client):
-    def __init__(self, name: str, environment: ClientEnvironment) -> None:
+    def __init__(self, name: str, environment: ClientEnvironment, interval_us: int) -> None:
         super().__init__(name, environment)
+        self._interval_us = interval_us
         self._questions = questions()
         self.is_stopping = False
         self._has_topic = False
@@ -119,7 +118,7 @@ class Inquirer(Client):
             topic = CreatableTopic(TOPIC, 1, 2)
             self._ask(Question(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([topic], 5_000)))
         else:
-            self.meanwhile(self.scheduler.below(2 * INTERVAL_US) + 1, "inquires", self._inquire)
+            self.meanwhile(self.scheduler.below(2 * self._interval_us) + 1, "inquires", self._inquire)
 
     def _inquire(self) -> None:
         self._ask(self.scheduler.random.choice(self._questions))
