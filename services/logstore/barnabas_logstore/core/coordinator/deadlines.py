@@ -27,6 +27,10 @@ class Deadline:
         """When the heap will check it, never later than `at_ms`."""
 
 
+def _nothing() -> None:
+    """The action of a deadline that was ended."""
+
+
 class Deadlines:
     """Moving a deadline costs one assignment: the heap finds out when the old time is reached.
 
@@ -57,6 +61,12 @@ class Deadlines:
             deadline.at_ms = _NONE
             self._count -= 1
             self._shrink()
+
+    def end(self, deadline: Deadline | None) -> None:
+        """As `cancel`, for good: its action is let go, though the heap may keep an entry until its old time."""
+        if deadline is not None:
+            deadline.on_due = _nothing
+            self.cancel(deadline)
 
     def next_ms(self) -> int | None:
         """Return when to call `act`; there may be nothing to do then."""

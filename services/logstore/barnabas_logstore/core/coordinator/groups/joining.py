@@ -205,7 +205,7 @@ class Joining:
             if error:
                 # A new id that can't be stored may be lost: the old one is not fenced for it.
                 return refused_join("", error)
-        self._deadlines.cancel(group.members[group.static_members[instance_id]].session)
+        self._deadlines.end(group.members[group.static_members[instance_id]].session)
         member = group.replace_static(instance_id, self._new_member_id(joining))
         self._update(group, member, joining)
         self._rebalancing.begin_session(group, member)

@@ -70,14 +70,14 @@ class Rebalancing:
 
     def forget(self, group: Group, member: Member) -> None:
         """The member is gone; `after_removal` has to follow."""
-        self._deadlines.cancel(member.session)
+        self._deadlines.end(member.session)
         group.remove(member.member_id)
 
     def forget_pending(self, group: Group, member_id: str) -> None:
         """As `forget`, for an id that was given out and has not joined."""
         join = group.pending_joins.pop(member_id, None)
         if join is not None:
-            self._deadlines.cancel(join)
+            self._deadlines.end(join)
             self.pending_joins.remove(join)
 
     def after_removal(self, group: Group) -> None:
@@ -87,11 +87,11 @@ class Rebalancing:
     def stop(self, group: Group) -> None:
         """Stop all deadlines of a group."""
         for deadline in (group.join_deadline, group.sync_deadline):
-            self._deadlines.cancel(deadline)
+            self._deadlines.end(deadline)
         for member_id in list(group.pending_joins):
             self.forget_pending(group, member_id)
         for member in group.members.values():
-            self._deadlines.cancel(member.session)
+            self._deadlines.end(member.session)
 
     # --- the join phase -----------------------------------------------------------------------------------------------
 
