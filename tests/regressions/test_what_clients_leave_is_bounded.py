@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import Marker
-from barnabas.wire.messages.join_group import JoinGroupResponse
+from barnabas.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.wire.record_batch import BatchHeader
-from barnabas_logstore.core.coordinator.groups import pending_joins
+from barnabas_logstore.core.coordinator.groups import member_bytes, pending_joins
 from barnabas_logstore.core.coordinator.groups.pending_joins import PENDING_JOINS_MAX, PENDING_JOINS_PER_HOST_MAX
 from barnabas_logstore.core.storage.log.state.producer_state import PRODUCERS_MAX, ProducerState
 from tests.compiled import COUNTS, interpreted_only
 from tests.costly.instructions import counted_lines
-from tests.unit.logstore.coordinator.support import World
+from tests.unit.logstore.coordinator.support import DELAY_MS, World
 
 HOST = "/10.0.0.1"
 
@@ -110,3 +110,55 @@ def test_an_open_transaction_is_found_in_the_order_of_offsets() -> None:
         assert (ended.producer_id, ended.first_offset) == (producer_id, producer_id)
     assert len(transactions.open) == 997
     assert transactions.open == sorted(transactions.open)
+
+
+def join_with(world: World, group_id: str, byte_count: int, member_id: str = "") -> ErrorCode:
+    """Join, a new member at once as before version 4, and wait for the answer."""
+    request = world.join(
+        member_id,
+        version=3,
+        group_id=group_id,
+        session_timeout_ms=1_800_000,
+        rebalance_timeout_ms=1_800_000,
+        protocols=[JoinGroupRequestProtocol("range", bytes(byte_count))],
+    )
+    world.advance(DELAY_MS)
+    return ErrorCode(world.joined(request).error_code)
+
+
+def test_what_members_of_a_host_hold_is_bounded_in_bytes() -> None:
+    """One client held 8 MiB for each of its joins, for half an hour and in as many groups as it liked."""
+    world = World()
+    world.client_host = HOST
+    size = member_bytes.MEMBER_BYTES_PER_HOST_MAX // 4
+    assert [join_with(world, f"group-{each}", size) for each in range(4)] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ]
+    world.client_host = "/10.0.0.2"
+    assert join_with(world, "other", size) == ErrorCode.NONE
+    world.client_host = HOST
+    held = world.coordinator._member_bytes
+    assert 3 * size < held.of_host(HOST) <= member_bytes.MEMBER_BYTES_PER_HOST_MAX
+    world.advance(1_800_001)
+    assert held.of_host(HOST) == held.of_host("/10.0.0.2") == 0, "their sessions are over"
+    assert join_with(world, "group-3", size) == ErrorCode.NONE
+    world.lose()
+    assert held.of_host(HOST) == 0
+    world.lead()
+
+
+def test_a_member_that_joins_again_counts_once() -> None:
+    world = World()
+    world.client_host = HOST
+    size = member_bytes.MEMBER_BYTES_PER_HOST_MAX // 2
+    assert join_with(world, "group", size) == ErrorCode.NONE
+    (member_id,) = world.coordinator.partitions[0].groups.get_or_add("group", 0).members
+    held = world.coordinator._member_bytes
+    before = held.of_host(HOST)
+    assert join_with(world, "group", size - 1, member_id) == ErrorCode.NONE
+    assert held.of_host(HOST) == before - 1
+    assert join_with(world, "group", 2 * size, member_id) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert held.of_host(HOST) == 0, "as with a full group it is no member any more"

@@ -43,6 +43,7 @@ from barnabas_logstore.core.coordinator.groups.group_partition import GroupParti
 from barnabas_logstore.core.coordinator.groups.joining import Joining, MakeMemberId
 from barnabas_logstore.core.coordinator.groups.listing import list_groups
 from barnabas_logstore.core.coordinator.groups.loading import Loader
+from barnabas_logstore.core.coordinator.groups.member_bytes import MemberBytes
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets
@@ -73,6 +74,7 @@ class GroupCoordinator:
         self._untidy: dict[int, GroupPartition] = {}
         """Partitions with offsets that may have to be removed."""
         self._pending_joins = PendingJoins()
+        self._member_bytes = MemberBytes()
         self.listings = Listings()
         self._steps = Steps()
         """Never starts over: the same epoch of a partition may be loaded twice."""
@@ -192,7 +194,9 @@ class GroupCoordinator:
         log_writer = CoordinatorLogWriter(log, leader_epoch, self._answers, self._written)
         pending = PendingOffsets(groups)
         loader = Loader(groups, pending, self._decompress, log.end_offset(), clock.wall_ms)
-        rebalancing = Rebalancing(config, log_writer, deadlines, clock, self.meter, self._pending_joins)
+        rebalancing = Rebalancing(
+            config, log_writer, deadlines, clock, self.meter, self._pending_joins, self._member_bytes
+        )
         offsets = Offsets(config, pending, log_writer, clock, self.meter)
         joining = Joining(config, groups, rebalancing, log_writer, deadlines, clock, self._make_member_id)
         delayed_responses = DelayedGroupResponses(config.hold_ms, groups, deadlines, clock, self._delaying)

@@ -72,7 +72,7 @@ class Joining:
                 return refused_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
             group = self._groups.get_or_add(request.group_id, self._clock.wall_ms)
         joining = _Join(request, version, client_id, client_host)
-        if not self._has_room_for(group, member_id):
+        if not (self._has_room_for(group, member_id) and self._has_bytes_for(group, joining)):
             self._turn_away(group, member_id)
             outcome: JoinGroupResponse | Member = refused_join("", ErrorCode.GROUP_MAX_SIZE_REACHED)
         elif not group.supports(request.protocol_type, joining.protocols):
@@ -95,6 +95,13 @@ class Joining:
                 return (member is not None and member.awaits_join) or group.awaiting_join < size_max
             case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
                 return member is not None or len(group.members) < size_max
+
+    def _has_bytes_for(self, group: Group, joining: _Join) -> bool:
+        request = joining.request
+        known_id = request.member_id or group.static_members.get(request.group_instance_id or "", "")
+        return self._rebalancing.member_bytes.has_room(
+            joining.client_host, joining.protocols, group.members.get(known_id)
+        )
 
     def _turn_away(self, group: Group, member_id: str) -> None:
         member = group.members.get(member_id)
@@ -192,6 +199,7 @@ class Joining:
 
     def _update(self, group: Group, member: Member, joining: _Join) -> None:
         group.update(member, joining.protocols)
+        self._rebalancing.member_bytes.hold(member)
         member.rebalance_timeout_ms = joining.rebalance_timeout_ms
         member.session_timeout_ms = joining.request.session_timeout_ms
         group.await_join(member)
@@ -205,7 +213,7 @@ class Joining:
             if error:
                 # A new id that can't be stored may be lost: the old one is not fenced for it.
                 return refused_join("", error)
-        self._deadlines.end(group.members[group.static_members[instance_id]].session)
+        self._rebalancing.end_session(group.members[group.static_members[instance_id]])
         member = group.replace_static(instance_id, self._new_member_id(joining))
         self._update(group, member, joining)
         self._rebalancing.begin_session(group, member)

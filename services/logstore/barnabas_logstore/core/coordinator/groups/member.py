@@ -32,6 +32,8 @@ class Member:
     synced: SyncGroupResponse | None = None
     session: Deadline | None = None
     """When it is removed, unless it is heard from."""
+    held_bytes: int = 0
+    """What counts for it in `MemberBytes`."""
 
     @property
     def is_static(self) -> bool:

@@ -19,6 +19,7 @@ from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.groups.member_bytes import MemberBytes
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
 from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
@@ -38,8 +39,10 @@ class Rebalancing:
         clock: Clock,
         meter: GroupMeter,
         pending_joins: PendingJoins,
+        member_bytes: MemberBytes,
     ) -> None:
         self.pending_joins = pending_joins
+        self.member_bytes = member_bytes
         self._meter = meter
         self._config = config
         self._log_writer = log_writer
@@ -50,6 +53,7 @@ class Rebalancing:
 
     def begin_session(self, group: Group, member: Member) -> None:
         """A member is known from now on, by its join or from the log."""
+        self.member_bytes.hold(member)
         member.session = Deadline(partial(self._session_is_over, group, member), self._log_writer.log)
         self._deadlines.set(member.session, self._clock.now_ms + member.session_timeout_ms)
 
@@ -63,6 +67,11 @@ class Rebalancing:
         assert member.session is not None
         self._deadlines.set(member.session, self._clock.now_ms + self._config.new_member_join_timeout_ms)
 
+    def end_session(self, member: Member) -> None:
+        """It is a member no longer, or this is its coordinator no longer."""
+        self._deadlines.end(member.session)
+        self.member_bytes.release(member)
+
     def _session_is_over(self, group: Group, member: Member) -> None:
         if not member.has_satisfied_heartbeat:
             self.forget(group, member)
@@ -70,7 +79,7 @@ class Rebalancing:
 
     def forget(self, group: Group, member: Member) -> None:
         """The member is gone; `after_removal` has to follow."""
-        self._deadlines.end(member.session)
+        self.end_session(member)
         group.remove(member.member_id)
 
     def forget_pending(self, group: Group, member_id: str) -> None:
@@ -91,7 +100,7 @@ class Rebalancing:
         for member_id in list(group.pending_joins):
             self.forget_pending(group, member_id)
         for member in group.members.values():
-            self._deadlines.end(member.session)
+            self.end_session(member)
 
     # --- the join phase -----------------------------------------------------------------------------------------------
 
