@@ -18,6 +18,7 @@ from barnabas_logstore.core.storage.recovery.log_recovery import OpenedLog, open
 from barnabas_logstore.shell.posix_disk import PosixDisk
 
 CONFIG = TopicConfig(segment_bytes=2 * 1024 * 1024)
+WALL_MS = 1_700_000_000_000
 BALLAST_BYTES = 8 * 1024 * 1024
 
 
@@ -28,7 +29,7 @@ def opened(disk: PosixDisk, directory: Path) -> OpenedLog:
 def fill(disk: PosixDisk, log: PartitionLog, records: bytes, batches_max: int) -> DiskError | None:
     """Append until something finds no room, or there are enough."""
     for _ in range(batches_max):
-        outcome = log.append(memoryview(records), 0, 0, None)
+        outcome = log.append(memoryview(records), 0, WALL_MS, None)
         assert isinstance(outcome, AppendOutcome), outcome
         effect: WriteEffect | FlushEffect | None
         while (effect := log.begin_write() or log.begin_due_flush(0)) is not None:
@@ -53,7 +54,7 @@ def main(volume: Path) -> None:
     directory.mkdir()
     disk = PosixDisk()
     log = opened(disk, directory).log
-    records = build_batch([Record(b"k", b"v" * 50_000, 0)], producer_id=-1)
+    records = build_batch([Record(b"k", b"v" * 50_000, WALL_MS)], producer_id=-1)
     error = fill(disk, log, records, 1_000_000)
     assert error is not None
     assert error.is_lack_of_room, error
