@@ -105,6 +105,10 @@ class Invariants:
 
     def _look_at(self, node: LogstoreNode, partition: Partition, before: _State, state: _State) -> None:
         if not partition.online:
+            assert node.core is not None
+            if not node.core._directories.holds(partition.log):
+                # The controller has had it give up its replica; what follows the removal of the log has failed.
+                self.promises.removed(node, partition.key)
             return
         key, log = partition.key, partition.log
         offsets = (log.log_start_offset, partition.last_stable_offset, partition.high_watermark, log.log_end_offset)

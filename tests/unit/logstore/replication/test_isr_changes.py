@@ -13,6 +13,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.metrics.replica_families import ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.replica.in_sync_replicas import InSyncReplicas
 from barnabas_logstore.core.replication.isr_changes import RETRY_MS, REVERTED_RETRY_MS
 from tests.unit.logstore.replication.support import (
     LAG_MS_MAX,
@@ -25,6 +26,7 @@ from tests.unit.logstore.replication.support import (
     tell_brokers,
 )
 from tests.unit.logstore.service.support import BROKER_EPOCH, TOPIC_ID, Host, batch, topic
+from tests.unit.logstore.service.test_containment import Fault, after
 
 
 def asked(host: Host) -> AlterPartitionRequest | None:
@@ -66,6 +68,21 @@ def test_a_follower_that_has_caught_up_joins_and_is_waited_for_at_once() -> None
     third.answer()
     third.ask(at(1))
     assert partition_of(host).high_watermark == 1
+
+
+def test_a_change_is_requested_though_its_preparation_ended_unexpectedly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 84 of runs with exceptions: it was pending, requested by nothing, and forbade every other change. An offsets
+    topic stayed below its min.insync.replicas, and its groups rebalanced in vain.
+    """
+    host = leading_host([1, 2])
+    third = FollowerByHand(host, 3)
+    with monkeypatch.context() as planted:
+        planted.setattr(InSyncReplicas, "propose_expansion", after(InSyncReplicas.propose_expansion))
+        with pytest.raises(Fault):
+            third.ask(at(0))
+    request = asked(host)
+    assert request is not None
+    assert [each.broker_id for each in request.partitions[0].in_sync_replicas] == [1, 2, 3]
 
 
 def test_who_is_about_to_join_counts_for_records_that_are_committed_and_not_for_what_is_to_be() -> None:

@@ -30,6 +30,7 @@ from barnabas_logstore.core.replica.containment import (
 )
 from barnabas_logstore.core.replica.containment import READ as READ_PLACE
 from barnabas_logstore.core.replica.partition import Partition
+from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.log.features.log_writes import LogWrites
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
@@ -202,6 +203,32 @@ def test_a_partition_in_doubt_can_be_deleted_and_comes_back_empty(host: Host, mo
     assert host.lead(topic(2, 2, partitions=2)).partition_errors == []
     assert host.append(leader_epoch=2).base_offset == 0
     assert not host.core._replicas.contained.in_doubt
+
+
+def test_a_deletion_that_fails_behind_the_removal_of_the_log_can_be_repeated(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each repetition met a log that is not in its directory, and the partition could be neither deleted nor created
+    until the next start.
+    """
+    host.append()
+    with monkeypatch.context() as planted:
+        planted.setattr(Replicas, "remove", raises)
+        assert [each.error_code for each in host.stop_replica().partition_errors] == [STORAGE]
+    assert host.stop_replica().partition_errors == []
+    assert host.core.contained.counts[CONTROL] == 1
+    assert host.lead(topic(2, 2, partitions=2)).partition_errors == []
+    assert host.append(leader_epoch=2).base_offset == 0
+
+
+def test_a_stray_whose_removal_has_failed_makes_room_when_the_command_is_repeated(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = topic(topic_id=bytes(16))
+    with monkeypatch.context() as planted:
+        planted.setattr(Replicas, "remove", raises)
+        assert [each.error_code for each in host.lead(again, full=True).partition_errors] == [STORAGE]
+    assert host.lead(again).partition_errors == []
 
 
 def test_a_read_costs_one_partition_of_one_request(host: Host) -> None:

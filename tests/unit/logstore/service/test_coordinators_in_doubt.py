@@ -16,6 +16,7 @@ from barnabas_logstore.core.coordinator.groups.group_partition import GroupParti
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.led_partitions import LOADS_FAILED_MAX, PAUSE_MS_MAX, PAUSE_MS_MIN
+from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.replica.containment import (
     COORDINATOR_CALL,
     COORDINATOR_LOAD,
@@ -25,7 +26,8 @@ from barnabas_logstore.core.replica.containment import (
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.unit.logstore.service.group_host import OFFSETS_TOPIC, GroupHost, fetch_request, offsets_topic
 from tests.unit.logstore.service.support import WALL_MS
-from tests.unit.logstore.service.test_containment import after, offline, raises
+from tests.unit.logstore.service.test_containment import Fault, after, offline, raises
+from tests.unit.logstore.transactions.support import PARTITION, World
 
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -162,6 +164,39 @@ def test_a_partition_that_can_not_be_loaded_goes_offline_at_last(
         host.later(PAUSE_MS_MAX)
     assert offline(host) == [(OFFSETS_TOPIC, 0)]
     assert host.core.contained.counts[COORDINATOR_LOAD] >= LOADS_FAILED_MAX
+
+
+def test_a_load_that_fails_at_its_very_end_is_begun_again(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 88 of runs with exceptions: the next turn went on with that load, of which nothing was left."""
+    commit(host, 42)
+    load = GroupPartition.load
+
+    def failing(led: GroupPartition) -> bool:
+        if load(led):
+            raise RuntimeError("planted")
+        return False
+
+    with monkeypatch.context() as planted:
+        planted.setattr(GroupPartition, "load", failing)
+        host.lead(offsets_topic(1, 1, partitions=2))
+        host.settle()
+    assert host.core.contained.counts[COORDINATOR_LOAD] == 2, "one of each partition"
+    host.later(PAUSE_MS_MIN)
+    assert host.committed() == 42
+    assert host.core.contained.counts[COORDINATOR_LOAD] == 2
+
+
+def test_a_load_of_transactions_that_fails_at_its_very_end_is_not_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    with monkeypatch.context() as planted:
+        planted.setattr(TransactionPartition, "load", after(TransactionPartition.load))
+        with pytest.raises(Fault):
+            world.coordinator.on_leadership(PARTITION, world.epoch + 1, world.log, world.now_ms)
+    monkeypatch.setattr(TransactionPartition, "load", raises)
+    world.coordinator.step(world.now_ms)
+    assert not world.coordinator.has_work
 
 
 def test_calls_that_wait_are_answered_when_a_partition_is_in_doubt(

@@ -182,10 +182,11 @@ class ControlCommands:
 
     def _set_aside(self, stray: Partition) -> None:
         """Move the log away, so that new topics can use the name, and keep it for the operator."""
-        del self._strays[stray.key]
         if stray.online and self._directories.set_aside(stray.log) is None:
             self._forget(stray)
             self._checkpoints.logs_taken_away([stray.log])
+        # Last: a repeated command has to come here again if something unexpected has ended this.
+        del self._strays[stray.key]
 
     def _apply(
         self, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig

@@ -61,8 +61,14 @@ class Directories:
             return None
         return log
 
+    def holds(self, log: PartitionLog) -> bool:
+        """Whether its files are still those of its partition: what follows their removal may have failed."""
+        return self.directory_of(log).logs.get(log.topic_partition) is log
+
     def delete(self, log: PartitionLog, now_ms: int) -> DiskError | None:
         """Remove a log at once, and its files later."""
+        if not self.holds(log):
+            return None
         error = self.directory_of(log).delete(log.topic_partition, now_ms)
         if error is not None:
             self._replicas.disk_failed(log, error)
@@ -70,6 +76,8 @@ class Directories:
 
     def set_aside(self, log: PartitionLog) -> DiskError | None:
         """Remove a log and keep its files for the operator: a stray."""
+        if not self.holds(log):
+            return None
         error = self.directory_of(log).set_aside(log.topic_partition)
         if error is not None:
             self._replicas.disk_failed(log, error)

@@ -63,10 +63,12 @@ class IsrChanges:
 
     def look_at(self, partition: Partition) -> None:
         """Propose followers that have caught up."""
-        if partition.leading and partition not in self._to_look_at:
+        if partition.leading and partition.isr.pending is None and partition not in self._to_look_at:
             joining = partition.caught_up_outsiders()
-            if joining and partition.isr.propose_expansion(joining, self._broker_epochs(partition)):
+            if joining:
+                # First: a change that is pending without being requested is never decided, and forbids every other.
                 self._to_ask[partition] = None
+                partition.isr.propose_expansion(joining, self._broker_epochs(partition))
 
     def tick(self, now_ms: int) -> None:
         """Twice in `replica.lag.time.max.ms`: remove members that have not been caught up for that long."""

@@ -212,7 +212,13 @@ class GroupCoordinator:
             self._load(led)
 
     def _load(self, led: GroupPartition) -> None:
-        if led.load():
+        try:
+            is_loaded = led.load()
+        except Exception:
+            # What it has read is in doubt: it is read from the beginning, by another one.
+            del self._loading[led.partition]
+            raise
+        if is_loaded:
             del self._loading[led.partition]
             if led.unreadable_records:
                 self.problems.append(

@@ -199,7 +199,13 @@ class TransactionCoordinator:
             self._load(led)
 
     def _load(self, led: TransactionPartition) -> None:
-        if led.load():
+        try:
+            is_loaded = led.load()
+        except Exception:
+            # What it has read is in doubt: it is read from the beginning, by another one.
+            del self._loading[led.partition]
+            raise
+        if is_loaded:
             del self._loading[led.partition]
             self._has_news = True
             if led.unreadable_records:
