@@ -127,9 +127,8 @@ class _Stream(MessageStream[PendingAsk, PendingAsk, CoordinateRequest]):
         self._outstanding_in_window = 0
         self._window_until_ms = now_ms + GATHER_WINDOW_MS
 
-    def add_message(self, message: GroupCall | GroupCollect) -> bool:
-        """Add to the next message; return whether this began it."""
-        is_first = self.message is None
+    def add_message(self, message: GroupCall | GroupCollect) -> None:
+        """Add to the next message."""
         if self.message is None:
             self.message = CoordinateRequest()
         if isinstance(message, GroupCall):
@@ -141,7 +140,6 @@ class _Stream(MessageStream[PendingAsk, PendingAsk, CoordinateRequest]):
         else:
             self.message.collects.append(message)
             self.is_urgent = True
-        return is_first
 
     def take_message(self) -> CoordinateRequest | None:
         self.is_urgent, self.gather_until_ms = False, -1
@@ -160,7 +158,7 @@ class CoordinatorClient:
         self._logstores = logstores
         self._streams: dict[int, _Stream] = {}
         self.sending: list[_Stream] = []
-        """Those with a message that has not left."""
+        """Those with a message that has not left, and one whose first call failed before it was added."""
 
     def submit_ask(self, asker: CoordinatorAsker, node_id: int, message: GroupCall | GroupCollect) -> PendingAsk | None:
         """Send a call to that logstore, now or when there is credit; None: there is no stream to it, and nothing will
@@ -180,9 +178,11 @@ class CoordinatorClient:
     def _send(self, stream: _Stream, ask: PendingAsk) -> None:
         message = ask.message
         assert message is not None, "what waits has not been sent"
-        if stream.add_message(message):
+        # Before anything that may fail: a message that has begun leaves, and what is in flight can be forgotten.
+        if stream.message is None and stream not in self.sending:
             self.sending.append(stream)
         stream.in_flight[ask.request_id] = ask
+        stream.add_message(message)
         ask.message = None
         timing = ask.asker.timing
         if timing is not None and stream.message is not None:
@@ -202,7 +202,7 @@ class CoordinatorClient:
         stream = self._streams.get(node_id)
         if stream is None:
             return
-        if stream.message is not None:
+        if stream in self.sending:
             self.sending.remove(stream)
         in_flight, waiting = stream.lose()
         for ask in (*in_flight, *waiting):
@@ -241,7 +241,8 @@ class CoordinatorClient:
         gathering = []
         for stream in self.sending:
             message = stream.message
-            assert message is not None, "what is sent has been begun"
+            if message is None:
+                continue  # its first call failed before it was added
             if stream.gathers(message, now_ms):
                 gathering.append(stream)
             else:
