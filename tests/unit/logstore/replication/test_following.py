@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.channel.messages import ReplicaData, ReplicateResponse, Welcome
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.replication.fetcher import Fetcher
 from barnabas_logstore.core.storage.effects import ReplaceEffect, TruncateEffect, WriteEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.replication.support import (
@@ -21,6 +24,7 @@ from tests.unit.logstore.replication.support import (
     stored,
 )
 from tests.unit.logstore.service.support import Host, topic
+from tests.unit.logstore.service.test_containment import raises
 
 
 def end_and_watermark(host: FollowingHost) -> tuple[int, int]:
@@ -328,3 +332,16 @@ def test_a_full_disk_deletes_what_the_leader_has_deleted() -> None:
     answer(host, fetch_of(host), ReplicaData(1, ErrorCode.OFFSET_OUT_OF_RANGE, 0, LEADER, -1, end_offset + 5))
     host.settle()
     assert partition_of(host).log.log_start_offset == end_offset
+
+
+def test_a_partition_that_could_not_be_followed_goes_offline_and_nothing_else_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 5 of runs with exceptions: it was at no stage of its fetcher, and forgetting it ended the process."""
+    host = following_host()
+    follow_to(host, 0)
+    with monkeypatch.context() as planted:
+        planted.setattr(Fetcher, "move", raises)
+        response = host.lead(topic(1, 1, leader=3, replicas=REPLICAS, in_sync_replicas=REPLICAS))
+    assert [each.error_code for each in response.partition_errors] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert not partition_of(host).online

@@ -130,7 +130,8 @@ class Fetcher:
         if followed is None:
             return
         del self._by_slot[followed.slot]
-        del self._at[followed.stage][followed]
+        # It is at no stage if something unexpected has ended `follow`.
+        self._at[followed.stage].pop(followed, None)
         if followed.is_known:
             self._forgotten.append(followed.slot)
 

@@ -68,8 +68,8 @@ class Following:
         if before is not None and (not follows or before != leader_id):
             self.forget(partition)
         if follows:
-            self._leader_of[partition.key] = leader_id
             fetcher = self._fetchers.setdefault(leader_id, Fetcher(self._limits, self._throttles))
+            self._leader_of[partition.key] = leader_id
             if not fetcher.is_fetching(partition):
                 self._cuts.give_up(partition)
                 fetcher.follow(partition)
