@@ -67,12 +67,27 @@ class _Field:
 def write_out(source: str, place: str) -> str:
     """Return the source with its dataclasses written out. `place` names it in errors."""
     lines = source.split("\n")
+    shared: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
             for decorator in node.decorator_list:
                 if ast.unparse(decorator).startswith("dataclass"):
                     _write_out_class(lines, node, decorator, f"{place}:{node.lineno}")
-    return "\n".join(lines)
+                    shared += [
+                        f'{node.name}.__dataclass_fields__.pop("{name}", None)' for name in _class_variables(node)
+                    ]
+    # Behind everything else, so that the numbers of all other lines stay.
+    return "\n".join([*lines, *shared, ""] if shared else lines)
+
+
+def _class_variables(node: ast.ClassDef) -> Iterator[str]:
+    """Return the variables of the class itself: mypyc does not keep that they are none of its objects' fields, so that
+    `dataclass` takes them for such, and `dataclasses.replace` gives them to the constructor.
+    """
+    for each in node.body:
+        if isinstance(each, ast.AnnAssign) and ast.unparse(each.annotation).startswith("ClassVar"):
+            assert isinstance(each.target, ast.Name)
+            yield each.target.id
 
 
 def _write_out_class(lines: list[str], node: ast.ClassDef, decorator: ast.expr, place: str) -> None:
