@@ -33,7 +33,7 @@ def test_there_are_effects() -> None:
 def test_an_effect_is_copied_with_another_part() -> None:
     file = DiskModel().open("/00000000000000000000.log", create=True)
     names = [field.name for field in dataclasses.fields(ReadBatchesEffect)]
-    given = dict.fromkeys(names, 0) | {"part": FilePart(file, 0, 100)}
+    given = dict.fromkeys(names, 0) | {"part": FilePart(file, 0, 100), "min_one_batch": True}
     effect = ReadBatchesEffect(**given)  # type: ignore[arg-type]
     copied = dataclasses.replace(effect, part=dataclasses.replace(effect.part, position=50))
     assert (copied.part.position, effect.part.position) == (50, 0)
