@@ -18,7 +18,7 @@ from tests.sim.process import WALL_START_MS
 from tests.sim.scheduler import MS
 
 POISON = "poison"
-"""The topic, and the begin of the clients' names."""
+"""The topic, and the prefix of the clients' names."""
 CLIENTS = 3
 INTERVAL_US = 30 * MS
 # Where a request, or what becomes of it, says whose it is.

@@ -20,7 +20,7 @@ APPEND_TO_LOG: Final = Place("logstore.append_to_log", Scope.PARTITION, "an appe
 HOLD_RESULT: Final = Place(
     "logstore.hold_result", Scope.REQUEST, "a result to be held until it is committed, which leaves at once instead"
 )
-BEGIN_WRITE: Final = Place("logstore.begin_write", Scope.PARTITION, "the begin of a log's next write")
+BEGIN_WRITE: Final = Place("logstore.begin_write", Scope.PARTITION, "starting a log's next write")
 LOG_EFFECT: Final = Place(
     "logstore.log_effect", Scope.PARTITION, "what follows a write, a flush or a rename of a log's files"
 )
