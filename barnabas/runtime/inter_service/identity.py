@@ -12,9 +12,10 @@ creates from then on uses it. None can be forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import grpc
+import grpc.aio
 
 from barnabas.cluster.keys import Role
 from barnabas.runtime.pem_files import Pem, ReloadedPem, TlsFiles
@@ -92,6 +93,11 @@ def use(identity: ServiceIdentity | None) -> None:
 
 def current() -> ServiceIdentity | None:
     return _identity
+
+
+def roles_of_caller(context: grpc.aio.ServicerContext[Any, Any]) -> frozenset[Role] | None:
+    """Return the roles that a caller's certificate has; None without mutual TLS, where what it says is believed."""
+    return None if _identity is None else _identity.roles_of(context.auth_context())
 
 
 def generation() -> int:

@@ -32,6 +32,7 @@ from barnabas.cluster.quotas.shares import ShareQuotasRequest
 from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.metrics.conditions import Condition, ConditionKind
 from barnabas.runtime.clock import monotonic_us
+from barnabas.runtime.inter_service import identity
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
 from barnabas.runtime.tracing.trace_parent import trace_of
@@ -110,7 +111,7 @@ def _health(driver: ControllerDriver) -> grpc.RpcMethodHandler[Any, Any]:
         if not driver.core.active:
             await abort_not_active(context, driver, NotActive(untouched=True))
         role = _REPORTING.get(message.role)
-        if role is None:
+        if role is None or not _is_its_own(role, identity.roles_of_caller(context)):
             return pb.ReportHealthResponse(taken=False)
         conditions = [
             Condition(ConditionKind(each.kind), each.text) for each in message.conditions if each.kind in _KINDS
@@ -160,6 +161,11 @@ def _unary(
     return grpc.unary_unary_rpc_method_handler(serve, message_type.FromString, answer_type.SerializeToString)
 
 
+def _is_its_own(role: Role, certified: frozenset[Role] | None) -> bool:
+    """Return whether a caller has the role that its message claims: gateways alone get credentials and tokens."""
+    return certified is None or role in certified
+
+
 class _Subscription:
     """One subscriber's stream."""
 
@@ -176,8 +182,11 @@ class _Subscription:
             if role is None or not request.pod_id:
                 self._stream.close("a subscription begins with a role (gateway or purgatory) and a pod id")
                 return
+            if not _is_its_own(role, self._stream.roles):
+                self._stream.close(f"the certificate is none of a {role.value}")
+                return
             self._subscriber_id = self._driver.subscribe(self._stream, role, request.pod_id)
-            if request.takes_operator_calls and self._driver.core.active:
+            if request.takes_operator_calls and role is Role.GATEWAY and self._driver.core.active:
                 self._records.add_taker(self._subscriber_id, self._stream)
         if request.applied_revision > 0:
             self._driver.acknowledge(self._subscriber_id, request.applied_revision)
