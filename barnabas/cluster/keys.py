@@ -47,6 +47,7 @@ from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
 from barnabas.cluster.operation_records import OperationKeys, OperationRecord
 from barnabas.cluster.quotas.entities import ClientQuota, Entity, client_quota_from_json, digest_of
 from barnabas.cluster.scram import UserScramCredential
+from barnabas.wire.topic_names import topic_name_problem
 
 PARTITIONS_PER_CHUNK = 500
 
@@ -437,6 +438,8 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
             return held_by(key, keys.member(member.role, member.member_id), member)
         case ["topics", _]:
             topic = typed(TopicRecord, _with_topic_id(load_object(value)))
+            if problem := topic_name_problem(topic.topic):
+                raise UnreadableValue(problem)
             return held_by(key, keys.topic(topic.topic), topic)
         case ["partitions", _]:
             chunk = typed(PartitionChunk, _with_partitions(_with_topic_id(load_object(value))))

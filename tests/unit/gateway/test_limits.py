@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.connections.admission import Admission, ConnectionQuota
 from barnabas_gateway.core.model.deadlines import BUCKET_MS, Deadlines
-from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 
 
 class Timer:

@@ -15,8 +15,8 @@ from barnabas.runtime.configuration.service_config import ServiceConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics.listener import check_metrics_listener
 from barnabas.runtime.tracing.traces import check_trace_endpoint
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener, OAuthConfig
-from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.shell.kerberos.kerberos_config import KERBEROS_KEYS
 from barnabas_gateway.shell.listener_security import ListenerSecurity, SecurityDefaults, listener_securities
 from barnabas_gateway.shell.oauth.oauth_config import OAUTH_KEYS

@@ -30,11 +30,12 @@ from barnabas.cluster.messages import (
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.topic_names import topic_name_problem
 from barnabas_controller.core.state.image import ControllerImage
 from barnabas_controller.core.state.topic_rules import MIN_INSYNC_REPLICAS
 from barnabas_controller.core.state.writes import BYTES_MAX, OPERATIONS_MAX, Step, Write, put
 from barnabas_controller.core.topics.placement import Refused
-from barnabas_controller.core.topics.topic_creation import check_size, topic_name_problem
+from barnabas_controller.core.topics.topic_creation import check_size
 
 
 class ResourceType(IntEnum):

@@ -21,15 +21,13 @@ from barnabas.cluster.messages import (
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
+from barnabas.wire.topic_names import topic_name_problem
 from barnabas_controller.core.state.image import ControllerImage, collision_name
 from barnabas_controller.core.state.partition_changes import Liveness
 from barnabas_controller.core.state.writes import Write, put
 from barnabas_controller.core.topics.internal_topics import OffsetsTopic, TransactionStateTopic
 from barnabas_controller.core.topics.placement import PACKED_PER_ELEMENT, Placement, Refused
 
-TOPIC_NAME_LENGTH_MAX = 249
-
-_LEGAL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 # Kafka's reserved Uuids: ZERO_UUID, and ONE_UUID, which was the id of the metadata topic.
 _RESERVED_TOPIC_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
 NO_TOPIC_ID = bytes(16)
@@ -142,19 +140,6 @@ def _check_name(image: ControllerImage, topic: str, added: dict[str, str]) -> No
     existing = image.topics_by_collision_name.get(name, added.get(name))
     if existing is not None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic}' collides with existing topic: {existing}")
-
-
-def topic_name_problem(topic: str) -> str | None:
-    """Return why Kafka refuses a name; None if it does not."""
-    if not topic:
-        return "the empty string is not allowed"
-    if topic in (".", ".."):
-        return f"'{topic}' is not allowed"
-    if len(topic) > TOPIC_NAME_LENGTH_MAX:
-        return f"the length of '{topic}' is longer than the max allowed length {TOPIC_NAME_LENGTH_MAX}"
-    if not _LEGAL_CHARACTERS.issuperset(topic):
-        return f"'{topic}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    return None
 
 
 def _assign(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> Steps[list[PartitionRecord]]:

@@ -36,9 +36,9 @@ from barnabas.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.outputs import ControllerAnswer
-from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.core.requests.controller_request import ControllerHandler
 
 _CREATION_IS_UNDER_WAY = (

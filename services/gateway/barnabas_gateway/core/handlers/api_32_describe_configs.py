@@ -36,11 +36,11 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection
 from barnabas_gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import LogstoreCall
-from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.core.requests.admin_request import AdminHandler
 
 _LOGSTORE_WAIT_MS = 5_000

@@ -26,9 +26,9 @@ from barnabas.wire.messages.describe_producers import (
     TopicResponse,
 )
 from barnabas.wire.primitives import Steps
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_gateway.core.connections.connection import Connection
 from barnabas_gateway.core.model.error_messages import error_message
-from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 

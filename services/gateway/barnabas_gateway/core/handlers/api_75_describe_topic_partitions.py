@@ -31,8 +31,8 @@ from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_gateway.core.connections.connection import PendingRequest
-from barnabas_gateway.core.model.topic_names import is_legal_topic_name
 from barnabas_gateway.core.requests.handler import Handler
 
 

@@ -1,19 +1,10 @@
-"""Legal topic names (`org.apache.kafka.common.internals.Topic`), and known topics."""
+"""Names of topics that exist."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from barnabas.cluster.image import ClusterImage
-
-TOPIC_NAME_LENGTH_MAX = 249
-
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
-
-
-def is_legal_topic_name(topic: str) -> bool:
-    return len(topic) <= TOPIC_NAME_LENGTH_MAX and topic not in (".", "..") and _LEGAL.match(topic) is not None
 
 
 def partitions_of(image: ClusterImage, topic: str) -> Collection[int]:

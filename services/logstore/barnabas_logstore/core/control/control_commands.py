@@ -1,10 +1,10 @@
 """What commands of the controller do: LeaderAndIsr, StopReplica, UpdateMetadata.
 
 Errors per partition: INCONSISTENT_TOPIC_ID (another topic of that name is here still), STALE_CONTROLLER_EPOCH (a state
-older than the one known), FENCED_LEADER_EPOCH (StopReplica of an older epoch), INVALID_CONFIG, KAFKA_STORAGE_ERROR. A
-command that is repeated is answered like the first time and changes nothing; the controller repeats what there was no
-disk for. The answer to a LeaderAndIsr names those of its partitions whose log directory is full, which is no error:
-others may lead them.
+older than the one known), FENCED_LEADER_EPOCH (StopReplica of an older epoch), INVALID_CONFIG, KAFKA_STORAGE_ERROR,
+INVALID_TOPIC_EXCEPTION (a name that could be a path out of the log directory). A command that is repeated is answered
+like the first time and changes nothing; the controller repeats what there was no disk for. The answer to a LeaderAndIsr
+names those of its partitions whose log directory is full, which is no error: others may lead them.
 
 While a directory has been offline since the start, only partitions that have never been led before are created: any
 other that is not found may be in that directory, and an empty log instead of it would be lost records (as in Kafka,
@@ -29,6 +29,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.replica.broker_settings import BrokerSettings
@@ -136,6 +137,8 @@ class ControlCommands:
             for state in topic.partitions:
                 if isinstance(config, str):
                     error = ErrorCode.INVALID_CONFIG
+                elif not is_legal_topic_name(topic.topic):
+                    error = ErrorCode.INVALID_TOPIC_EXCEPTION
                 else:
                     try:
                         error = yield from self._apply(topic, state, config)
