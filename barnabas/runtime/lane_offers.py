@@ -115,6 +115,9 @@ async def connect(
         raise LaneRefusedError("the offer is malformed") from error
     if not offered.boot_id or offered.boot_id != _boot_id():
         return None
+    if len(offered.token) != TOKEN_BYTES or not offered.path.startswith("/") or not offered.path.endswith(SUFFIX):
+        # Some other socket of this user would get what the server wants it to read.
+        raise LaneRefusedError("the offer names no socket of a lane")
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connected.setblocking(False)
     try:

@@ -145,6 +145,28 @@ async def test_an_unknown_token_is_refused(served: Served, monkeypatch: pytest.M
     assert opened_refused_lost() == (0, 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [("other.sock", bytes(16)), ("other.lane", b"\n" + b"x" * 500), ("other.lane", b""), ("other.lane", bytes(15))],
+    ids=["another socket", "long token", "no token", "short token"],
+)
+async def test_a_server_does_not_choose_what_another_socket_of_the_user_reads(
+    served: Served, tmp_path: Path, name: str, token: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(offered: LaneOffer) -> None:
+        offered.path, offered.token = str(tmp_path / name), token
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(str(tmp_path / name))
+        other.listen()
+        other.setblocking(False)
+        change_offers(monkeypatch, change)
+        await talk(served)
+        with pytest.raises(BlockingIOError):
+            other.accept()
+    assert opened_refused_lost() == (0, 1, 0)
+
+
 async def test_a_malformed_offer_means_grpc(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     nonsense = property(lambda _: ((lane_offers.METADATA_KEY, b"\xff\xff"),))
     monkeypatch.setattr(lane_offers.Offer, "metadata", nonsense)
