@@ -204,7 +204,7 @@ class Supervisor:
             received[:] = rest
             try:
                 connected.sendall(json.dumps(self._answer(json.loads(line))).encode() + b"\n")
-            except (ConnectionError, ValueError, KeyError, TypeError):
+            except (ConnectionError, ValueError, KeyError, TypeError, RecursionError):
                 self._let_go(descriptor)
                 return
 

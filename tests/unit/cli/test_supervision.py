@@ -275,6 +275,18 @@ def test_a_request_that_is_none_ends_the_connection_alone(fake: SupervisedFake) 
     assert processes.is_alive(fake.supervisor)
 
 
+def test_a_request_that_is_nested_too_deep_ends_the_connection_alone(fake: SupervisedFake) -> None:
+    fake.start()
+    before = fake.supervisor
+    with Supervision(fake.cluster.directory) as held:
+        assert held._connected is not None
+        held._connected.sendall(b"[" * 100_000 + b"\n")
+        assert held._connected.recv(1) == b""
+    with Supervision(fake.cluster.directory) as held:
+        assert held._connected is not None, "it answers the next one"
+    assert fake.supervisor == before
+
+
 def test_it_loads_little() -> None:
     """Its memory is what it imports."""
     code = (
