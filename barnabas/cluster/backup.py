@@ -14,7 +14,6 @@ leases, and are left out: they belong to processes, not to the cluster. Format a
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 from dataclasses import dataclass
@@ -98,10 +97,13 @@ def _entry_values(entry: BackupEntry) -> dict[str, str]:
 def _entry(line: bytes) -> BackupEntry:
     values = _object(line)
     try:
+        key = str(values["key"])
+        key.encode()
         if "value" in values:
-            return BackupEntry(str(values["key"]), values["value"].encode())
-        return BackupEntry(str(values["key"]), base64.b64decode(values["value_base64"], validate=True))
-    except (KeyError, AttributeError, TypeError, binascii.Error):
+            return BackupEntry(key, values["value"].encode())
+        return BackupEntry(key, base64.b64decode(values["value_base64"], validate=True))
+    except (KeyError, AttributeError, TypeError, ValueError):
+        # ValueError: of base64, and of half a surrogate pair, which JSON can spell and UTF-8 can't.
         raise UnreadableBackup(f"a line is no key with its value: {line[:60].decode('utf-8', 'replace')}") from None
 
 

@@ -68,10 +68,13 @@ def _backup_of(snapshot: Snapshot, keys: Keys) -> Backup:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write the file completely and durably, or not at all. Raises StateError."""
+    """Write the file completely and durably, or not at all, and for its owner alone: it has users' keys. Raises
+    StateError.
+    """
     temporary = path.with_name(f"{path.name}.tmp")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

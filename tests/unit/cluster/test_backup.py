@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.cli.recovery.backup import _write
 from barnabas.cli.recovery.backup import take_backup as take
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, UnreadableBackup, decode_backup, encode_backup
 from barnabas.ports.etcd import KeyValue, Snapshot
@@ -42,6 +47,17 @@ def test_every_backup_is_read_as_it_was_written(entries: list[tuple[str, bytes]]
     assert decode_backup(encode_backup(backup)) == backup
 
 
+def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
+    """It has the keys of SCRAM's users."""
+    before = os.umask(0)
+    try:
+        (tmp_path / "b.tmp").write_text("left behind, and readable by all")
+        _write(tmp_path / "b", b"content")
+    finally:
+        os.umask(before)
+    assert ((tmp_path / "b").stat().st_mode & 0o777, (tmp_path / "b").read_bytes()) == (0o600, b"content")
+
+
 def test_each_line_is_json_and_the_first_says_what_it_is() -> None:
     lines = [json.loads(line) for line in encode_backup(a_backup()).splitlines()]
     assert list(lines[0])[:2] == ["format", "version"]
@@ -69,6 +85,27 @@ def test_a_flipped_bit_anywhere_is_refused() -> None:
 def test_a_newer_format_says_which_version_reads_it() -> None:
     content = encode_backup(a_backup()).replace(b'"version":1', b'"version":2')
     with pytest.raises(UnreadableBackup, match=r"version 2, and this Barnabas reads version 1: use 0\.2\.0 or newer"):
+        decode_backup(content)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"key":"a","value":"\\ud800"}',
+        b'{"key":"\\udfff","value":""}',
+        b'{"key":"a","value_base64":"\xc3\xa9"}',
+        b'{"key":"a","value_base64":7}',
+        b'{"key":"a","value":["b"]}',
+        b'{"key":"a"}',
+        b'{"key":"a","value":' + b"[" * 100_000 + b"}",
+    ],
+)
+def test_a_line_that_no_backup_has_is_named_though_the_checksum_is_right(line: bytes) -> None:
+    """The checksum is of the file's own author."""
+    header = json.dumps({"format": "barnabas-backup", "version": 1, **asdict(BackupHeader("x", "/b/", 1, 5, "0", 1))})
+    body = header.encode() + b"\n" + line + b"\n"
+    content = body + json.dumps({"sha256": hashlib.sha256(body).hexdigest()}).encode() + b"\n"
+    with pytest.raises(UnreadableBackup, match="no key with its value"):
         decode_backup(content)
 
 
