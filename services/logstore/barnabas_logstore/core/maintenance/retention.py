@@ -1,7 +1,8 @@
 """Retention: every log is checked each `log.retention.check.interval.ms`, and its expired segments are deleted.
 
 The files of a segment are renamed at once, which takes them out of the log for good, and removed
-`file.delete.delay.ms` later, as in Kafka.
+`file.delete.delay.ms` later, as in Kafka. A tick checks some logs and retires some segments of them; a log with more of
+them that have expired waits until the others have been checked.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from barnabas_logstore.core.streams.outbox import Completion, Outbox, ignore_res
 
 # Checking a log takes some microseconds, and sometimes a read of a file.
 LOGS_PER_TICK = 128
+SEGMENTS_PER_TICK = 128
 # Kafka's initial delay: a logstore that has just started has more urgent things to do.
 FIRST_CHECK_MS_MAX = 30_000
 
@@ -67,8 +69,14 @@ class Retention:
         if now_ms >= self._due_ms and not self._to_check:
             self._due_ms = now_ms + self._check_interval_ms
             self._to_check.extend(self._replicas.by_key.values())
+        segments_left = SEGMENTS_PER_TICK
         for _ in range(min(len(self._to_check), LOGS_PER_TICK)):
-            self.check(self._to_check.popleft(), wall_ms)
+            partition = self._to_check.popleft()
+            segments_left -= len(partition.log.segments)
+            self.check(partition, wall_ms)
+            segments_left += len(partition.log.segments)
+            if segments_left <= 0:
+                break
         for log in [*self._retiring, *self._to_flush]:
             try:
                 self.continue_retiring(log)
@@ -98,6 +106,8 @@ class Retention:
                     return
                 case RetentionOutcome.RETIRED:
                     pass
+                case RetentionOutcome.MORE:
+                    self._to_check.append(partition)
                 case RetentionOutcome.ROLLED:
                     self._to_flush[log] = None
                 case _:
@@ -160,6 +170,9 @@ class Retention:
         """The files are renamed; they are removed after file.delete.delay.ms."""
         log.retirement.done(effect)
         self.delete_later(log, effect.retired_paths)
+        if not log.retirement.is_idle:
+            self._retiring[log] = None
+            self.continue_retiring(log)
 
     def _on_retiring_failed(self, log: PartitionLog, effect: RetireEffect, error: DiskError) -> None:
         self._full_disks.log_effect_failed(log, error, partial(self._retire_later, log, effect))

@@ -102,14 +102,22 @@ class PartitionLog(LogAppends):
         is_busy = self.swap.in_flight is not None or self.is_held or self.truncation.is_begun
         if self.error is not None or is_busy or not self.disk_full.is_log_whole:
             return RetentionOutcome.NOTHING
-        outcomes = [self._retire(high_watermark, rule, wall_ms) for rule in log_retention.rules_of(self.state)]
-        return max(outcomes)
+        outcome, count_before = RetentionOutcome.NOTHING, len(self.segments)
+        for rule in log_retention.rules_of(self.state):
+            count_max = log_retention.SEGMENTS_MAX + len(self.segments) - count_before
+            outcome = max(outcome, self._retire(high_watermark, rule, wall_ms, count_max))
+            if outcome >= RetentionOutcome.MORE:
+                break
+        return outcome
 
-    def _retire(self, high_watermark: int, rule: Rule, wall_ms: int) -> RetentionOutcome:
+    def _retire(self, high_watermark: int, rule: Rule, wall_ms: int, count_max: int) -> RetentionOutcome:
         state, is_over = self.state, rule(self.state, wall_ms)
-        count = log_retention.count_over(state, min(high_watermark, self.flushes.whole_segments_upto), is_over)
+        upto_offset = min(high_watermark, self.flushes.whole_segments_upto)
+        count = log_retention.count_over(state, upto_offset, is_over, count_max)
         if count:
             self.retire_segments(count)
+        if count == count_max:
+            return RetentionOutcome.MORE
         if log_retention.is_last_over(state, high_watermark, is_over) and self._try_to_roll():
             # The offsets of a log are kept in the name of its active segment, so another one has to exist first.
             return RetentionOutcome.ROLLED

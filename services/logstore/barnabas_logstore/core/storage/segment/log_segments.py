@@ -107,6 +107,10 @@ class LogSegments:
     def all(self) -> list[Segment]:
         return list(self._segments)
 
+    def oldest(self, count_max: int) -> list[Segment]:
+        """Return the first `count_max` segments."""
+        return self._segments[:count_max]
+
     def containing(self, offset: int) -> Segment:
         """Return the segment whose range contains `offset`; the first one for an offset before it."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]

@@ -1,7 +1,8 @@
 """Decide which segments of a log have expired: Kafka's deleteOldSegments, one rule after the other, oldest first.
 
 Only segments below the high watermark, and only durable ones: until its files are gone, a crash may bring a segment
-back, and if it were torn the log would end there. What is below the log start is deleted under any policy.
+back, and if it were torn the log would end there. What is below the log start is deleted under any policy. One check
+looks at the oldest `SEGMENTS_MAX` segments: a log may have thousands of them, and all may have expired.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import pairwise
+from typing import Final
 
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.segment.segment import Segment
+
+SEGMENTS_MAX: Final = 64
 
 
 class RetentionOutcome(IntEnum):
@@ -20,7 +24,9 @@ class RetentionOutcome(IntEnum):
     NOTHING = 0
     RETIRED = 1
     """Segments are out of the log; `PartitionLog.begin_retirement` renames their files."""
-    ROLLED = 2
+    MORE = 2
+    """As many as one check may retire: the next one may find more."""
+    ROLLED = 3
     """The active segment has expired too: it is deleted at the next check, once it is flushed."""
 
 
@@ -70,10 +76,10 @@ def past_time(state: LogState, wall_ms: int) -> IsOver:
     return is_over
 
 
-def count_over(state: LogState, upto_offset: int, is_over: IsOver) -> int:
-    """Return how many of the oldest segments, all below `upto_offset`, have expired. Raises DiskError."""
+def count_over(state: LogState, upto_offset: int, is_over: IsOver, count_max: int) -> int:
+    """Return how many of the `count_max` oldest segments, all below `upto_offset`, have expired. Raises DiskError."""
     count = 0
-    for segment, following in pairwise(state.segments.all()):
+    for segment, following in pairwise(state.segments.oldest(count_max + 1)):
         if following.base_offset > upto_offset or not is_over(segment, following) or not _is_there(state, following):
             break
         count += 1

@@ -4,9 +4,14 @@ them.
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas_logstore.core.storage.effects import RetireEffect
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX, Segment, file_name
+
+RENAMED_AT_ONCE: Final = 64
+"""Segments whose files one effect renames: each flushes the directory."""
 
 
 class LogRetirement:
@@ -34,11 +39,11 @@ class LogRetirement:
         state.move_log_start(state.segments.first.base_offset)
 
     def begin(self) -> RetireEffect | None:
-        """Return the pending renames; None if there are none, or others are in progress."""
+        """Return the next pending renames; None if there are none, or others are in progress."""
         if not self._waiting or self.in_flight is not None:
             return None
-        self.in_flight = RetireEffect(self._state.directory, self._waiting)
-        self._waiting = []
+        self.in_flight = RetireEffect(self._state.directory, self._waiting[:RENAMED_AT_ONCE])
+        self._waiting = self._waiting[RENAMED_AT_ONCE:]
         return self.in_flight
 
     def done(self, effect: RetireEffect) -> None:
