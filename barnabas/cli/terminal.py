@@ -39,13 +39,19 @@ def clear_errors(*expected: type[Exception]) -> Iterator[None]:
     try:
         yield
     except expected as error:
-        click.secho(f"error: {error}", fg="red", err=True)
+        message = "\n".join([printable(line) for line in str(error).split("\n")])
+        click.secho(f"error: {message}", fg="red", err=True)
         raise SystemExit(1) from None
+
+
+def printable(text: str) -> str:
+    """Replace what steers a terminal by its escape: names and values come from others."""
+    return text if text.isprintable() else "".join([c if c.isprintable() else ascii(c)[1:-1] for c in text])
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print columns as wide as their widest cell; the last one is not padded."""
-    cells = [[str(cell) for cell in row] for row in (header, *rows)]
+    cells = [[printable(str(cell)) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for number, row in enumerate(cells):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -16,13 +16,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 FORMAT: Final = "barnabas-backup"
 VERSION: Final = 1
+FILE_BYTES_MAX: Final = 1 << 30
+"""A million partitions take about 200 MB; etcd itself refuses more than 2 GiB unless it is configured otherwise."""
 
 
 class UnreadableBackup(ValueError):  # noqa: N818 - it names what was found
@@ -46,6 +48,8 @@ class BackupHeader:
 class BackupEntry:
     key: str
     value: bytes
+    # Of the file, from 1, for what is said about it; 0 if it is of no file.
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True, frozen=True)
@@ -79,9 +83,10 @@ def decode_backup(content: bytes) -> Backup:
         raise UnreadableBackup("its checksum is wrong: it has been changed, or has rotted")
     try:
         header = msgspec.convert(first, BackupHeader)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise UnreadableBackup(f"its first line: {error}") from None
-    entries = tuple([_entry(line) for line in body.splitlines()[1:]])
+    lines = body.split(b"\n")[1:-1]
+    entries = tuple([_entry(line, number) for number, line in enumerate(lines, start=2)])
     if len(entries) != header.keys:
         raise UnreadableBackup(f"it has {len(entries)} keys, and its first line counts {header.keys}")
     return Backup(header, entries)
@@ -94,17 +99,18 @@ def _entry_values(entry: BackupEntry) -> dict[str, str]:
         return {"key": entry.key, "value_base64": base64.b64encode(entry.value).decode()}
 
 
-def _entry(line: bytes) -> BackupEntry:
+def _entry(line: bytes, number: int) -> BackupEntry:
     values = _object(line)
     try:
         key = str(values["key"])
         key.encode()
         if "value" in values:
-            return BackupEntry(key, values["value"].encode())
-        return BackupEntry(key, base64.b64decode(values["value_base64"], validate=True))
+            return BackupEntry(key, values["value"].encode(), number)
+        return BackupEntry(key, base64.b64decode(values["value_base64"], validate=True), number)
     except (KeyError, AttributeError, TypeError, ValueError):
         # ValueError: of base64, and of half a surrogate pair, which JSON can spell and UTF-8 can't.
-        raise UnreadableBackup(f"a line is no key with its value: {line[:60].decode('utf-8', 'replace')}") from None
+        shown = line[:60].decode("utf-8", "replace")
+        raise UnreadableBackup(f"line {number} is no key with its value: {shown}") from None
 
 
 def _object(line: bytes) -> dict[str, Any]:

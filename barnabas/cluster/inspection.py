@@ -8,12 +8,17 @@ may have been acknowledged.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
+from barnabas.wire.topic_names import topic_name_problem
+
 VERSION: Final = 1
+_TOPIC_ID: Final = re.compile("[0-9a-f]{32}")
+_NO_ID: Final = "0" * 32
 
 
 class InspectionRefused(Exception):  # noqa: N818  (an outcome that ends the command with its one line)
@@ -95,6 +100,27 @@ def decode_inspection(content: bytes) -> NodeInspection:
         version = msgspec.json.decode(content, type=dict[str, object]).get("version")
         if version != VERSION:
             raise UnreadableInspection(f"it is of version {version}, and this Barnabas reads version {VERSION}")
-        return msgspec.json.decode(content, type=NodeInspection)
-    except msgspec.DecodeError as error:
+        inspection = msgspec.json.decode(content, type=NodeInspection)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableInspection(f"it is not what `barnabas inspect` prints: {error}") from None
+    problem = inspection_problem(inspection)
+    if problem is not None:
+        raise UnreadableInspection(problem)
+    return inspection
+
+
+def inspection_problem(inspection: NodeInspection) -> str | None:
+    """Return what no logstore has, since the file, or the disk, may be of anyone's making; None if there is nothing."""
+    for log_dir in inspection.log_dirs:
+        named = [(log.topic, log.topic_id or _NO_ID, log.partition) for log in log_dir.partitions]
+        if log_dir.register is not None:
+            named += [(topic.topic, topic.topic_id, topic.partitions) for topic in log_dir.register.topics]
+        for topic, topic_id, count in named:
+            problem = topic_name_problem(topic)
+            if problem is not None:
+                return f"{log_dir.path} names a topic that none can be: {problem}"
+            if not _TOPIC_ID.fullmatch(topic_id):
+                return f"{log_dir.path} has {topic_id!r} for the id of {topic}"
+            if count < 0:
+                return f"{log_dir.path} has {count} for a partition, or the partitions, of {topic}"
+    return None

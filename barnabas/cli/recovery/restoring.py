@@ -16,14 +16,15 @@ from barnabas.cli.local.layout import ClusterDirectory, LayoutError
 from barnabas.cli.recovery.choices import Choices
 from barnabas.cli.recovery.etcd_options import EtcdOptions
 from barnabas.cli.recovery.etcd_state import StateError, ask_etcd, local_etcd, write_state
-from barnabas.cli.terminal import print_table
-from barnabas.cluster.backup import UnreadableBackup, decode_backup
+from barnabas.cli.terminal import print_table, printable
+from barnabas.cluster.backup import FILE_BYTES_MAX, UnreadableBackup, decode_backup
 from barnabas.cluster.cluster_version import refusal
 from barnabas.cluster.inspection import (
     InspectionRefused,
     NodeInspection,
     UnreadableInspection,
     decode_inspection,
+    inspection_problem,
 )
 from barnabas.cluster.keys import Keys
 from barnabas.cluster.recovery.plan import Plan, plan_recovery
@@ -43,7 +44,7 @@ def nothing_remembered() -> Remembered:
 def read_backup(path: Path, etcd: EtcdOptions) -> Remembered:
     """Read a backup file. Raises StateError."""
     try:
-        remembered = remember(decode_backup(path.read_bytes()), Keys(etcd.prefix))
+        remembered = remember(decode_backup(_content(path)), Keys(etcd.prefix))
     except OSError as error:
         raise StateError(f"{path}: {error.strerror}") from None
     except UnreadableBackup as error:
@@ -52,6 +53,15 @@ def read_backup(path: Path, etcd: EtcdOptions) -> Remembered:
     if reason is not None:
         raise StateError(f"{path}: {reason}")
     return remembered
+
+
+def _content(path: Path) -> bytes:
+    """Read a file, or a pipe, that may have no end. Raises OSError, StateError."""
+    with path.open("rb") as file:
+        content = file.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        raise StateError(f"{path} has more than {FILE_BYTES_MAX} bytes: it is too large to be read")
+    return content
 
 
 def recover(
@@ -95,12 +105,16 @@ def _inspections(directory: ClusterDirectory, etcd: EtcdOptions, choices: Choice
 
     layout = directory.require_layout()
     paths = [directory.logstore_path(each) for each in layout.logstore_ids if each not in choices.absent]
-    return [inspect_log_dirs([str(path)]) for path in paths if path.exists()]
+    inspections = [inspect_log_dirs([str(path)]) for path in paths if path.exists()]
+    problem = next(filter(None, map(inspection_problem, inspections)), None)
+    if problem is not None:
+        raise StateError(problem)
+    return inspections
 
 
 def _read_inspection(path: Path) -> NodeInspection:
     try:
-        return decode_inspection(path.read_bytes())
+        return decode_inspection(_content(path))
     except OSError as error:
         raise StateError(f"{path}: {error.strerror}") from None
     except UnreadableInspection as error:
@@ -108,7 +122,7 @@ def _read_inspection(path: Path) -> NodeInspection:
 
 
 def _show(plan: Plan) -> None:
-    click.echo(f"cluster {plan.cluster_id or 'unknown'}")
+    click.echo(f"cluster {printable(plan.cluster_id) or 'unknown'}")
     rows = []
     for topic in plan.topics:
         partitions = plan.partitions[topic.topic]
@@ -126,6 +140,6 @@ def _list(title: str, lines: Sequence[str], colour: str) -> None:
         return
     click.secho(f"{title}:", fg=colour, bold=True)
     for line in lines[:_LINES_MAX]:
-        click.echo(f"  {line}")
+        click.echo(f"  {printable(line)}")
     if len(lines) > _LINES_MAX:
         click.echo(f"  … and {len(lines) - _LINES_MAX} more")

@@ -44,6 +44,9 @@ PRODUCER_IDS_SKIPPED: Final = 2**32
 controller epoch has as many of its own, below 2^53 for two million epochs.
 """
 
+PARTITIONS_MAX: Final = 1_000_000
+"""Of all topics together: a partition takes about half a kilobyte until the plan is written."""
+
 HELD_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """For a topic whose configs are unknown: by the defaults, its old records would be deleted within minutes."""
 
@@ -117,6 +120,8 @@ class _Planning:
         plan.cluster_id = self._cluster_id()
         self._check_nodes()
         topics = self._topics()
+        if not self._has_room_for(topics):
+            return plan
         for topic in topics:
             self._recover(topic)
         self._carry_over_deletions()
@@ -160,6 +165,18 @@ class _Planning:
         names = sorted({*self._found.topic_ids, *self._remembered.topics, *known})
         topics = [self._topic(name) for name in names]
         return [topic for topic in topics if topic is not None]
+
+    def _has_room_for(self, topics: Sequence[TopicRecord]) -> bool:
+        """A number in one directory's name can be two billion partitions."""
+        planned = sum([topic.partitions for topic in topics])
+        if planned <= PARTITIONS_MAX:
+            return True
+        most = max(topics, key=lambda topic: topic.partitions)
+        self._plan.conflicts.append(
+            f"there would be {planned} partitions, {most.partitions} of them {most.topic}'s, and {PARTITIONS_MAX} are "
+            "the most that a recovery plans: move away the directories of partitions that can't be"
+        )
+        return False
 
     def _topic(self, name: str) -> TopicRecord | None:
         remembered = self._remembered.topics.get(name)

@@ -1,10 +1,17 @@
-"""The content of a backup, parsed."""
+"""The content of a backup, parsed.
+
+A backup's author also computes its checksum, so its counts are claims: they are held against the lines that are there
+before anything is made of them.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from barnabas.cluster.backup import Backup
+from barnabas.cluster.backup import Backup, BackupEntry, UnreadableBackup
 from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
@@ -21,6 +28,10 @@ from barnabas.cluster.keys import (
     TopicRecord,
     decode_record,
 )
+
+REPLICATION_FACTOR_MAX: Final = 2**15 - 1
+"""What Kafka's protocol can say."""
+_TOPIC_ID_DIGITS: Final = 32
 
 
 @dataclass(slots=True)
@@ -65,14 +76,34 @@ class Remembered:
 
 
 def remember(backup: Backup, keys: Keys) -> Remembered:
-    """`keys` are those of the prefix that is written to."""
+    """`keys` are those of the prefix that is written to. Raises UnreadableBackup: it counts what it does not have."""
     found = Remembered(revision=backup.header.revision)
     for entry in backup.entries:
         try:
             _put(found, keys, entry.key, entry.value)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             found.problems.append(f"{entry.key} can't be read, and is left out: {type(error).__name__}: {error}")
+    _check_counts(backup.entries, keys, found)
     return found
+
+
+def _check_counts(entries: Sequence[BackupEntry], keys: Keys, found: Remembered) -> None:
+    """A topic has no more partitions than its chunks in the file have room for, readable or not."""
+    directory = keys.partitions[len(keys.prefix) :]
+    chunks = Counter(
+        [entry.key.removeprefix(directory)[:_TOPIC_ID_DIGITS] for entry in entries if entry.key.startswith(directory)]
+    )
+    lines = {entry.key: entry.line for entry in entries}
+    for topic in found.topics.values():
+        line = lines[keys.topic(topic.topic)[len(keys.prefix) :]]
+        partitions_max = chunks[topic.topic_id.hex()] * PARTITIONS_PER_CHUNK
+        if not 1 <= topic.partitions <= partitions_max:
+            raise UnreadableBackup(
+                f"line {line}: topic {topic.topic} has {topic.partitions} partitions, and the file has at most "
+                f"{partitions_max} of it"
+            )
+        if not 1 <= topic.replication_factor <= REPLICATION_FACTOR_MAX:
+            raise UnreadableBackup(f"line {line}: topic {topic.topic} has {topic.replication_factor} replicas")
 
 
 def _put(found: Remembered, keys: Keys, key: str, value: bytes) -> None:
