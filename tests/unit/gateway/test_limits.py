@@ -92,16 +92,24 @@ def test_connections_per_address_and_in_all() -> None:
     assert quota.admit("a") is Admission.ADMITTED
 
 
+class Holder:
+    reserved_bytes = 0
+
+
 def test_fetch_memory_lets_one_pass_that_is_larger_than_all_of_it() -> None:
     memory = FetchMemory(100)
-    assert memory.try_reserve(500)
-    assert not memory.try_reserve(1)
-    memory.resize(500, 20)
-    assert memory.try_reserve(80)
-    assert not memory.try_reserve(1)
-    memory.release(100)
+    first, second, third = Holder(), Holder(), Holder()
+    assert memory.try_reserve(first, 500)
+    assert not memory.try_reserve(second, 1)
+    memory.resize(first, 20)
+    assert memory.try_reserve(second, 80)
+    assert not memory.try_reserve(third, 1)
+    for _ in range(2):
+        memory.release(first)
+        memory.release(second)
+    assert (memory.reserved_bytes, first.reserved_bytes, third.reserved_bytes) == (0, 0, 0)
     memory.unsent_bytes = 101
-    assert not memory.try_reserve(1)
+    assert not memory.try_reserve(third, 1)
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "__consumer_offsets", "x" * 249, "..."])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from barnabas.channel.credits import STREAM_BYTES_MIN
 
@@ -10,8 +10,17 @@ READ_BYTES_MIN: Final = STREAM_BYTES_MIN
 """A read may return one batch even if it exceeds the bytes requested (KIP-74)."""
 
 
+class MemoryHolder(Protocol):
+    """What a reservation is for: a read, then the request that it is of."""
+
+    reserved_bytes: int
+
+
 class FetchMemory:
-    """The budget for fetch replies: reserved before a read is sent, held until the client has read the bytes."""
+    """The budget for fetch replies: reserved before a read is sent, held until the client has read the bytes.
+
+    What a holder has reserved changes here, together with the sum, so that both are right whatever ends its request.
+    """
 
     __slots__ = ("_bytes_max", "reserved_bytes", "unsent_bytes")
 
@@ -31,23 +40,24 @@ class FetchMemory:
     def is_scarce(self) -> bool:
         return 2 * (self.reserved_bytes + self.unsent_bytes) > self._bytes_max
 
-    def try_reserve(self, size: int) -> bool:
+    def try_reserve(self, holder: MemoryHolder, size: int) -> bool:
         """Reserve memory; a read larger than the whole budget is sent alone."""
         if self.reserved_bytes and self.reserved_bytes + self.unsent_bytes + size > self._bytes_max:
             return False
         if self.unsent_bytes > self._bytes_max:
             return False
-        self.reserved_bytes += size
+        self.resize(holder, size)
         return True
 
-    def overdraw(self, size: int) -> None:
-        """Reserve even above the budget: for one read at a time (`ReadRouter`), so that it is exceeded by one batch."""
-        self.reserved_bytes += size
+    def resize(self, holder: MemoryHolder, size: int) -> None:
+        """Reserve `size` instead of what is reserved, even above the budget: for one read at a time (`ReadRouter`), and
+        for a reply, which is smaller than what was reserved for it, unless its first batch is larger (KIP-74).
+        """
+        self.reserved_bytes += size - holder.reserved_bytes
+        holder.reserved_bytes = size
 
-    def resize(self, reserved_bytes: int, held_bytes: int) -> None:
-        """A reply has arrived, smaller than what was reserved for it, unless its first batch is larger (KIP-74)."""
-        self.reserved_bytes += held_bytes - reserved_bytes
-
-    def release(self, size: int) -> None:
+    def release(self, holder: MemoryHolder) -> None:
+        """Release what is reserved for it. Repeating this changes nothing."""
+        size, holder.reserved_bytes = holder.reserved_bytes, 0
         self.reserved_bytes -= size
         assert self.reserved_bytes >= 0, "more was released than reserved"

@@ -26,7 +26,9 @@ class LogstoreAsker(Protocol):
         """The timing of the request that makes the call."""
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
-        """The answer, or None: it was lost, and the request may have been carried out."""
+        """The answer, or None: it was lost, and the request may have been carried out. If the request failed while it
+        made the call, it does not know it.
+        """
 
     def failed(self, error: Exception) -> None:
         """An answer has met an unexpected exception."""
@@ -72,11 +74,16 @@ class LogstoreAdminClient:
         call = LogstoreCall(self._next_call_id, node_id, request, timeout_ms)
         self._next_call_id += 1
         self._askers[call.call_id] = (asker, call)
-        line = self._line_of(call)
-        if len(line.under_way) < CALLS_UNDER_WAY_MAX:
-            self._send(line, call)
-        else:
-            line.waiting.append(call)
+        try:
+            line = self._line_of(call)
+            if len(line.under_way) < CALLS_UNDER_WAY_MAX:
+                self._send(line, call)
+            else:
+                line.waiting.append(call)
+        except Exception:
+            # Its caller does not know of it, and can't forget it.
+            self.forget_call(call)
+            raise
         return call
 
     def _line_of(self, call: LogstoreCall) -> _Line:
@@ -115,7 +122,8 @@ class LogstoreAdminClient:
         """Remove the call, so that the next in the queue is sent. Return whether it had been sent."""
         line = self._line_of(call)
         if line.under_way.pop(call.call_id, None) is None:
-            line.waiting.remove(call)
+            if call in line.waiting:
+                line.waiting.remove(call)
             return False
         if line.waiting:
             self._send(line, line.waiting.popleft())
@@ -126,5 +134,10 @@ class LogstoreAdminClient:
         lines = [self._lines.pop(key) for key in [key for key in self._lines if key[0] == node_id]]
         calls = [call for line in lines for call in (*line.under_way.values(), *line.waiting)]
         self._turn.rare.logstore_cancels.extend(call_id for line in lines for call_id in line.under_way)
-        for asker, call in [self._askers.pop(call.call_id) for call in calls]:
-            asker.logstore_answered(call, None)
+        for asked in [self._askers.pop(call.call_id, None) for call in calls]:
+            if asked is not None:
+                asker, call = asked
+                try:
+                    asker.logstore_answered(call, None)
+                except Exception as error:
+                    asker.failed(error)

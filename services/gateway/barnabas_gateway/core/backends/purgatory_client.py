@@ -101,9 +101,8 @@ class PurgatoryClient:
     def _enter(self, pod: Pod, parked: Parked) -> int:
         entry_id = self._next_entry_id
         self._next_entry_id = entry_id + 1
+        parked.pod, parked.entry_id = pod, entry_id
         pod.entries[entry_id] = parked
-        parked.pod = pod
-        parked.entry_id = entry_id
         timing = parked.timing
         if timing is not None:
             timing.enter(Hop.PURGATORY)
@@ -124,7 +123,7 @@ class PurgatoryClient:
         pod = parked.pod
         if pod is not None:
             parked.pod = None
-            del pod.entries[parked.entry_id]
+            pod.entries.pop(parked.entry_id, None)
             self._request_of(pod).cancels.append(parked.entry_id)
 
     def response_received(self, pod_id: str, response: ParkResponse) -> None:

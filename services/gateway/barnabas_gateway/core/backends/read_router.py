@@ -114,18 +114,17 @@ class ReadRouter:
         memory = self._memory
         bytes_max = min(read.bytes_max, memory.share())
         size = max(bytes_max, READ_BYTES_MIN)
-        if not memory.try_reserve(size):
+        if not memory.try_reserve(read, size):
             return False
         read.bytes_max = bytes_max
-        read.reserved_bytes = size
         return True
 
     def _send_or_wait(self, read: PendingRead) -> None:
         lane = read.lane
+        # Before anything that may fail, so that it can be withdrawn from there.
+        read.line = lane.waiting
         if lane.try_enter(read, 0):
             self._send(read)
-        else:
-            read.line = lane.waiting
 
     def _send(self, read: PendingRead) -> None:
         lane = read.lane
@@ -156,7 +155,8 @@ class ReadRouter:
         read.fetch = None
         self.release(read)
         if read.line is not None:
-            del read.line[read]
+            # It is in no line if something unexpected has ended `submit_read`.
+            read.line.pop(read, None)
             read.line = None
         lane = read.lane
         if lane.in_flight.pop(read.request_id, None) is not None:
@@ -168,8 +168,7 @@ class ReadRouter:
         if read is self._overdraft:
             self._overdraft = None
         if read.reserved_bytes:
-            self._memory.release(read.reserved_bytes)
-            read.reserved_bytes = 0
+            self._memory.release(read)
 
     def memory_freed(self) -> None:
         while self.waiting and self._try_reserve(next(iter(self.waiting))):
@@ -186,8 +185,7 @@ class ReadRouter:
                 del self.waiting[read]
                 self._overdraft = read
                 read.bytes_max = min(read.bytes_max, READ_BYTES_MIN)
-                read.reserved_bytes = READ_BYTES_MIN
-                self._memory.overdraw(READ_BYTES_MIN)
+                self._memory.resize(read, READ_BYTES_MIN)
                 self._send_or_wait(read)
                 return
 
@@ -218,17 +216,18 @@ class ReadRouter:
         if result is None:
             return
         del lane.in_flight[piece.request_id]
-        byte_count = sum([len(partition.records) for partition in result.partitions])
-        self._memory.resize(read.reserved_bytes, byte_count)
-        read.reserved_bytes = byte_count
         if read is self._overdraft:
             self._overdraft = None
         fetch = read.fetch
-        if fetch is not None:
-            try:
-                fetch.read_answered(read, result)
-            except Exception as error:
-                fetch.failed(error)
+        if fetch is None:
+            # Its request has failed before it knew of it.
+            self.release(read)
+            return
+        try:
+            self._memory.resize(read, sum([len(partition.records) for partition in result.partitions]))
+            fetch.read_answered(read, result)
+        except Exception as error:
+            fetch.failed(error)
 
     def stream_lost(self, node_id: int) -> None:
         lane = self.lanes.get(node_id)

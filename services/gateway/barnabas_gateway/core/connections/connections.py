@@ -219,7 +219,7 @@ class Connections:
                 pending.cancel()
                 self.request_memory.held_bytes -= pending.frame_bytes
             if pending.reserved_bytes:
-                self.fetch_memory.release(pending.reserved_bytes)
+                self.fetch_memory.release(pending)
             if pending.is_long:
                 self.discard(pending)
         connection.requests.clear()

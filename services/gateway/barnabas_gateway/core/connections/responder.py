@@ -210,13 +210,11 @@ class Responder:
         """Something that the request waited for did not know yet that it was ended: it is answered already."""
         self._deadlines.unschedule(pending)
         if pending.reserved_bytes:
-            self._fetch_memory.release(pending.reserved_bytes)
-            pending.reserved_bytes = 0
+            self._fetch_memory.release(pending)
 
     def _deliver(self, connection: Connection, pending: PendingRequest) -> None:
         if pending.reserved_bytes:
-            self._fetch_memory.release(pending.reserved_bytes)
-            pending.reserved_bytes = 0
+            self._fetch_memory.release(pending)
         timing = pending.timing
         match pending.kind:
             case ResponseKind.SEND:

@@ -133,7 +133,10 @@ class PendingDescribeConfigs(BaseRequest[AdminHandler]):
             self._unreached.append(question)
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
-        _, question = self._calls.pop(call.call_id)
+        called = self._calls.pop(call.call_id, None)
+        if called is None:
+            return
+        _, question = called
         if isinstance(answer, contract.DescribeConfigsResponse):
             for result, reported in zip(question.results, answer.results, strict=False):
                 self._fill(result, reported)

@@ -99,8 +99,9 @@ class PendingAdminRequest(BaseRequest[AdminHandler], ABC, Generic[Query, Result]
             self.fail_queries(calls.popleft(), self.UNREACHED)
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
+        if self._calls.pop(call.node_id, None) is not call:
+            return
         questions = self._questions[call.node_id].popleft()
-        del self._calls[call.node_id]
         if answer is None:
             self.fail_queries(questions, self.LOST)
         else:

@@ -316,12 +316,13 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
         until_ms = max(deadline_ms, handler.clock.now_ms + handler.config.fetch_wait_ms_max)
         wait_until_ms = until_ms if is_standing else deadline_ms
         wait = DelayedFetch(handler.purgatory, self, wait_until_ms, handler.image.revision, is_standing=is_standing)
+        self.wait = wait
         if not handler.purgatory.park_fetch(wait, wait_until_ms, self.min_bytes, wait.conditions(self.targets)):
+            self.wait = None
             if self.timing is not None:
                 self.timing.enter(Hop.PURGATORY)
             handler.deadlines.schedule(self, min(deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
             return
-        self.wait = wait
         if self.session is not None:
             self.session.wait, wait.session = wait, self.session
         # Purgatory does not end a persistent wait when this request's time is over.

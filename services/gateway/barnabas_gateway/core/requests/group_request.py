@@ -272,6 +272,8 @@ class PendingGroupsRequest(BaseRequest[GroupHandler], ABC, Generic[Query]):
             self.complete()
 
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
+        if ask not in self._asked:
+            return  # the request failed while it made the call
         if len(answer.body) > _LONG_ANSWER_BYTES or (answer.body and self._long_answers):
             self._long_answers.append((ask, answer.body))
             if len(self._long_answers) == 1:
@@ -302,8 +304,9 @@ class PendingGroupsRequest(BaseRequest[GroupHandler], ABC, Generic[Query]):
         return call.queries
 
     def group_lost(self, ask: PendingAsk) -> None:
-        self.fail_queries(self._ended(ask), lost_error(ask))
-        self._ask_next()
+        if ask in self._asked:
+            self.fail_queries(self._ended(ask), lost_error(ask))
+            self._ask_next()
 
     def expire(self, now_ms: int) -> None:
         for ask, call in self._asked.items():
