@@ -84,10 +84,13 @@ def _first_record_in(
 
     The log start may move while this waits, and the segment be retired: therefore its file is held.
     """
+    end = min(segment.byte_count, state.written_position - segment.start_position)
+    if end <= 0:
+        # Its first batch is not written: its file may not exist yet.
+        return None
     from_offset = state.log_start_offset
     file = segment.file
     position = segment.offset_index.position_before(max(segment.time_index.offset_before(timestamp_ms), from_offset))
-    end = min(segment.byte_count, state.written_position - segment.start_position)
     data, data_position = memoryview(b""), position
     while position + HEADER_BYTES <= end:
         index = position - data_position
