@@ -10,9 +10,11 @@ import pytest
 
 from barnabas_gateway.core.connections.responder import Responder
 from barnabas_gateway.core.processor import GatewayCore
+from barnabas_logstore.core.replica.containment import LOG_EFFECT, QUERY, LogstoreContainment
 from tests.compiled import interpreted_only
 from tests.sim.exceptions import radius
 from tests.sim.exceptions.account import Account, Ended, Scope, Thrown
+from tests.sim.exceptions.bystanders import check_lost_partitions
 from tests.sim.exceptions.call_sites import Moment, Place, call_sites, places
 from tests.sim.exceptions.campaign import ROUNDS, Tally, tours_of
 from tests.sim.exceptions.exceptions import Exceptions
@@ -121,6 +123,15 @@ def test_what_nothing_has_thrown_is_not_contained(mute: Mute) -> None:
         Account().reported(mute, "a guard", Scope.REQUEST, "KeyError: 7")
     with pytest.raises(InvariantViolation, match="has contained an exception"):
         mute.scheduler.contained(mute, "a guard", "request", "KeyError: 7")
+
+
+def test_a_partition_is_lost_by_an_exception_that_the_next_turn_may_report() -> None:
+    contained = LogstoreContainment()
+    contained.contain(QUERY, ValueError(), {})
+    with pytest.raises(InvariantViolation, match="has lost 1 partitions for 0 exceptions"):
+        check_lost_partitions("logstore-1", 1, contained)
+    contained.contain(LOG_EFFECT, ValueError(), {})
+    check_lost_partitions("logstore-1", 1, contained)
 
 
 # --- the blast radius, and campaigns ----------------------------------------------------------------------------------

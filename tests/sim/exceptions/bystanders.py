@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from barnabas.containment import Containment
+from barnabas.containment import Scope as PlaceScope
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Response
 from tests.sim.clients.client import REQUEST_TIMEOUT_US
 from tests.sim.exceptions.account import Scope, Thrown
-from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.process import Process
 from tests.sim.scheduler import SECOND, InvariantViolation
 
@@ -38,8 +39,6 @@ class Bystanders:
         self._failed_answers = 0
         self._lives: dict[Process, int] = {}
         """The highest incarnation that each host may have."""
-        self._partitions: dict[tuple[str, int], int] = {}
-        """How many a logstore may have lost, by its name and incarnation."""
 
     def watch(self, hosts: Sequence[Process]) -> None:
         self._lives = {host: host.incarnation for host in hosts}
@@ -55,9 +54,6 @@ class Bystanders:
         if scope is Scope.PROCESS:
             # It ends, and starts again.
             self._lives[thrown.process] += 2
-        if scope is Scope.PARTITION:
-            life = thrown.process.name, thrown.process.incarnation
-            self._partitions[life] = self._partitions.get(life, 0) + 1
 
     @property
     def _is_quiet(self) -> bool:
@@ -93,15 +89,18 @@ class Bystanders:
                     f"{gateway.name} has closed {gateway.unexplained_closes} connections for {contained} exceptions"
                 )
         for logstore in self._cluster.logstores:
-            self._count_lost_partitions(logstore)
+            if logstore.core is not None:
+                lost = sum(partition.log.error is not None for partition in logstore.partitions)
+                check_lost_partitions(logstore.name, lost, logstore.core.contained)
 
-    def _count_lost_partitions(self, logstore: LogstoreNode) -> None:
-        if logstore.core is None:
-            return
-        lost = [partition for partition in logstore.partitions if partition.log.error is not None]
-        reported = self._partitions.get((logstore.name, logstore.incarnation), 0)
-        if len(lost) > reported:
-            raise InvariantViolation(f"{logstore.name} has lost {len(lost)} partitions for {reported} exceptions")
+
+def check_lost_partitions(name: str, lost: int, contained: Containment) -> None:
+    """A logstore has contained an exception for each partition that it has lost, whether its next turn has reported
+    that or not.
+    """
+    exceptions = sum(count for place, count in contained.counts.items() if place.scope is PlaceScope.PARTITION)
+    if lost > exceptions:
+        raise InvariantViolation(f"{name} has lost {lost} partitions for {exceptions} exceptions")
 
 
 def has_any(message: Any, codes: tuple[ErrorCode, ...]) -> bool:
