@@ -24,7 +24,8 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.primitives import ELEMENTS_MAX
 from barnabas_gateway.core.handlers import HANDLERS
 from tests.costly.large_topic import measure_large_topic
-from tests.costly.measure import OtherClient, Outcome, create_topic, measure
+from tests.costly.measure import TOPIC, Outcome, create_topic, measure
+from tests.costly.other_client import OtherClient
 from tests.costly.waiting import create_wide_topic, measure_waiting
 from tests.faults.rows import this_run
 from tests.integration.running_cluster import RunningCluster
@@ -135,7 +136,7 @@ def run(
     """Every API key with its costly requests of many elements."""
     bootstrap, metrics = stack.enter_context(brokers(address))
     create_topic(bootstrap)
-    other = OtherClient(bootstrap)
+    other = OtherClient(bootstrap, TOPIC)
     stack.callback(other.stop)
     outcomes, turns = list[Outcome](), dict[str, Turn]()
     for api_key in api_keys:
@@ -148,7 +149,7 @@ def run_large_topic(stack: ExitStack, address: str | None) -> tuple[list[Outcome
     """One topic of as many partitions as one request may ask for."""
     bootstrap, metrics = stack.enter_context(brokers(address))
     create_topic(bootstrap)
-    other = OtherClient(bootstrap)
+    other = OtherClient(bootstrap, TOPIC)
     stack.callback(other.stop)
     outcomes, turns = list[Outcome](), dict[str, Turn]()
     for outcome in measure_large_topic(bootstrap, other):
@@ -164,7 +165,7 @@ def run_waiting(stack: ExitStack, address: str | None) -> tuple[list[Outcome], d
     create_wide_topic(bootstrap)
     if metrics:
         time.sleep(_TURNS_KEPT_SECONDS)
-    other = OtherClient(bootstrap)
+    other = OtherClient(bootstrap, TOPIC)
     stack.callback(other.stop)
     outcomes, turns = list[Outcome](), dict[str, Turn]()
     for outcome in measure_waiting(bootstrap, other):

@@ -19,7 +19,9 @@ from barnabas.wire.messages.create_partitions import CreatePartitionsRequest, Cr
 from barnabas.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.metadata import MetadataRequest
-from tests.costly.measure import Connection, OtherClient, Outcome
+from tests.costly.connection import Connection
+from tests.costly.measure import Outcome
+from tests.costly.other_client import OtherClient
 
 LARGE_TOPIC: Final = "large"
 _GROWN: Final = PARTITIONS_PER_REQUEST_MAX // 10

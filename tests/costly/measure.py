@@ -1,64 +1,23 @@
-"""One connection sends the costliest requests of an API key while another produces one record after the other."""
+"""Send the costliest requests of an API key on one connection, while another client produces record after record."""
 
 from __future__ import annotations
 
-import socket
-import struct
-import threading
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.costly.connection import Connection
+from tests.costly.other_client import OtherClient
 from tests.costly.requests import Costly, costly_requests
-from tests.unit.logstore.storage.support import batch
 
 TOPIC: Final = "costly"
 PARTITIONS: Final = 50
-_ANSWER_SECONDS_MAX: Final = 60.0
 _SETTLE_SECONDS: Final = 0.3
-_PAUSE_SECONDS: Final = 0.002
-"""Between two records of the other client: it is there to wait, not to keep a core busy."""
-
-
-class Connection:
-    """A client that waits for each answer."""
-
-    def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS_MAX)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def ask(self, frame: bytes) -> bytes:
-        """The answer's frame without its size. Raises OSError where the broker closes the connection."""
-        self.send(frame)
-        return self.receive()
-
-    def send(self, frame: bytes) -> None:
-        """Send a request; its answer is read later, or never."""
-        self._socket.sendall(frame)
-
-    def receive(self) -> bytes:
-        """The next answer's frame without its size."""
-        (size,) = struct.unpack(">i", self._receive(4))
-        return self._receive(size)
-
-    def _receive(self, size: int) -> bytes:
-        received = bytearray()
-        while len(received) < size:
-            data = self._socket.recv(min(size - len(received), 1 << 20))
-            if not data:
-                raise ConnectionError("the broker has closed the connection")
-            received += data
-        return bytes(received)
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 def create_topic(bootstrap: str) -> None:
@@ -70,47 +29,6 @@ def create_topic(bootstrap: str) -> None:
     assert isinstance(response, CreateTopicsResponse)
     assert response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), response
     connection.close()
-
-
-@dataclass
-class Waits:
-    """Of a client that produces one record after the other, from when `begin` is called."""
-
-    longest_ms: float = 0.0
-    records: int = 0
-    failures: list[str] = field(default_factory=list)
-
-
-class OtherClient:
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._stopping = threading.Event()
-        self.waits = Waits()
-        self._thread = threading.Thread(target=self._produce, daemon=True)
-        self._thread.start()
-
-    def begin(self) -> None:
-        self.waits = Waits()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _produce(self) -> None:
-        connection = Connection(self._bootstrap)
-        data = TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(1))])
-        frame = b"".join(encode_request(ProduceRequest(None, 1, 30_000, [data]), 9, 1, "other"))
-        while not self._stopping.is_set():
-            waits, began_s = self.waits, time.monotonic()
-            _, response = decode_response(ApiKey.PRODUCE, 9, memoryview(connection.ask(frame)))
-            waits.longest_ms = max(waits.longest_ms, (time.monotonic() - began_s) * 1000)
-            waits.records += 1
-            assert isinstance(response, ProduceResponse)
-            error = response.responses[0].partition_responses[0].error_code
-            if error:
-                waits.failures.append(ErrorCode(error).name)
-            time.sleep(_PAUSE_SECONDS)
-        connection.close()
 
 
 @dataclass(frozen=True)

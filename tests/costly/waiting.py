@@ -31,7 +31,9 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.costly.measure import TOPIC, Connection, OtherClient, Outcome
+from tests.costly.connection import Connection
+from tests.costly.measure import TOPIC, Outcome
+from tests.costly.other_client import OtherClient
 from tests.unit.logstore.storage.support import batch
 
 WIDE_TOPIC: Final = "wide"

@@ -10,7 +10,8 @@ import pytest
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.primitives import ELEMENTS_MAX
 from tests.costly.__main__ import controller_epoch
-from tests.costly.measure import OtherClient, create_topic, measure
+from tests.costly.measure import TOPIC, create_topic, measure
+from tests.costly.other_client import OtherClient
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
 
@@ -43,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 @pytest.mark.parametrize("api_key", SEEN_TO_STALL_OTHERS, ids=lambda key: key.name)
 def test_another_client_is_answered_and_the_same_controller_goes_on(cluster: RunningCluster, api_key: ApiKey) -> None:
     epoch_before = controller_epoch(cluster)
-    other = OtherClient(cluster.bootstrap)
+    other = OtherClient(cluster.bootstrap, TOPIC)
     try:
         outcome = measure(cluster.bootstrap, other, api_key, ELEMENTS, 1, only=[SEEN_TO_STALL_OTHERS[api_key]])
     finally:
