@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -68,6 +69,17 @@ def test_many_new_partitions_are_made_over_several_steps_with_data_between(host:
     assert [response.sequence for _, response in said[-1].controls] == [after.sequence - 1, after.sequence]
     assert append_results(said[0])[0].error_code == ErrorCode.NONE
     assert len(names(host)) == 1 + 3 * LOGS_MADE_PER_STEP
+
+
+def test_a_turn_waits_for_the_files_of_two_logs(host: Host) -> None:
+    """On a disk that others keep busy each file takes milliseconds to be created: with eight logs a turn was 60 ms."""
+    many = LeaderAndIsr(False, [topic(name="many", topic_id=OTHER_TOPIC_ID, partitions=20)])
+    host.core.on_control(7, host.command(many))
+    logs = [0]
+    while not host.turn().controls:
+        logs.append(len(names(host)))
+    assert len(names(host)) == 20
+    assert max(after - before for before, after in pairwise(logs)) == 2
 
 
 def test_states_of_many_partitions_are_learned_over_several_steps_with_data_between(host: Host) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from barnabas.channel.messages import PartitionState, WatchedPartition, WatchRequest
 from barnabas.cluster.messages import LeaderAndIsr
-from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, WATCH, Host, batch, states, topic
+from barnabas_logstore.core.streams.watches import STATES_PER_TURN
+from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, WALL_MS, WATCH, Host, batch, states, topic
 
 OTHER_WATCH = WATCH + 10
 
@@ -126,3 +127,50 @@ def test_an_isr_below_the_minimum_is_reported(host: Host) -> None:
     host.core.on_control(7, host.command(LeaderAndIsr(False, [shrunk])))
     (state,) = states(host.turn())
     assert (state.leading, state.in_sync_replicas_at_minimum) == (True, False)
+
+
+def watch_all(host: Host, partitions: int) -> None:
+    """One message of a pod that watches so many partitions."""
+    watched = [WatchedPartition(TOPIC_ID, each) for each in range(partitions)]
+    host.core.on_watch(WATCH, WatchRequest(watches=watched))
+
+
+def test_states_of_many_watches_are_said_over_several_turns(host: Host) -> None:
+    host.lead()
+    partitions = 3 * STATES_PER_TURN + 1
+    watch_all(host, partitions)
+    said = []
+    while not said or host.core.has_work:
+        said.append([state.partition for state in states(host.turn())])
+    assert [len(each) for each in said] == [STATES_PER_TURN] * 3 + [1]
+    assert [each for turn in said for each in turn] == list(range(partitions))
+
+
+def test_a_state_that_waits_for_its_turn_is_as_new_as_that(host: Host) -> None:
+    host.lead()
+    watch_all(host, STATES_PER_TURN)
+    host.core.on_watch(WATCH, WatchRequest(unwatches=[WatchedPartition(TOPIC_ID, 0)]))
+    host.core.on_watch(WATCH, WatchRequest(watches=[WatchedPartition(TOPIC_ID, each) for each in (STATES_PER_TURN, 0)]))
+    assert 0 not in [state.partition for state in states(host.turn())]
+    host.send(host.append_request())
+    (state,) = [state for state in states(host.turn()) if state.partition == 0]
+    assert state.high_watermark == 1
+    assert not host.core.has_work
+
+
+def test_watches_that_begin_are_answered_however_much_changes(host: Host) -> None:
+    partitions = 2 * STATES_PER_TURN
+    host.lead(topic(partitions=partitions))
+    watch_all(host, partitions)
+    while host.core.has_work:
+        host.turn()
+    # All of them change at once: they lose their leader.
+    host.core.on_control(7, host.command(LeaderAndIsr(True, [])))
+    host.core.on_watch(OTHER_WATCH, WatchRequest(watches=[WatchedPartition(TOPIC_ID, each) for each in (7, 100_000)]))
+    host.core.step(host.now_ms, WALL_MS)
+    while (said := host.core.take_outputs()).effects:
+        pass
+    begun, changed = states(said, OTHER_WATCH), states(said)
+    assert [state.partition for state in begun] == [7, 100_000]
+    assert len(begun) + len(changed) == STATES_PER_TURN
+    assert host.core.has_work

@@ -19,8 +19,8 @@ from barnabas_logstore.core.control.control_commands import ControlCommands, Pau
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.outbox import Outbox
 
-LOGS_MADE_PER_STEP = 8
-REPLICAS_STOPPED_PER_STEP = 16
+LOGS_MADE_PER_STEP = 2
+REPLICAS_STOPPED_PER_STEP = 8
 STATES_LEARNED_PER_STEP = 256
 
 # A step goes on until it has spent as much.
