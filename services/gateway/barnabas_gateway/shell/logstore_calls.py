@@ -14,8 +14,9 @@ from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.cluster.keys import Role
 from barnabas.runtime.inter_service import identity
+from barnabas.runtime.large_messages import over_turns
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.protobuf import from_proto_in_steps, to_proto
 from barnabas.runtime.rpc import create_channel
 from barnabas_gateway.core.model.outputs import LogstoreCall
 from barnabas_protos.logstore.v1 import administration_pb2 as pb
@@ -86,4 +87,5 @@ class LogstoreCalls:
             response_deserializer=response_message.FromString,
         )
         message = to_proto(request, getattr(pb, request_name))
-        return from_proto(response_type, await ask(message, timeout=timeout_ms / 1000))
+        answer = await ask(message, timeout=timeout_ms / 1000)
+        return await over_turns(from_proto_in_steps(response_type, answer))

@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.large_messages import over_turns
+from barnabas.runtime.protobuf import from_proto, to_proto_in_steps
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.shell.driver import LogstoreDriver
 from barnabas_protos.logstore.v1 import administration_pb2 as pb
@@ -54,7 +55,8 @@ class AdministrationListener:
         request_type: type[AdministrationRequest] = getattr(contract, request_name)
 
         async def serve(request: Message, context: _Context) -> Message:
-            return to_proto(await self._call(from_proto(request_type, request), context), response_message)
+            response = await self._call(from_proto(request_type, request), context)
+            return await over_turns(to_proto_in_steps(response, response_message))
 
         return grpc.unary_unary_rpc_method_handler(
             serve,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.acls import Operation, ResourceType
-from barnabas.cluster.administration import AdministrationResponse, TopicIdPartition
+from barnabas.cluster.administration import ActiveProducer, AdministrationResponse, TopicIdPartition
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -33,11 +33,16 @@ from barnabas_gateway.core.requests.admin_request import AdminHandler, PendingAd
 
 
 class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionResponse]):
-    __slots__ = ("response",)
+    __slots__ = ("_reported", "response")
+
+    CALL_QUERIES_MAX = 10
+    """A partition has up to 20,000 producers."""
 
     def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.response: DescribeProducersResponse = DescribeProducersResponse()
+        self._reported: list[tuple[PartitionResponse, list[ActiveProducer]]] = []
+        """What logstores have answered, to be put into the response in steps."""
 
     def request_of(self, queries: list[TopicIdPartition]) -> contract.DescribeProducersRequest:
         return contract.DescribeProducersRequest(queries)
@@ -48,22 +53,27 @@ class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionRe
         assert isinstance(answer, contract.DescribeProducersResponse)
         for question, reported in zip(questions, answer.partitions, strict=False):
             question.result.error_code = reported.error_code
-            question.result.active_producers = [
-                ProducerState(
-                    producer.producer_id,
-                    producer.producer_epoch,
-                    producer.last_sequence,
-                    producer.last_timestamp_ms,
-                    producer.coordinator_epoch,
-                    producer.transaction_first_offset,
-                )
-                for producer in reported.producers
-            ]
+            self._reported.append((question.result, reported.producers))
 
     def complete(self) -> None:
         self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
+        for result, producers in self._reported:
+            producers.reverse()
+            while producers:
+                producer = producers.pop()
+                result.active_producers.append(
+                    ProducerState(
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        producer.last_sequence,
+                        producer.last_timestamp_ms,
+                        producer.coordinator_epoch,
+                        producer.transaction_first_offset,
+                    )
+                )
+                yield 1
         for topic in self.response.topics:
             for partition in topic.partitions:
                 error = partition.error_code
