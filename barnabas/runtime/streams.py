@@ -23,10 +23,10 @@ import grpc.aio
 
 from barnabas.channel.shared_records import SharedInbox, SharedOutbox
 from barnabas.cluster.access.service_permissions import role_that_serves
-from barnabas.cluster.keys import Role
 from barnabas.runtime import lane, lane_offers, shared_memory
 from barnabas.runtime.conversation import Conversation, OnMessage
 from barnabas.runtime.inter_service import identity
+from barnabas.runtime.inter_service.identity import Certified
 from barnabas.runtime.lane import Descriptor, OnDescriptors
 from barnabas.runtime.lane_offers import LaneRefusedError
 from barnabas.runtime.logs import get_logger
@@ -237,18 +237,18 @@ class ServerStream:
     bound passes if nothing else waits.
     """
 
-    __slots__ = ("_conversation", "inbox", "peer", "roles")
+    __slots__ = ("_conversation", "caller", "inbox", "peer")
 
     def __init__(
         self,
         peer: str,
         conversation: Conversation,
         inbox: SharedInbox | None,
-        roles: frozenset[Role] | None = None,
+        caller: Certified | None = None,
     ) -> None:
         self.peer = peer
-        self.roles = roles
-        """Of the client's certificate; None without mutual TLS."""
+        self.caller = caller
+        """What the client's certificate says; None without mutual TLS."""
         self._conversation = conversation
         self.inbox = inbox
         """Where the client puts the records that it shares."""
@@ -329,7 +329,7 @@ def register_stream(
             context.read, context.write, incoming.on_message, incoming.pack_heartbeat, pending_bytes_max
         )
         memory, inbox = _create_inbox(shared_bytes) if lane_offers.is_on() else (None, None)
-        stream = ServerStream(context.peer(), conversation, inbox, identity.roles_of_caller(context))
+        stream = ServerStream(context.peer(), conversation, inbox, identity.certified(context))
         incoming.handler = open_stream(stream)
         offer = lane_offers.offer(conversation.accept_lane, memory)
         reason = "cancelled by the peer or the server's stop"

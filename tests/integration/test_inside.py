@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import grpc
@@ -52,7 +52,7 @@ def ask_membership(cluster: RunningCluster, own: ServiceIdentity | None) -> grpc
 
 def test_a_role_reaches_what_its_certificate_grants(cluster: RunningCluster) -> None:
     # Gateways have producer ids for idempotent producers, logstores for transactional ones.
-    for role in ("inside/gateway", "inside/logstore"):
+    for role in ("inside/gateway", "inside/logstore-0"):
         assert ask_membership(cluster, identity(cluster, role)) is grpc.StatusCode.OK, role
     for other in ("inside/purgatory", "operators/admin", "gateway"):
         assert ask_membership(cluster, identity(cluster, other)) is grpc.StatusCode.PERMISSION_DENIED, other
@@ -60,6 +60,30 @@ def test_a_role_reaches_what_its_certificate_grants(cluster: RunningCluster) -> 
     refusals = cluster.directory.log_path("controller").read_text()
     assert "call refused" in refusals
     assert "role=purgatory" in refusals
+
+
+def test_a_logstore_speaks_for_itself_alone(cluster: RunningCluster) -> None:
+    own = identity(cluster, "inside/logstore-0")
+    channel = grpc.secure_channel(
+        f"{HOST}:{cluster.local.layout.membership_port}",
+        own.channel_credentials(),
+        [*OPTIONS, *own.channel_options(Role.CONTROLLER)],
+    )
+    with channel:
+        stub = MembershipStub(channel)
+        for broker_id, code in ((0, grpc.StatusCode.OK), (1, grpc.StatusCode.PERMISSION_DENIED)):
+            changes = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=-1)
+            leaving = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=-1)
+            for call, request in ((stub.AlterPartition, changes), (stub.ControlledShutdown, leaving)):
+                assert _code_of(call, request) is code
+
+
+def _code_of(call: Callable[..., object], request: object) -> grpc.StatusCode:
+    try:
+        call(request, timeout=10)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
 
 
 @pytest.mark.parametrize(
@@ -101,9 +125,9 @@ def test_a_certificate_that_is_replaced_is_used_without_a_restart(cluster: Runni
     assert ask_membership(cluster, gateway) is grpc.StatusCode.OK
     # A whole new set, and connections that open afterwards.
     now = datetime.fromtimestamp(time.time(), UTC)
-    for role in ("controller", "gateway", "logstore", "purgatory"):
-        issued = issue(read_authority(path), role, (f"{role}.{DEFAULT_DOMAIN}",), now)
-        write_secret(path / "inside" / f"{role}.pem", issued)
+    for name in ("controller", "gateway", "logstore-0", "purgatory"):
+        issued = issue(read_authority(path), name, (f"{name.removesuffix('-0')}.{DEFAULT_DOMAIN}",), now)
+        write_secret(path / "inside" / f"{name}.pem", issued)
     pids = cluster.pids
     cluster.kill("purgatory")
     cluster.start("purgatory")

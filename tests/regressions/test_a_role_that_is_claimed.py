@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from barnabas.cluster.keys import Role
+from barnabas.runtime.inter_service.identity import Certified
 from barnabas_controller.shell.membership import _Subscription
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 
@@ -18,8 +19,8 @@ GATEWAY, PURGATORY = frozenset({Role.GATEWAY}), frozenset({Role.PURGATORY})
 
 
 class Stream:
-    def __init__(self, roles: frozenset[Role] | None) -> None:
-        self.roles = roles
+    def __init__(self, caller: Certified | None) -> None:
+        self.caller = caller
         self.closed: list[str] = []
 
     def close(self, reason: str) -> None:
@@ -64,7 +65,8 @@ class Records:
 def test_a_subscription_has_a_role_of_its_certificate(
     certified: frozenset[Role] | None, claimed: str, subscribed: list[Role], takes: int
 ) -> None:
-    stream, driver, records = Stream(certified), Driver(), Records()
+    caller = None if certified is None else Certified(certified)
+    stream, driver, records = Stream(caller), Driver(), Records()
     subscription = _Subscription(cast("Any", stream), cast("Any", driver), cast("Any", records))
     first = pb.SubscribeRequest(role=claimed, pod_id="p", takes_operator_calls=True)
     subscription.on_message(first.SerializeToString())

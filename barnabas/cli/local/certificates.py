@@ -83,7 +83,7 @@ def write_authority(directory: Path, authority: Authority) -> None:
 def issue(
     authority: Authority, common_name: str, hosts: tuple[str, ...], now: datetime, days: int = CERTIFICATE_DAYS
 ) -> bytes:
-    """Return a private key and its chain as PEM, for a server at `hosts` (names and addresses), or a client."""
+    """Return a private key and its chain as PEM, for a server at `hosts` (names, addresses, URIs), or a client."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         x509.CertificateBuilder()
@@ -111,6 +111,16 @@ def expires(pem: bytes) -> datetime:
     return x509.load_pem_x509_certificate(pem[pem.index(b"-----BEGIN CERTIFICATE") :]).not_valid_after_utc
 
 
+def names(pem: bytes) -> tuple[str, ...]:
+    """Return the alternative names of that certificate, in its order. Raises ValueError."""
+    certificate = x509.load_pem_x509_certificate(pem[pem.index(b"-----BEGIN CERTIFICATE") :])
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple([str(name.value) for name in found])
+
+
 def write_secret(path: Path, content: bytes) -> None:
     """Write a file that only its owner reads; a reader never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,6 +131,8 @@ def write_secret(path: Path, content: bytes) -> None:
 
 
 def _name_of(host: str) -> x509.GeneralName:
+    if "://" in host:
+        return x509.UniformResourceIdentifier(host)
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

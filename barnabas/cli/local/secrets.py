@@ -2,7 +2,7 @@
 
 data/secrets/ca.key, ca.crt                  the authority; only `up` reads its key
 data/secrets/gateway.pem                     the gateway's key and certificate for clients, renewed before it expires
-data/secrets/inside/<role>.pem               those of each service for the others
+data/secrets/inside/<service>.pem            those of each service for the others, which name its role and its id
 data/secrets/etcd/ca.key, ca.crt             an authority for etcd alone, whose clients may do everything
 data/secrets/etcd/etcd.pem, client.pem       etcd's certificate, and the one of its clients
 data/secrets/operations.pem                  that of the operators' port
@@ -32,7 +32,7 @@ from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.operator_access import OperatorAccess, read_access
 from barnabas.client.client_security import ClientSecurity, client_security
 from barnabas.client.kafka_connection import CLEAR
-from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
+from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN, member_uri
 from barnabas.cluster.jaas import PLAIN_MODULE, SCRAM_MODULE
 from barnabas.cluster.keys import Role
 from barnabas.cluster.scram import (
@@ -51,17 +51,17 @@ MECHANISM: Final = ScramMechanism.SHA_512
 _PLAIN: Final = "PLAIN"
 OPERATORS: Final = ("viewer", "operator", "admin")
 _LOCALHOST: Final = (HOST, "localhost")
-_SERVICES: Final = ("controller", "gateway", "logstore", "purgatory")
 _CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "gateway": ("gateway", _LOCALHOST),
     "operations": ("operations", _LOCALHOST),
     "metrics": ("metrics", _LOCALHOST),
     "health": ("health", _LOCALHOST),
     "scraper": ("scraper", ()),
-    **{f"inside/{role}": (role, (f"{role}.{DEFAULT_DOMAIN}",)) for role in _SERVICES},
     **{f"operators/{role}": (role, ()) for role in OPERATORS},
 }
 """By file: common name and alternative names."""
+_OF_ALL_LOGSTORES: Final = "inside/logstore.pem"
+"""What an earlier `up` has left: the key of any logstore."""
 _ETCD_CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "etcd": ("etcd", _LOCALHOST),
     "client": ("barnabas", ()),
@@ -100,6 +100,15 @@ def _gateway_secrets(directory: ClusterDirectory) -> dict[str, str]:
     }
 
 
+def _certificates_inside(layout: ClusterLayout) -> dict[str, tuple[str, tuple[str, ...]]]:
+    members = [(role.value, role, role.value) for role in (Role.CONTROLLER, Role.GATEWAY, Role.PURGATORY)]
+    members += [(f"logstore-{each}", Role.LOGSTORE, str(each)) for each in layout.logstore_ids]
+    return {
+        f"inside/{name}": (name, (f"{role.value}.{DEFAULT_DOMAIN}", member_uri(DEFAULT_DOMAIN, role, member_id)))
+        for name, role, member_id in members
+    }
+
+
 def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
     """Create what is missing, and renew a certificate that ends soon. Raises OSError, ValueError."""
     # It takes a tenth of a second to import, and most clusters need none of it.
@@ -107,6 +116,7 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
         create_authority,
         expires,
         issue,
+        names,
         read_authority,
         write_authority,
         write_secret,
@@ -114,14 +124,17 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
 
     now, path = datetime.fromtimestamp(time.time(), UTC), directory.secrets_path
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for authority_path, certificates in ((path, _CERTIFICATES), (path / "etcd", _ETCD_CERTIFICATES)):
+    wanted = _CERTIFICATES | _certificates_inside(layout)
+    for authority_path, certificates in ((path, wanted), (path / "etcd", _ETCD_CERTIFICATES)):
         if not (authority_path / "ca.key").exists():
             write_authority(authority_path, create_authority(f"Barnabas local {authority_path.name}", now))
         authority = read_authority(authority_path)
         for name, (common_name, hosts) in certificates.items():
             certificate = authority_path / f"{name}.pem"
-            if not certificate.exists() or expires(certificate.read_bytes()) - now < _RENEWED_BEFORE:
+            held = certificate.read_bytes() if certificate.exists() else b""
+            if not held or expires(held) - now < _RENEWED_BEFORE or names(held) != hosts:
                 write_secret(certificate, issue(authority, common_name, hosts, now))
+    (path / _OF_ALL_LOGSTORES).unlink(missing_ok=True)
     for role in OPERATORS:
         operator_lines = "".join(f"{key}={value}\n" for key, value in _operator_properties(path, layout, role).items())
         write_secret(path / "operators" / f"{role}.properties", operator_lines.encode())
@@ -135,13 +148,13 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
         write_secret(gateway_secrets_path(directory), given.encode())
 
 
-def inside_security(directory: ClusterDirectory, role: str) -> dict[str, str]:
-    """Return the properties of a service for the other services, for scrapers, and for etcd."""
+def inside_security(directory: ClusterDirectory, name: str) -> dict[str, str]:
+    """Return the properties of the service of that name for the other services, for scrapers, and for etcd."""
     path, etcd = directory.secrets_path, etcd_files(directory)
     return {
         "inter.service.tls.authority": str(path / "ca.crt"),
-        "inter.service.tls.certificate": str(path / "inside" / f"{role}.pem"),
-        "inter.service.tls.key": str(path / "inside" / f"{role}.pem"),
+        "inter.service.tls.certificate": str(path / "inside" / f"{name}.pem"),
+        "inter.service.tls.key": str(path / "inside" / f"{name}.pem"),
         "metrics.tls.authority": str(path / "ca.crt"),
         "metrics.tls.certificate": str(path / "metrics.pem"),
         "metrics.tls.key": str(path / "metrics.pem"),
@@ -227,9 +240,9 @@ def local_security(directory: ClusterDirectory, layout: ClusterLayout) -> Client
     return client_security(parse_properties(directory.client_properties_path.read_text()))
 
 
-def _inside_files(directory: ClusterDirectory, role: str) -> TlsFiles:
+def _inside_files(directory: ClusterDirectory, name: str) -> TlsFiles:
     path = directory.secrets_path
-    own = str(path / "inside" / f"{role}.pem")
+    own = str(path / "inside" / f"{name}.pem")
     return TlsFiles(str(path / "ca.crt"), own, own)
 
 

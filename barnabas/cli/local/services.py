@@ -156,7 +156,7 @@ def _python_service(
         "metrics.listeners": f"{HOST}:{ports['metrics']}",
         "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
         "log.format": "console",
-        **(inside_security(directory, role) if layout.secure else {}),
+        **(inside_security(directory, name) if layout.secure else {}),
     }
     argv = [sys.executable, "-m", f"barnabas_{role}", "--config", str(directory.config_path(name))]
     return Service(name, role, argv, ports, properties)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from barnabas.cluster.keys import Role
 
@@ -66,6 +67,11 @@ _ROLE_BY_PACKAGE: Final = {f"barnabas.{role.value}.v1": role for role in Role}
 def may_call(roles: Collection[Role], method: str) -> bool:
     """Return whether a caller with these roles may call the method of that path."""
     return method in HEALTH_METHODS or not CALLERS_BY_METHOD.get(method, frozenset()).isdisjoint(roles)
+
+
+def member_uri(domain: str, role: Role, member_id: str) -> str:
+    """Return the URI that names a member in its certificate."""
+    return f"spiffe://{domain}/{role.value}/{quote(member_id, safe='')}"
 
 
 def role_that_serves(method: str) -> Role | None:

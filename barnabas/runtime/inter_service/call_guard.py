@@ -108,7 +108,7 @@ class RoleCheck:
         self._identity = identity
 
     async def __call__(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        roles = self._identity.roles_of(context.auth_context())
+        roles = self._identity.certified(context.auth_context()).roles
         if may_call(roles, method):
             return
         caller = ", ".join(sorted(role.value for role in roles)) or "without a role"

@@ -5,6 +5,10 @@ part after the role is `inter.service.tls.domain`. A server reads the roles of a
 handshake has verified; a client accepts a server only if that has the name of the role that it wants to call. An
 address proves nothing, so certificates do not depend on where a service runs.
 
+A certificate may also name the members that it is for, by a URI such as `spiffe://barnabas.internal/logstore/1` (the
+form of a SPIFFE ID, which no name in DNS is taken for). Then it may speak as those of that role alone; without one for
+a role, as each.
+
 A process has one identity: `use` sets it before the first server or channel, and all that `barnabas.runtime.rpc`
 creates from then on uses it. None can be forgotten.
 """
@@ -12,15 +16,35 @@ creates from then on uses it. None can be forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from barnabas.cluster.access.service_permissions import member_uri
 from barnabas.cluster.keys import Role
 from barnabas.runtime.pem_files import Pem, ReloadedPem, TlsFiles
 
 _NAMES: Final = "x509_subject_alternative_name"
+
+
+@dataclass(slots=True, frozen=True)
+class Certified:
+    """What a caller's certificate says of it; nothing without one, or with one of another domain."""
+
+    roles: frozenset[Role] = frozenset()
+    members: frozenset[str] = frozenset()
+    """The URIs of the members that it names."""
+    domain: str = ""
+
+    def is_member(self, role: Role, member_id: str) -> bool:
+        """Return whether it may speak as that member (a logstore by its node id)."""
+        if role not in self.roles:
+            return False
+        of_role = member_uri(self.domain, role, "")
+        is_named = any(uri.startswith(of_role) for uri in self.members)
+        return not is_named or member_uri(self.domain, role, member_id) in self.members
 
 
 class ServiceIdentity:
@@ -50,10 +74,12 @@ class ServiceIdentity:
         """Return the options by which a channel accepts a server of that role alone."""
         return (("grpc.ssl_target_name_override", f"{server.value}.{self._domain}"),)
 
-    def roles_of(self, auth_context: Mapping[str, Iterable[bytes]]) -> frozenset[Role]:
-        """Return the roles of a caller; none without a certificate, or with one of another domain."""
-        names = (name.decode(errors="replace") for name in auth_context.get(_NAMES, ()))
-        return frozenset(self._role_by_name[name] for name in names if name in self._role_by_name)
+    def certified(self, auth_context: Mapping[str, Iterable[bytes]]) -> Certified:
+        """Return what the certificate of a caller says."""
+        names = [name.decode(errors="replace") for name in auth_context.get(_NAMES, ())]
+        roles = frozenset([self._role_by_name[name] for name in names if name in self._role_by_name])
+        members = frozenset([name for name in names if name.startswith(f"spiffe://{self._domain}/")])
+        return Certified(roles, members, self._domain)
 
 
 def reloading_server_credentials(pem: ReloadedPem, *, requires_certificate: bool) -> grpc.ServerCredentials:
@@ -95,9 +121,14 @@ def current() -> ServiceIdentity | None:
     return _identity
 
 
-def roles_of_caller(context: grpc.aio.ServicerContext[Any, Any]) -> frozenset[Role] | None:
-    """Return the roles that a caller's certificate has; None without mutual TLS, where what it says is believed."""
-    return None if _identity is None else _identity.roles_of(context.auth_context())
+def certified(context: grpc.aio.ServicerContext[Any, Any]) -> Certified | None:
+    """Return what a caller's certificate says; None without mutual TLS, where what the caller says is believed."""
+    return None if _identity is None else _identity.certified(context.auth_context())
+
+
+def is_itself(caller: Certified | None, role: Role, member_id: str) -> bool:
+    """Return whether a caller may speak as the member that its message names."""
+    return caller is None or caller.is_member(role, member_id)
 
 
 def generation() -> int:

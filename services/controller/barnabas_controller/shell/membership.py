@@ -33,6 +33,7 @@ from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.metrics.conditions import Condition, ConditionKind
 from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.inter_service import identity
+from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
 from barnabas.runtime.tracing.trace_parent import trace_of
@@ -48,6 +49,8 @@ SERVICE = pb.DESCRIPTOR.services_by_name["Membership"].full_name
 _ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
 _REPORTING = {role.value: role for role in (Role.GATEWAY, Role.LOGSTORE, Role.PURGATORY)}
 _KINDS = frozenset(ConditionKind)
+
+_log = get_logger("controller.membership")
 
 
 def add_membership(
@@ -111,7 +114,7 @@ def _health(driver: ControllerDriver) -> grpc.RpcMethodHandler[Any, Any]:
         if not driver.core.active:
             await abort_not_active(context, driver, NotActive(untouched=True))
         role = _REPORTING.get(message.role)
-        if role is None or not _is_its_own(role, identity.roles_of_caller(context)):
+        if role is None or not identity.is_itself(identity.certified(context), role, message.id):
             return pb.ReportHealthResponse(taken=False)
         conditions = [
             Condition(ConditionKind(each.kind), each.text) for each in message.conditions if each.kind in _KINDS
@@ -148,8 +151,11 @@ def _unary(
 
     async def serve(message: Message, context: Context) -> Message:
         began_us = monotonic_us()
+        request = from_proto(request_type, message)
+        if isinstance(request, (AlterPartitionRequest, ControlledShutdownRequest)):
+            await _is_from_its_broker(request, context)
         try:
-            response = await driver.ask(from_proto(request_type, message))
+            response = await driver.ask(request)
         except NotActive as outcome:
             await abort_not_active(context, driver, outcome)
         trace = trace_of(context) if traces is not None else b""
@@ -161,9 +167,12 @@ def _unary(
     return grpc.unary_unary_rpc_method_handler(serve, message_type.FromString, answer_type.SerializeToString)
 
 
-def _is_its_own(role: Role, certified: frozenset[Role] | None) -> bool:
-    """Return whether a caller has the role that its message claims: gateways alone get credentials and tokens."""
-    return certified is None or role in certified
+async def _is_from_its_broker(request: AlterPartitionRequest | ControlledShutdownRequest, context: Context) -> None:
+    """Abort a call that names another broker than its caller's certificate does."""
+    if not identity.is_itself(identity.certified(context), Role.LOGSTORE, str(request.broker_id)):
+        _log.warning("call refused", peer=context.peer(), claimed=request.broker_id, limit_key="another broker")
+        reason = f"the certificate is none of logstore {request.broker_id}"
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, reason)
 
 
 class _Subscription:
@@ -182,8 +191,8 @@ class _Subscription:
             if role is None or not request.pod_id:
                 self._stream.close("a subscription begins with a role (gateway or purgatory) and a pod id")
                 return
-            if not _is_its_own(role, self._stream.roles):
-                self._stream.close(f"the certificate is none of a {role.value}")
+            if not identity.is_itself(self._stream.caller, role, request.pod_id):
+                self._stream.close(f"the certificate is none of {role.value} {request.pod_id}")
                 return
             self._subscriber_id = self._driver.subscribe(self._stream, role, request.pod_id)
             if request.takes_operator_calls and role is Role.GATEWAY and self._driver.core.active:

@@ -15,6 +15,7 @@ from barnabas.channel.messages import (
     ExchangeResponse,
     ReadRequest,
     ReadResponse,
+    ReplicateRequest,
     ReplicateResponse,
     WatchResponse,
 )
@@ -32,6 +33,8 @@ from barnabas.channel.packing import (
 )
 from barnabas.channel.range_files import HandedFiles
 from barnabas.channel.shared_records import SHARED_BYTES, resolve
+from barnabas.cluster.keys import Role
+from barnabas.runtime.inter_service.identity import is_itself
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
 from barnabas_logstore.core.replica.containment import MESSAGE
 from barnabas_logstore.core.streams.outbox import Outputs
@@ -155,7 +158,15 @@ class DataListener:
         if self._loop is None:
             return _refuse(stream)
         core = self._loop.core
-        return _Stream(self, self._loop, stream, scan_replicate_request, core.on_replicate, _replicate_heartbeat)
+
+        def on_replicate(stream_id: int, request: ReplicateRequest) -> None:
+            hello = request.hello
+            if hello is not None and not is_itself(stream.caller, Role.LOGSTORE, str(hello.replica_id)):
+                stream.close(f"the certificate is none of logstore {hello.replica_id}")
+                return
+            core.on_replicate(stream_id, request)
+
+        return _Stream(self, self._loop, stream, scan_replicate_request, on_replicate, _replicate_heartbeat)
 
     def add(self, stream: ServerStream) -> int:
         """Return a new stream's id."""
