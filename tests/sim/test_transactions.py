@@ -7,15 +7,20 @@ from random import Random
 
 import pytest
 
+from barnabas.wire.record_batch import build_batch
+from barnabas_logstore.core.coordinator.transactions.records import transaction_record
+from barnabas_logstore.core.coordinator.transactions.transaction import Transaction, TransactionState
 from barnabas_logstore.core.storage.log.log_view import LogView
 from tests.sim.faults import Fault
 from tests.sim.history import History
 from tests.sim.mutants.planting import TRANSACTIONAL
+from tests.sim.replica_logs import BatchRegister
 from tests.sim.run import Options, simulate
 from tests.sim.scheduler import InvariantViolation
 from tests.sim.shapes import Profile, random_shape
 from tests.sim.transactions.history import ClientTransaction, TransactionHistory
 from tests.sim.transactions.observer import TransactionObserver
+from tests.sim.transactions.state_log import StateLog
 from tests.tiers import seeds
 
 FAULTS = [
@@ -111,6 +116,24 @@ def test_an_answer_is_what_the_markers_say() -> None:
     marked_first.history.decided(marked_first.transaction, "ledger-0 at 3", commit=False)
     with pytest.raises(InvariantViolation, match="its markers have it aborted"):
         marked_first.history.ended(marked_first.transaction, commit=True)
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_the_last_marker_may_be_committed_in_the_turn_that_completes_its_transaction(comes: bool) -> None:
+    lacking = [TARGET]
+    log = StateLog("__transaction_state-0", Scene().history, lambda topic, partition, _: (topic, partition) in lacking)
+    prepared = Transaction(
+        "id", FIRST[0], 60_000, 0, state=TransactionState.PREPARE_COMMIT, partitions=frozenset([TARGET])
+    )
+    complete = prepared._replace(state=TransactionState.COMPLETE_COMMIT)
+    log.transactions["id"] = prepared
+    log.add(BatchRegister().take(build_batch([transaction_record(complete)])))
+    if comes:
+        lacking.clear()
+        log.turn_over()
+        return
+    with pytest.raises(InvariantViolation, match="has no marker of it"):
+        log.turn_over()
 
 
 def test_nothing_is_committed_that_no_client_has_asked_for() -> None:

@@ -195,6 +195,8 @@ class TransactionObserver:
 
     def turn_over(self) -> None:
         """All partitions of a logstore have been looked at."""
+        for state_log in self._state_logs.values():
+            state_log.turn_over()
         if not self._appended:
             return
         appended, self._appended = self._appended, []

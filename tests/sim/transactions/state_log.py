@@ -58,6 +58,8 @@ class StateLog:
         """How often each was committed."""
         self.is_cut = False
         """Records were lost that may be: what follows has gaps."""
+        self._completed: list[tuple[str, Transaction]] = []
+        """In this turn: what each transaction was before, by where it is complete."""
 
     def cut(self) -> None:
         self.is_cut = True
@@ -108,7 +110,8 @@ class StateLog:
         if after.state in (_S.PREPARE_COMMIT, _S.PREPARE_ABORT):
             self._check_decision(where, before, after)
         if after.state in _COMPLETE:
-            self._check_complete(where, before)
+            self._history.counts.completed += 1
+            self._completed.append((where, before))
 
     def _check_producer_id(self, where: str, before: Transaction, after: Transaction) -> None:
         """It changes behind the last epoch: to the one that the end has named, or by InitProducerId."""
@@ -149,8 +152,10 @@ class StateLog:
         if after.partitions != before.partitions:
             raise InvariantViolation(f"{where} has {after.partitions} at its end, it had {before.partitions}")
 
-    def _check_complete(self, where: str, before: Transaction) -> None:
-        self._history.counts.completed += 1
-        for topic, partition in sorted(before.partitions):
-            if self._lacks_marker(topic, partition, before.producer_id):
-                raise InvariantViolation(f"{where} is complete, and {topic}-{partition} has no marker of it")
+    def turn_over(self) -> None:
+        """Check that what is complete has its markers: one turn may commit the last marker and what follows from it."""
+        completed, self._completed = self._completed, []
+        for where, before in completed:
+            for topic, partition in sorted(before.partitions):
+                if self._lacks_marker(topic, partition, before.producer_id):
+                    raise InvariantViolation(f"{where} is complete, and {topic}-{partition} has no marker of it")
