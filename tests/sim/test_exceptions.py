@@ -79,6 +79,15 @@ def test_what_leaves_a_loop_ends_its_process_which_comes_back(moment: Moment) ->
     assert [each.scope for each in outcome.thrown] == [Scope.PROCESS]
 
 
+def test_what_is_raised_about_a_parked_entry_costs_that_entry() -> None:
+    """Neither the stream of its gateway nor the pod."""
+    named = ("purgatory.ProduceWait.judge:entry", "purgatory.WaitHeap.push:exit", "purgatory.DelayedFetch.queue:entry")
+    outcome = thrown_at(*named)
+    assert not outcome.failure, str(outcome)
+    assert {str(each.place) for each in outcome.thrown} == set(named)
+    assert {(each.guard, each.scope) for each in outcome.thrown} == {("purgatory.entry", Scope.REQUEST)}
+
+
 # --- the account ------------------------------------------------------------------------------------------------------
 
 

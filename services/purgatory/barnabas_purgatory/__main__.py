@@ -14,6 +14,7 @@ from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.configuration.config import load_config
+from barnabas.runtime.health_reports import HealthReports
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.membership import MembershipClient
@@ -66,7 +67,9 @@ async def serve(config: PurgatoryConfig) -> None:
     )
 
     metrics = PodMetrics("purgatory", config.pod_id, [*measures_of_process("purgatory"), *driver.measured])
-    metrics.measure(registration, etcd.meter)
+    health_reports = HealthReports(Role.PURGATORY, config.pod_id, membership)
+    health_reports.add_source(driver.conditions)
+    metrics.measure(registration, etcd.meter, health_reports)
     endpoint = (
         MetricsEndpoint(metrics_socket, metrics.collect, config.metrics_security)
         if metrics_socket is not None
@@ -88,6 +91,7 @@ async def serve(config: PurgatoryConfig) -> None:
             tasks.create_task(registration.run())
             tasks.create_task(membership.subscribe(Role.PURGATORY, config.pod_id, apply))
             tasks.create_task(driver.logstores.run())
+            tasks.create_task(health_reports.run(lambda: registration.incarnation))
             tasks.create_task(_fail_with(driver))
 
     life = asyncio.ensure_future(live())

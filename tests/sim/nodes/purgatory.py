@@ -11,9 +11,11 @@ from barnabas.channel.messages import (
     WatchRequest,
     WatchResponse,
 )
+from barnabas.channel.packing import MalformedMessage
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import PurgatoryRegistration, Role
 from barnabas.cluster.messages import Broker, UpdateMetadata
+from barnabas_purgatory.core.meter import MESSAGE
 from barnabas_purgatory.core.outputs import Outputs
 from barnabas_purgatory.core.purgatory import PurgatoryCore
 from tests.sim.links import Link
@@ -23,7 +25,7 @@ from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
 from tests.sim.protocols import WATCH
-from tests.sim.scheduler import Event
+from tests.sim.scheduler import Event, InvariantViolation
 
 
 class PurgatoryNode(Process):
@@ -78,6 +80,12 @@ class PurgatoryNode(Process):
             core.cancel(stream_id, entry_id)
         self.turn_soon()
 
+    def message_failed(self, stream_id: int, error: Exception) -> None:
+        assert self.core is not None
+        self.core.contained.contain(MESSAGE, error, {"stream_id": stream_id})
+        self._ends[stream_id].close("an internal error")
+        self.stream_closed(stream_id)
+
     def stream_closed(self, stream_id: int) -> None:
         del self._ends[stream_id]
         assert self.core is not None
@@ -116,9 +124,14 @@ class PurgatoryNode(Process):
             states(first)
 
         def states(response: WatchResponse) -> None:
-            core.partition_states(node_id, response.states)
-            core.group_states(node_id, response.group_states)
-            self.turn_soon()
+            try:
+                core.partition_states(node_id, response.states)
+                core.group_states(node_id, response.group_states)
+            except Exception as error:
+                core.contained.contain(MESSAGE, error, {"peer": f"logstore {node_id}"})
+                raise MalformedMessage("an internal error") from error
+            finally:
+                self.turn_soon()
 
         def down(reason: str) -> None:
             core.logstore_down(node_id)
@@ -141,6 +154,8 @@ class PurgatoryNode(Process):
         assert core is not None
         core.expire(self.now_ms)
         outputs = core.take_outputs()
+        for each in core.contained.take_reports():
+            self.scheduler.contained(self, each.place.name, each.place.scope.value, each.traceback)
         self.completed(self, outputs)
         for node_id, request in outputs.watch_requests():
             if node_id in self._watches:
@@ -156,7 +171,12 @@ class _ParkStream:
         self._stream_id = stream_id
 
     def on_message(self, message: ParkRequest) -> None:
-        self._node.park(self._stream_id, message)
+        try:
+            self._node.park(self._stream_id, message)
+        except InvariantViolation:
+            raise
+        except Exception as error:
+            self._node.message_failed(self._stream_id, error)
 
     def on_closed(self, reason: str) -> None:
         self._node.stream_closed(self._stream_id)

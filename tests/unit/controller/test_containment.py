@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import NewTopic
 from barnabas.containment import REPORTS_MAX
+from barnabas.metrics.conditions import ConditionKind
 from barnabas.wire.errors import ErrorCode
+from barnabas_controller.core.observability.description import describe_problems
 from barnabas_controller.core.requests.request_decisions import RequestDecisions
 from barnabas_controller.core.requests.request_queue import REQUEST
 from tests.unit.controller.cluster import Cluster, create, error_codes
@@ -36,6 +39,11 @@ def test_a_decision_that_fails_costs_its_request_each_time(monkeypatch: pytest.M
     contained = controller.core.contained
     assert contained.counts[REQUEST] == 200
     assert len(contained.take_reports()) == REPORTS_MAX
+    (reported,) = controller.core.reported_health.conditions()
+    assert (reported.role, reported.member_id) == (Role.CONTROLLER, controller.controller_id)
+    assert reported.condition.kind is ConditionKind.CONTAINED_EXCEPTION
+    assert "controller.request (200)" in reported.condition.text
+    assert not [each for each in describe_problems(controller.core) if "exception" in each]
     assert "poison" not in controller.core.image.topics
     request_id = controller.request(create(NewTopic("sound", 1, 1)))
     cluster.advance(1_000)

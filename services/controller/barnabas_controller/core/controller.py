@@ -98,7 +98,6 @@ class ControllerCore:
         self.candidacy = Candidacy(self.image, registration, self.txn_pipeline.next_txn_id, new_cluster_id, wall_ms)
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
-        self.reported_health = ReportedHealth(self.image)
         self._settings = settings
         self._liveness = LogstoreLiveness(self.image, self.links)
         self.rules = TopicRulesTable(self.image, settings.topic_defaults())
@@ -119,6 +118,7 @@ class ControllerCore:
         )
         self._requests = RequestQueue(decisions, self.links, self.subscriptions, min_isr_changes)
         self.contained = self._requests.contained
+        self.reported_health = ReportedHealth(self.image, registration.controller_id, self.contained)
         self._isr_changes = IsrChanges(self.image, self.rules)
         self._shutdowns = ControlledShutdowns(self.image, self._liveness)
         self._wall_ms = wall_ms
@@ -321,6 +321,7 @@ class ControllerCore:
             self._effects += self._requests.answers(now_ms)
             self._effects += self._isr_changes.expire(now_ms)
             self._effects += self._shutdowns.answers(now_ms, elections_are_done=self._elections.are_done)
+        self.reported_health.follow_own(now_ms)
         self._looks_left = PARTITIONS_PER_LOOK
 
     def _follow_election(self, now_ms: int) -> None:

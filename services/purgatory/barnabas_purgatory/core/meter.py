@@ -21,7 +21,7 @@ from barnabas_purgatory.core.waiting import ParkedFetch, ParkedProduce
 
 Parked = ParkedProduce | ParkedFetch | ParkedGroup
 
-_NAMES: Final[dict[type[Parked], str]] = {ParkedProduce: "Produce", ParkedFetch: "Fetch", ParkedGroup: "Group"}
+KIND_NAMES: Final[dict[type[Parked], str]] = {ParkedProduce: "Produce", ParkedFetch: "Fetch", ParkedGroup: "Group"}
 """Kafka distinguishes Rebalance and Heartbeat; a pod knows only that a member waits for its group."""
 
 MESSAGE: Final = Place(
@@ -29,17 +29,20 @@ MESSAGE: Final = Place(
     Scope.STREAM,
     "a message of a gateway, whose processor asks the leaders itself then, or the states that a logstore publishes",
 )
-PLACES: Final = (MESSAGE,)
+ENTRY: Final = Place(
+    "purgatory.entry", Scope.REQUEST, "what one parked entry waits for: it is answered as if its time were over"
+)
+PLACES: Final = (MESSAGE, ENTRY)
 
 
 class Meter:
     __slots__ = ("_completed", "_parked", "_size", "_waiting", "dropped", "refused")
 
     def __init__(self) -> None:
-        self._parked = dict.fromkeys(_NAMES, 0)
-        self._waiting = dict.fromkeys(_NAMES, 0)
-        self._size = dict.fromkeys(_NAMES, 0)
-        self._completed = {kind: dict.fromkeys(Outcome, 0) for kind in _NAMES}
+        self._parked = dict.fromkeys(KIND_NAMES, 0)
+        self._waiting = dict.fromkeys(KIND_NAMES, 0)
+        self._size = dict.fromkeys(KIND_NAMES, 0)
+        self._completed = {kind: dict.fromkeys(Outcome, 0) for kind in KIND_NAMES}
         self.dropped = 0
         self.refused = 0
 
@@ -58,7 +61,7 @@ class Meter:
         self._completed[type(entry)][outcome] += 1
 
     def samples(self) -> Iterator[Sample]:
-        for kind, name in _NAMES.items():
+        for kind, name in KIND_NAMES.items():
             yield Sample(PURGATORY_SIZE, (name,), self._size[kind])
             yield Sample(DELAYED_OPERATIONS, (name,), self._waiting[kind])
             yield Sample(PARKED, (name,), self._parked[kind])

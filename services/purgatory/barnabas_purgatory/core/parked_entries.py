@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from barnabas.channel.messages import Completion, Outcome
+from barnabas.containment import Containment, Uncontained
 from barnabas.metrics.family import Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.metrics.purgatory_families import CAPACITY, TIMER_LATENESS, TIMER_SIZE
 from barnabas_purgatory.core.group_watches import GroupKey, GroupWatch, ParkedGroup
-from barnabas_purgatory.core.meter import Meter, Parked
+from barnabas_purgatory.core.meter import ENTRY, KIND_NAMES, PLACES, Meter, Parked
 from barnabas_purgatory.core.timing_wheel import TimingWheel
 from barnabas_purgatory.core.turn_work import TurnWork
-from barnabas_purgatory.core.waiting import ParkedProduce
+from barnabas_purgatory.core.waiting import ParkedFetch, ParkedProduce
 from barnabas_purgatory.core.watch_table import WatchTable
 from barnabas_purgatory.core.watches import PartitionKey, PartitionWatch, Wait
 
@@ -36,6 +37,7 @@ class ParkedEntries:
         "_wheel",
         "_work",
         "conditions",
+        "contained",
     )
 
     def __init__(
@@ -53,6 +55,7 @@ class ParkedEntries:
         self._conditions_max = conditions_max
         self.conditions = 0
         """Of what is parked, and of what has ended and is not removed yet; an entry without any counts as one."""
+        self.contained = Containment(PLACES)
         self._streams: dict[int, dict[int, Parked]] = {}
         self._completions: dict[int, list[Completion]] = {}
         self._leaving: deque[list[Wait]] = deque()
@@ -85,10 +88,11 @@ class ParkedEntries:
         if entry.entry_id in stream:
             # The gateway's error. The first entry keeps the id; the second could never be answered separately.
             return False
+        # What may fail comes first: an entry is parked, and counted, from the moment that its stream has it.
+        self._wheel.add(entry)
+        self._meter.parked(entry, conditions)
         stream[entry.entry_id] = entry
         self.conditions += conditions
-        self._meter.parked(entry, conditions)
-        self._wheel.add(entry)
         return True
 
     def answer(self, entry: Parked, outcome: Outcome) -> None:
@@ -101,6 +105,31 @@ class ParkedEntries:
         if not entry.has_ended and entry.stream_id in self._streams:
             self.answer(entry, outcome)
             self._remove(entry)
+
+    def fail_to_park(self, entry: Parked, error: Exception) -> None:
+        """An unexpected exception has ended the parking of an entry, whose stream is open: do as `fail`."""
+        self._streams.setdefault(entry.stream_id, {})
+        self.fail(entry, error)
+
+    def fail(self, entry: Parked, error: Exception) -> None:
+        """An unexpected exception has ended what was done for an entry: answer it as if its time were over, unless it
+        has ended or its stream has. Raises Uncontained if that fails, too.
+        """
+        where: dict[str, str | int] = {"stream_id": entry.stream_id, "entry_id": entry.entry_id}
+        self.contained.contain(ENTRY, error, where | {"kind": KIND_NAMES[type(entry)]})
+        stream = self._streams.get(entry.stream_id)
+        if entry.has_ended or stream is None:
+            return
+        try:
+            if not any(each.entry_id == entry.entry_id for each in self._completions.get(entry.stream_id, ())):
+                self.answer(entry, Outcome.EXPIRED)
+            if stream.get(entry.entry_id) is entry:
+                self._remove(entry)
+            else:
+                entry.has_ended = True
+                self._wheel.cancel(entry)
+        except Exception as fault:
+            raise Uncontained from fault
 
     def cancel(self, stream_id: int, entry_id: int) -> None:
         """End an entry without an answer, if it has not ended."""
@@ -126,29 +155,41 @@ class ParkedEntries:
         due_ms = self._wheel.next_deadline_ms()
         if due_ms is not None and now_ms >= due_ms:
             self._lateness.add((now_ms - due_ms) * 1000)
-        for entry in self._wheel.advance(now_ms, DEADLINES_PER_TURN):
-            self.end(cast("Parked", entry), Outcome.EXPIRED)
+        for task in self._wheel.advance(now_ms, DEADLINES_PER_TURN):
+            entry = cast("Parked", task)
+            try:
+                self.end(entry, Outcome.EXPIRED)
+            except Exception as error:
+                self.fail(entry, error)
 
     def take_completions(self) -> dict[int, list[Completion]]:
         completions, self._completions = self._completions, {}
         return completions
 
     def _remove(self, entry: Parked) -> None:
-        """The entry has ended: nothing finds it any more, and its waits go, in later turns if they are many."""
+        """The entry has ended: nothing finds it any more, and its waits go, in later turns if they are many. Raises
+        Uncontained: what all entries share may be half-changed.
+        """
         entry.has_ended = True
-        self._wheel.cancel(entry)
-        entries = self._streams.get(entry.stream_id)
-        if entries is not None:
-            del entries[entry.entry_id]
-        conditions = entry.conditions or 1
-        self._meter.removed(entry, conditions)
-        if isinstance(entry, ParkedGroup):
-            self.conditions -= 1
-            del entry.watch.waits[entry]
-            if not entry.watch.waits:
-                self._groups.left(entry.watch.key, entry.watch)
-            return
-        self.conditions -= conditions - len(entry.waits)
+        try:
+            self._wheel.cancel(entry)
+            entries = self._streams.get(entry.stream_id)
+            if entries is not None:
+                del entries[entry.entry_id]
+            self._meter.removed(entry, entry.conditions or 1)
+            if isinstance(entry, ParkedGroup):
+                self.conditions -= 1
+                # It is not there if its parking has failed.
+                entry.watch.waits.pop(entry, None)
+                if not entry.watch.waits:
+                    self._groups.left(entry.watch.key, entry.watch)
+            else:
+                self._remove_waits(entry)
+        except Exception as error:
+            raise Uncontained from error
+
+    def _remove_waits(self, entry: ParkedProduce | ParkedFetch) -> None:
+        self.conditions -= (entry.conditions or 1) - len(entry.waits)
         waits: list[Wait] = [*entry.waits]
         entry.waits = []
         if self._work.has_time_for(len(waits)):

@@ -43,7 +43,6 @@ from barnabas.channel.messages import (
     ProduceCondition,
 )
 from barnabas.cluster.image import ClusterImage
-from barnabas.containment import Containment
 from barnabas.metrics.family import Sample
 from barnabas.metrics.purgatory_families import (
     WAKE_UPS,
@@ -51,7 +50,6 @@ from barnabas.metrics.purgatory_families import (
     WATCHED_PARTITIONS,
 )
 from barnabas_purgatory.core.group_watches import GroupKey, GroupWatch, ParkedGroup
-from barnabas_purgatory.core.meter import PLACES
 from barnabas_purgatory.core.outputs import Outputs, take_outputs
 from barnabas_purgatory.core.parked_entries import ParkedEntries
 from barnabas_purgatory.core.timing_wheel import TimingWheel
@@ -100,10 +98,10 @@ class PurgatoryCore:
 
     def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
         self._work = TurnWork()
-        self.contained = Containment(PLACES)
         self._watches: WatchTable[PartitionKey, PartitionWatch] = WatchTable(PartitionWatch)
         self._groups: WatchTable[GroupKey, GroupWatch] = WatchTable(GroupWatch)
         self._entries = ParkedEntries(TimingWheel(now_ms), self._watches, self._groups, self._work, entries_max)
+        self.contained = self._entries.contained
         # What was published by a logstore and has to wait for a later turn, by node id.
         self._states: dict[int, deque[PartitionState]] = {}
         # Those of the newest image, and those that it lacks and an earlier one had.
@@ -143,6 +141,12 @@ class PurgatoryCore:
     def park_produce(self, stream_id: int, park: ParkProduce, now_ms: int) -> None:
         conditions = park.conditions
         entry = ParkedProduce(stream_id, park.entry_id, now_ms + park.wait_ms, len(conditions))
+        try:
+            self._park_produce(entry, conditions)
+        except Exception as error:
+            self._entries.fail_to_park(entry, error)
+
+    def _park_produce(self, entry: ParkedProduce, conditions: list[ProduceCondition]) -> None:
         if not self._work.has_time_for(len(conditions)):
             if self._entries.admit(entry):
                 self._work.begin(self._register_produce(entry, conditions))
@@ -168,19 +172,28 @@ class PurgatoryCore:
         for each in conditions:
             if entry.has_ended:
                 return
-            watch = self._watches.watch(each.leader_id, (each.topic_id, each.partition))
-            wait = ProduceWait(entry, watch, each)
-            entry.waits.append(wait)
-            code = wait.judge()
-            if code is None:
-                wait.heap.push(wait.required_offset, wait)
-            else:
-                self._resolve(entry, wait, code)
+            try:
+                watch = self._watches.watch(each.leader_id, (each.topic_id, each.partition))
+                wait = ProduceWait(entry, watch, each)
+                entry.waits.append(wait)
+                code = wait.judge()
+                if code is None:
+                    wait.heap.push(wait.required_offset, wait)
+                else:
+                    self._resolve(entry, wait, code)
+            except Exception as error:
+                self._entries.fail(entry, error)
             yield 1
 
     def park_fetch(self, stream_id: int, park: ParkFetch, now_ms: int) -> None:
         conditions = park.conditions
         entry = ParkedFetch(stream_id, park.entry_id, now_ms + park.wait_ms, park.bytes_wanted, len(conditions))
+        try:
+            self._park_fetch(entry, conditions)
+        except Exception as error:
+            self._entries.fail_to_park(entry, error)
+
+    def _park_fetch(self, entry: ParkedFetch, conditions: list[FetchCondition]) -> None:
         if not self._work.has_time_for(len(conditions)):
             if self._entries.admit(entry):
                 self._work.begin(self._register_fetch(entry, conditions))
@@ -201,29 +214,35 @@ class PurgatoryCore:
                 wait.queue()
 
     def _register_fetch(self, entry: ParkedFetch, conditions: list[FetchCondition]) -> Iterator[int]:
-        for each in conditions:
-            if entry.has_ended:
-                return
-            watch = self._watches.watch(each.leader_id, (each.topic_id, each.partition))
-            wait = DelayedFetch(entry, watch, each)
-            entry.waits.append(wait)
-            if wait.must_read_again():
-                self._entries.end(entry, Outcome.FENCED)
-                return
-            wait.count_bytes()
-            wait.queue()
-            yield 1
-        if entry.is_satisfied() and not entry.has_ended:
-            self._entries.end(entry, Outcome.SATISFIED)
+        try:
+            for each in conditions:
+                if entry.has_ended:
+                    return
+                watch = self._watches.watch(each.leader_id, (each.topic_id, each.partition))
+                wait = DelayedFetch(entry, watch, each)
+                entry.waits.append(wait)
+                if wait.must_read_again():
+                    self._entries.end(entry, Outcome.FENCED)
+                    return
+                wait.count_bytes()
+                wait.queue()
+                yield 1
+            if entry.is_satisfied() and not entry.has_ended:
+                self._entries.end(entry, Outcome.SATISFIED)
+        except Exception as error:
+            self._entries.fail(entry, error)
 
     def park_group(self, stream_id: int, park: ParkGroup, now_ms: int) -> None:
         watch = self._groups.watch(park.leader_id, (park.topic_id, park.partition, park.group_id))
         entry = ParkedGroup(stream_id, park.entry_id, now_ms + park.wait_ms, watch, park.coordinator_epoch, park.step)
-        outcome = entry.outcome()
-        if outcome is not None:
-            self._entries.answer(entry, outcome)
-        elif self._entries.admit(entry):
-            watch.waits[entry] = None
+        try:
+            outcome = entry.outcome()
+            if outcome is not None:
+                self._entries.answer(entry, outcome)
+            elif self._entries.admit(entry):
+                watch.waits[entry] = None
+        except Exception as error:
+            self._entries.fail_to_park(entry, error)
 
     def cancel(self, stream_id: int, entry_id: int) -> None:
         """The client is gone: the entry ends without an answer. It is no error if it has already ended."""
@@ -248,11 +267,14 @@ class PurgatoryCore:
     def _apply_states(self, node_id: int) -> Iterator[int]:
         """Apply what has had to wait. Each counts its own steps."""
         queue = self._states[node_id]
-        while queue:
-            if self._apply_state(node_id, queue[0]):
-                queue.popleft()
-            yield 0
-        del self._states[node_id]
+        try:
+            while queue:
+                if self._apply_state(node_id, queue[0]):
+                    queue.popleft()
+                yield 0
+        finally:
+            # Also if something unexpected ends this: what comes on the logstore's next stream must not wait behind it.
+            del self._states[node_id]
 
     def _apply_state(self, node_id: int, state: PartitionState) -> bool:
         """Return False if it ends more than a turn has time for: then it has to be applied again."""
@@ -278,9 +300,12 @@ class PurgatoryCore:
 
     def _look_at_members(self, entries: list[ParkedGroup]) -> Iterator[int]:
         for entry in entries:
-            outcome = entry.outcome()
-            if outcome is not None and entry in entry.watch.waits:
-                self._entries.end(entry, outcome)
+            try:
+                outcome = entry.outcome()
+                if outcome is not None and entry in entry.watch.waits:
+                    self._entries.end(entry, outcome)
+            except Exception as error:
+                self._entries.fail(entry, error)
             yield 1
 
     def logstore_up(self, node_id: int) -> None:
@@ -338,7 +363,7 @@ class PurgatoryCore:
                     continue
                 for entry in list(group.waits):
                     if metadata is None or entry.coordinator_epoch < metadata.leader_epoch:
-                        self._entries.end(entry, Outcome.FENCED)
+                        self._end(entry, Outcome.FENCED)
                         yield 1
         self._is_applying_image = False
 
@@ -380,22 +405,32 @@ class PurgatoryCore:
     def _look_for_deleted_offsets(self, heap: WaitHeap) -> None:
         """No heap orders fetches by offset: the log's start moves too rarely (retention, DeleteRecords)."""
         for wait in heap:
-            if isinstance(wait, DelayedFetch) and wait.must_read_again():
-                self._entries.end(wait.entry, Outcome.FENCED)
+            if isinstance(wait, DelayedFetch):
+                try:
+                    if wait.must_read_again():
+                        self._entries.end(wait.entry, Outcome.FENCED)
+                except Exception as error:
+                    self._entries.fail(wait.entry, error)
 
     def _settle(self, wait: Wait) -> None:
         """`wait` has left its heap because the partition's state has reached it."""
         match wait:
-            case ProduceWait(entry=entry):
-                code = wait.judge()
-                assert code is not None, "popped before its time"
-                self._resolve(entry, wait, code)
+            case ProduceWait(entry=produce):
+                try:
+                    code = wait.judge()
+                    assert code is not None, "popped before its time"
+                    self._resolve(produce, wait, code)
+                except Exception as error:
+                    self._entries.fail(produce, error)
             case DelayedFetch(entry=fetch) if not fetch.has_ended:
-                wait.count_bytes()
-                if fetch.is_satisfied():
-                    self._entries.end(fetch, Outcome.SATISFIED)
-                else:
-                    wait.queue()
+                try:
+                    wait.count_bytes()
+                    if fetch.is_satisfied():
+                        self._entries.end(fetch, Outcome.SATISFIED)
+                    else:
+                        wait.queue()
+                except Exception as error:
+                    self._entries.fail(fetch, error)
 
     def _fence_all(self, heap: WaitHeap, code: int) -> None:
         """The epoch of these waits has ended."""
@@ -413,10 +448,19 @@ class PurgatoryCore:
 
     def _fence(self, wait: Wait, code: int) -> None:
         match wait:
-            case ProduceWait(entry=entry):
-                self._resolve(entry, wait, code)
+            case ProduceWait(entry=produce):
+                try:
+                    self._resolve(produce, wait, code)
+                except Exception as error:
+                    self._entries.fail(produce, error)
             case DelayedFetch(entry=fetch):
-                self._entries.end(fetch, Outcome.FENCED)
+                self._end(fetch, Outcome.FENCED)
+
+    def _end(self, entry: ParkedFetch | ParkedGroup, outcome: Outcome) -> None:
+        try:
+            self._entries.end(entry, outcome)
+        except Exception as error:
+            self._entries.fail(entry, error)
 
     def _resolve(self, entry: ParkedProduce, wait: ProduceWait, code: int) -> None:
         if entry.has_ended:

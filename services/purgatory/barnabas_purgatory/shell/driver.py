@@ -14,8 +14,11 @@ from barnabas.channel.packing import pack_park_response, scan_park_request
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
+from barnabas.containment import Uncontained
+from barnabas.metrics.conditions import Condition
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAMS, LOGSTORE_STREAMS_LOST
+from barnabas.metrics.recent_exceptions import RecentExceptions
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.contained import log_contained
 from barnabas.runtime.logs import get_logger
@@ -43,6 +46,7 @@ class PurgatoryDriver:
         self._streams_opened = 0
         self._logstores_up = 0
         self._logstores_lost = 0
+        self._exceptions = RecentExceptions()
         self._loop = asyncio.get_running_loop()
         self._schedule_turn = TurnScheduler(self._turn).request
         self._timer: asyncio.TimerHandle | None = None
@@ -97,21 +101,27 @@ class PurgatoryDriver:
 
     def metadata_updated(self, update: UpdateMetadata) -> None:
         """Apply what the controller publishes: the logstores' addresses, and which epochs have ended."""
-        if self.image.apply(update):
-            self.logstores.follow(self.image.cluster_id, self.image.brokers.values())
-            self._core.metadata_applied(self.image)
-            self._schedule_turn()
+        try:
+            if self.image.apply(update):
+                self.logstores.follow(self.image.cluster_id, self.image.brokers.values())
+                self._core.metadata_applied(self.image)
+                self._schedule_turn()
+        except (Exception, Uncontained) as error:
+            self.fail(error)
 
     def logstore_up(self, node_id: int) -> None:
         """Implements `LogstoreWatcher`, with the methods below."""
         self._logstores_up += 1
-        self._core.logstore_up(node_id)
+        try:
+            self._core.logstore_up(node_id)
+        except Exception as error:
+            self.fail(error)
         self._schedule_turn()
 
     def partition_states(self, node_id: int, states: list[PartitionState]) -> None:
         try:
             self._core.partition_states(node_id, states)
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self.message_failed(f"logstore {node_id}", error)
             raise MalformedMessage("an internal error") from error
         self._schedule_turn()
@@ -119,7 +129,7 @@ class PurgatoryDriver:
     def group_states(self, node_id: int, states: list[GroupState]) -> None:
         try:
             self._core.group_states(node_id, states)
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self.message_failed(f"logstore {node_id}", error)
             raise MalformedMessage("an internal error") from error
         self._schedule_turn()
@@ -137,22 +147,34 @@ class PurgatoryDriver:
         yield Sample(LOGSTORE_STREAMS, (), self._logstores_up)
         yield Sample(LOGSTORE_STREAMS_LOST, (), self._logstores_lost)
 
+    def conditions(self) -> list[Condition]:
+        """Return what the pod reports of its own health."""
+        contained = self._core.contained
+        self._exceptions.follow({place.name: count for place, count in contained.counts.items()}, monotonic_ms())
+        return self._exceptions.conditions()
+
     # --- turns -------------------------------------------------------------------------------------------------------
 
-    def message_failed(self, peer: str, error: Exception) -> None:
+    def message_failed(self, peer: str, error: Exception | Uncontained) -> None:
         """A message was not handled; the stream that it came on is closed by the caller."""
-        self._core.contained.contain(MESSAGE, error, {"peer": peer})
+        if isinstance(error, Uncontained):
+            self.fail(error)
+        else:
+            self._core.contained.contain(MESSAGE, error, {"peer": peer})
         self._schedule_turn()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception | Uncontained) -> None:
         """End the process: what entries share can't be trusted any more."""
+        if isinstance(error, Uncontained):
+            cause, error = error, RuntimeError("what parked entries share may be half-changed")
+            error.__cause__ = cause
         if not self.failed.done():
             self.failed.set_exception(error)
 
     def _turn(self) -> None:
         try:
             self._take_turn()
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self.fail(error)
 
     def _take_turn(self) -> None:
@@ -189,7 +211,7 @@ class ParkStream:
             self._pod.park(self._stream_id, data)
         except MalformedMessage:
             raise
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self._pod.message_failed(self._stream.peer, error)
             self._stream.close("an internal error")
 
@@ -197,7 +219,7 @@ class ParkStream:
         _log.debug("gateway gone", peer=self._stream.peer, reason=reason)
         try:
             self._pod.stream_closed(self._stream_id)
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self._pod.fail(error)
 
     def pack_heartbeat(self, count: int) -> bytes:

@@ -1,4 +1,6 @@
-"""What members report of their own health (`Membership.ReportHealth`), as long as their registrations last."""
+"""What members report of their own health (`Membership.ReportHealth`), as long as their registrations last, and what
+the active controller says of itself.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from barnabas.cluster.keys import Role
+from barnabas.containment import Containment
 from barnabas.metrics.conditions import Condition, bounded
+from barnabas.metrics.recent_exceptions import RecentExceptions
 from barnabas_controller.core.state.image import ControllerImage
 
 
@@ -19,8 +23,12 @@ class MemberCondition(NamedTuple):
 class ReportedHealth:
     """Members report again to another active controller: nothing of it is stored."""
 
-    def __init__(self, image: ControllerImage) -> None:
+    def __init__(self, image: ControllerImage, controller_id: str, contained: Containment) -> None:
+        """`contained` has the exceptions of the controller itself, which is `controller_id`."""
         self._image = image
+        self._controller_id = controller_id
+        self._contained = contained
+        self._exceptions = RecentExceptions()
         self._by_member: dict[tuple[Role, str], tuple[str, list[Condition]]] = {}
 
     def report(self, role: Role, member_id: str, incarnation: str, conditions: Sequence[Condition]) -> bool:
@@ -30,14 +38,19 @@ class ReportedHealth:
         self._by_member[role, member_id] = incarnation, bounded(conditions)
         return True
 
+    def follow_own(self, now_ms: int) -> None:
+        """Look at what the controller has contained itself; `now_ms` is of a monotonic clock."""
+        self._exceptions.follow({place.name: count for place, count in self._contained.counts.items()}, now_ms)
+
     def conditions(self) -> list[MemberCondition]:
-        """Return those of members that are registered, by role and id; forget the others."""
+        """Return the controller's own, and those of members that are registered, by role and id; forget the others."""
         self._by_member = {
             (role, member_id): reported
             for (role, member_id), reported in self._by_member.items()
             if self._incarnation(role, member_id) == reported[0]
         }
-        return [
+        own = [MemberCondition(Role.CONTROLLER, self._controller_id, each) for each in self._exceptions.conditions()]
+        return own + [
             MemberCondition(role, member_id, condition)
             for (role, member_id), (_, conditions) in sorted(self._by_member.items(), key=_order)
             for condition in conditions
