@@ -57,7 +57,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore sim-exceptions mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -140,6 +140,9 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays one exactly,
 
 sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/verify/simulation-ledger.md
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS) $(if $(LAST_EPOCHS),--last-epochs)
+
+sim-exceptions: setup ## Throw exceptions at every call of the cores for HOURS=100, into docs/verify/simulation-exceptions; LEARN=1 writes what each place may end
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.exceptions $(if $(LEARN),--learn,--hours $(HOURS))
 
 mutants: setup ## Break one rule at a time in the cores, and check that the simulation detects it
 	@$(BIN)/python -m tests.sim.mutants
