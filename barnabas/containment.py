@@ -104,7 +104,7 @@ class Containment:
             yield Sample(CONTAINED_EXCEPTIONS, (place.service, place.name), count)
 
 
-def describe_exception(place: Place, error: Exception, fields: Mapping[str, str | int]) -> ContainedException:
+def describe_exception(place: Place, error: BaseException, fields: Mapping[str, str | int]) -> ContainedException:
     return ContainedException(place, fields, summary_of(error), shortened("".join(traceback.format_exception(error))))
 
 

@@ -28,6 +28,7 @@ LARGE_FOLDERS = {
 }
 LARGE_CONSTRUCTORS: frozenset[str] = frozenset()
 LONG_FILES: frozenset[str] = frozenset()
+TASK_OWNER = "barnabas/runtime/loop/background.py"
 SMALL_CORE_FILES = {
     "services/controller/barnabas_controller/core/state/cluster_upgrade.py": "writes the format",
     "services/controller/barnabas_controller/core/state/settings.py": "configuration",
@@ -114,6 +115,65 @@ def test_a_constructor_has_few_parameters() -> None:
 
 def test_no_file_is_long() -> None:
     assert {path for path in sources(*WRITTEN) if lines_of(path) > FILE_LINES_MAX} == LONG_FILES
+
+
+def _structured_groups(tree: ast.AST) -> set[str]:
+    """Return the names of task groups, which await what they start."""
+    return {
+        item.optional_vars.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AsyncWith)
+        for item in node.items
+        if ast.unparse(item.context_expr) == "asyncio.TaskGroup()" and isinstance(item.optional_vars, ast.Name)
+    }
+
+
+def unowned_starts(source: str) -> list[int]:
+    """Return the lines that start a task or a thread whose exceptions may be read by no one."""
+    tree = ast.parse(source)
+    groups = _structured_groups(tree)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "create_task":
+            if not (isinstance(node.value, ast.Name) and node.value.id in groups):
+                found.append(node.lineno)
+        elif isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if name in ("create_task", "ensure_future", "Thread", "Timer", "start_new_thread") and not (
+                isinstance(node.func, ast.Attribute) and name == "create_task"
+            ):
+                found.append(node.lineno)
+    return found
+
+
+def test_every_task_and_thread_has_an_owner() -> None:
+    """`barnabas.runtime.loop.background` starts them, and reads what they raise."""
+    services = [path for path in sources("barnabas", "services") if path != TASK_OWNER]
+    found = {f"{path}:{line}" for path in services for line in unowned_starts((ROOT / path).read_text())}
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "asyncio.create_task(work())",
+        "task = self._loop.create_task(work())",
+        "tasks.create_task(work())",
+        "start = loop.create_task",
+        "from asyncio import create_task\ncreate_task(work())",
+        "asyncio.ensure_future(work())",
+        "threading.Thread(target=work).start()",
+        "from threading import Thread\nThread(target=work).start()",
+    ],
+)
+def test_a_start_without_an_owner_is_found(source: str) -> None:
+    assert unowned_starts(source)
+
+
+def test_a_group_awaits_what_it_starts() -> None:
+    source = "async def run():\n    async with asyncio.TaskGroup() as tasks:\n        tasks.create_task(work())"
+    assert unowned_starts(source) == []
+    assert unowned_starts("thread: threading.Thread | None = None") == []
 
 
 def test_no_module_of_a_core_is_too_small_to_be_one() -> None:

@@ -1,27 +1,103 @@
-"""Report the unexpected exceptions that a service has contained: a line in its log for each, as far as the log's rate
-limit lets them through.
+"""Unexpected exceptions outside of the cores: where the code that services share catches them, and what is reported.
+
+Each costs a line in the log, as far as its rate limit lets it through, and is counted by its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
-from barnabas.containment import ContainedException
+from barnabas.containment import ContainedException, Place, Scope, describe_exception
+from barnabas.metrics.containment_families import CONTAINED_EXCEPTIONS
+from barnabas.metrics.family import Sample
 from barnabas.runtime.logs import get_logger
 
-EVENT = "an unexpected exception was contained"
+EVENT: Final = "an unexpected exception was contained"
+ENDS: Final = "an unexpected exception ends this process"
+FAULT_EXIT_CODE: Final = 70
+"""Of a process that an exception of its own has ended (EX_SOFTWARE)."""
+
+LINK: Final = Place("runtime.link", Scope.STREAM, "a link to another service: the attempt to connect, or its end")
+MESSAGE: Final = Place(
+    "runtime.message",
+    Scope.STREAM,
+    "a message of another service, before and after its core, and what a stream does by time",
+)
+PACKING: Final = Place("runtime.packing", Scope.STREAM, "packing a large message, and the writing of those behind it")
+LANE: Final = Place("runtime.lane", Scope.STREAM, "the handshake of a lane; the stream stays on gRPC")
+SCRAPE: Final = Place("runtime.scrape", Scope.REQUEST, "a scrape of the metrics, or one process's part of it")
+SCRAPES: Final = Place("runtime.scrapes", Scope.DUTY, "the thread that accepts scrapes, which begins again")
+TRACES: Final = Place("runtime.traces", Scope.DUTY, "loading the library that sends traces; none are sent then")
+HEALTH: Final = Place("runtime.health", Scope.DUTY, "the report of a member's conditions, and of its readiness")
+LIBRARY: Final = Place("runtime.library", Scope.REQUEST, "a task or a thread of a library, whose end is not awaited")
+CALLBACK: Final = Place(
+    "runtime.callback", Scope.PROCESS, "a callback of the event loop: a reader, a writer, a timer, a turn"
+)
+
+PLACES: Final = (LINK, MESSAGE, PACKING, LANE, SCRAPE, SCRAPES, TRACES, HEALTH, LIBRARY, CALLBACK)
 
 _log = get_logger("containment")
 
 
 def log_contained(reports: Iterable[ContainedException]) -> None:
     for each in reports:
-        _log.error(
-            EVENT,
-            limit_key=f"contained {each.place.name}",
-            place=each.place.name,
-            scope=each.place.scope.value,
-            error=each.summary,
-            **each.fields,
-            traceback=each.traceback,
-        )
+        _log_one(EVENT, each)
+
+
+def _log_one(event: str, report: ContainedException) -> None:
+    _log.error(
+        event,
+        limit_key=f"contained {report.place.name}",
+        place=report.place.name,
+        scope=report.place.scope.value,
+        error=report.summary,
+        **report.fields,
+        traceback=report.traceback,
+    )
+
+
+class ProcessContainment:
+    """What this process has contained outside of its core. Any thread may report."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[Place, int] = {}
+        for place in places:
+            self.declare(place)
+
+    def declare(self, place: Place) -> None:
+        """Count exceptions at this place from 0 on."""
+        with self._lock:
+            if place.scope is not Scope.PROCESS:
+                self._counts.setdefault(place, 0)
+
+    def contain(self, place: Place, error: BaseException, fields: Mapping[str, str | int] | None = None) -> None:
+        """Report an exception that was caught at `place`."""
+        with self._lock:
+            self._counts[place] = self._counts.get(place, 0) + 1
+        _log_one(EVENT, describe_exception(place, error, fields or {}))
+
+    def counts(self) -> dict[str, int]:
+        """Return how many there were, by the names of places."""
+        with self._lock:
+            return {place.name: count for place, count in self._counts.items()}
+
+    def samples(self) -> Iterator[Sample]:
+        with self._lock:
+            counts = list(self._counts.items())
+        for place, count in counts:
+            yield Sample(CONTAINED_EXCEPTIONS, (place.service, place.name), count)
+
+
+CONTAINED: Final = ProcessContainment(PLACES)
+
+
+def end_process(place: Place, error: BaseException) -> None:
+    """End this process at once, with the exception as its last line: something is half-done, and nothing says what
+    relies on it.
+    """
+    _log_one(ENDS, describe_exception(place, error, {}))
+    os._exit(FAULT_EXIT_CODE)

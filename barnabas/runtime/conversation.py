@@ -22,8 +22,10 @@ import grpc.aio
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.channel.shared_records import SharedOutbox
 from barnabas.runtime import shared_memory
+from barnabas.runtime.contained import CONTAINED, MESSAGE, PACKING
 from barnabas.runtime.lane import Descriptor, Lane, OnDescriptors, Packing
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.loop.beat import BEAT_MS, next_beat
 
 HEARTBEAT_MS: Final = BEAT_MS
@@ -70,9 +72,9 @@ class Conversation:
         "_read",
         "_resumed",
         "_sends_by_lane",
+        "_tasks",
         "_timer",
         "_wake_writer",
-        "_working",
         "_write",
         "ended",
         "has_lost_lane",
@@ -107,8 +109,8 @@ class Conversation:
         """How many messages the peer has sent by gRPC, once it sends by the lane."""
         self.has_lost_lane = False
         """The conversation ended because its lane did, while gRPC went on."""
-        self._working: asyncio.Task[None] | None = None
-        """The handling of a message that came by the lane."""
+        self._tasks = BackgroundTasks(MESSAGE, self._failed)
+        """Reading, writing, and the handling of a message that came by the lane."""
         self._wake_writer: asyncio.Future[None] | None = None
         self._resumed: asyncio.Event | None = None
         self._has_spoken = False
@@ -207,9 +209,10 @@ class Conversation:
 
     async def run(self) -> str:
         """Run until ended; return the reason."""
-        tasks = [self._loop.create_task(self._read_loop()), self._loop.create_task(self._write_loop())]
-        self._watch_time()
+        self._tasks.start(self._read_loop())
+        self._tasks.start(self._write_loop())
         try:
+            self._watch_time()
             return await self.ended
         finally:
             self.end("cancelled")
@@ -217,11 +220,7 @@ class Conversation:
                 self._timer.cancel()
             if self._lane is not None:
                 self._lane.close()
-            if self._working is not None:
-                tasks.append(self._working)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._tasks.stop()
             self._queue.clear()
             self._pending_bytes = 0
 
@@ -271,7 +270,10 @@ class Conversation:
         if isinstance(error, MalformedMessage):
             self.end(f"malformed message: {error}")
             return
-        _log.error("a stream's handler failed", exc_info=error)
+        CONTAINED.contain(MESSAGE, error)
+        self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
         self.end(f"{type(error).__name__}: {error}")
 
     async def _write_loop(self) -> None:
@@ -284,7 +286,13 @@ class Conversation:
                     self._wake_writer = None
                 data = queue.popleft()
                 if callable(data):
-                    await self._write(await data())
+                    try:
+                        data = await data()
+                    except Exception as error:
+                        CONTAINED.contain(PACKING, error)
+                        self.end(f"packing failed: {error}")
+                        return
+                    await self._write(data)
                 else:
                     await self._write(data)
                     self._pending_bytes -= len(data)
@@ -318,7 +326,7 @@ class Conversation:
             assert self._lane is not None
             self._lane.hold()
             self._is_handling = True
-            self._working = self._loop.create_task(self._finish_handling(working))
+            self._tasks.start(self._finish_handling(working))
 
     def _peer_switched(self, data: bytes) -> None:
         assert self._lane is not None
@@ -366,6 +374,13 @@ class Conversation:
             self.end(f"the lane was lost: {reason}")
 
     def _watch_time(self, due: float = 0.0) -> None:
+        try:
+            self._look_at_time(due)
+        except Exception as error:
+            # Without this timer the stream would have no heartbeats, and its peer's death would go unnoticed.
+            self._handling_failed(error)
+
+    def _look_at_time(self, due: float) -> None:
         now = monotonic()
         if due and now - due > _LATENESS_MS_MAX / 1000:
             self._last_received = min(now, self._last_received + (now - due))

@@ -13,6 +13,7 @@ from barnabas.metrics.conditions import Condition, ConditionKind, bounded
 from barnabas.metrics.family import Sample
 from barnabas.metrics.process_families import CONDITIONS
 from barnabas.runtime.clock import wall_ms
+from barnabas.runtime.contained import CONTAINED, HEALTH
 from barnabas.runtime.loop.beat import wait_to_beat
 from barnabas.runtime.membership import MembershipClient
 
@@ -37,12 +38,15 @@ class HealthReports:
     async def run(self, incarnation: Callable[[], str]) -> None:
         """Check and report until cancelled, once the member is registered as `incarnation`."""
         while True:
-            await self.check(incarnation())
+            try:
+                await self.check(incarnation())
+            except Exception as error:
+                CONTAINED.contain(HEALTH, error)
             await asyncio.sleep(wait_to_beat(asyncio.get_running_loop().time(), CHECK_S))
 
     async def check(self, incarnation: str) -> None:
         """Report if something differs from what was taken last; what is not taken is reported by the next check."""
-        self._present = bounded(condition for source in self._sources for condition in source())
+        self._present = bounded([condition for source in self._sources for condition in _ask(source)])
         now = self._present, self._membership.active_revision, incarnation
         if now != self._taken and await self._membership.report_health(
             self._role, self._member_id, incarnation, self._present
@@ -52,6 +56,15 @@ class HealthReports:
     def samples(self) -> Iterator[Sample]:
         for kind in ConditionKind:
             yield Sample(CONDITIONS, (kind.value,), sum(each.kind is kind for each in self._present))
+
+
+def _ask(source: Callable[[], Iterable[Condition]]) -> list[Condition]:
+    """Return nothing for a source that fails: the others have their say."""
+    try:
+        return list(source())
+    except Exception as error:
+        CONTAINED.contain(HEALTH, error)
+        return []
 
 
 class RecentDeaths:

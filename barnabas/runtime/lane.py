@@ -20,6 +20,8 @@ from io import BytesIO
 from itertools import islice
 from typing import Final, TypeAlias
 
+from barnabas.runtime.contained import CONTAINED, PACKING
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.rpc import MESSAGE_BYTES_MAX
 
 Packing: TypeAlias = Callable[[], Awaitable[bytes]]
@@ -352,7 +354,7 @@ class Lane:
         while later and not self._parts and self._packing is None:
             item = later.popleft()
             if callable(item):
-                self._packing = self._loop.create_task(self._pack(item))
+                self._packing = BackgroundTasks(PACKING, self._packing_failed).start(self._pack(item))
                 return
             descriptors: Sequence[Descriptor] = ()
             if isinstance(item, _Along):
@@ -365,13 +367,17 @@ class Lane:
         try:
             data = await packing()
         except Exception as error:
-            self._packing = None
-            self._lose(f"packing failed: {error}")
+            CONTAINED.contain(PACKING, error)
+            self._packing_failed(error)
             return
         self._packing = None
         if self._descriptor >= 0:
             self._write(data)
             self._send_later_ones()
+
+    def _packing_failed(self, error: BaseException) -> None:
+        self._packing = None
+        self._lose(f"packing failed: {error}")
 
     def _lose(self, reason: str) -> None:
         self.close()

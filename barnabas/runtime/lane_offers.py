@@ -27,8 +27,10 @@ from typing import Final, TypeAlias
 
 from google.protobuf.message import DecodeError
 
+from barnabas.runtime.contained import LANE
 from barnabas.runtime.lane import Descriptor
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas_protos.lane.v1.lane_pb2 import LaneOffer
 
 METADATA_KEY: Final = "barnabas-lane-bin"
@@ -226,7 +228,7 @@ class _Listener:
         self._socket = _bind(self.path)
         self._offers: dict[bytes, tuple[Take, Descriptor | None]] = {}
         self._streams = 0
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes = BackgroundTasks(LANE)
         loop.add_reader(self._socket.fileno(), self._accept)
 
     @property
@@ -254,8 +256,7 @@ class _Listener:
         self.loop.remove_reader(self._socket.fileno())
         self._socket.close()
         self.path.unlink(missing_ok=True)
-        for handshake in self._handshakes:
-            handshake.cancel()
+        self._handshakes.cancel()
 
     def _accept(self) -> None:
         try:
@@ -271,9 +272,7 @@ class _Listener:
         if len(self._handshakes) >= _HANDSHAKES_MAX:
             connected.close()
             return
-        handshake = self.loop.create_task(self._shake_hands(connected))
-        self._handshakes.add(handshake)
-        handshake.add_done_callback(self._handshakes.discard)
+        self._handshakes.start(self._shake_hands(connected))
 
     def _accept_again(self) -> None:
         if self.is_listening:

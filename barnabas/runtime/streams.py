@@ -3,8 +3,8 @@
 Both sides send heartbeats every 500 ms, if they have nothing else to send, and treat 3 s of silence as death: TCP alone
 notices a peer that was paused or cut off only after many minutes. The client reconnects automatically, after 50 ms to
 1 s. Callbacks run on the event loop, one at a time and in order; an exception from one ends the stream, never the
-process. Between processes of one host messages go by a lane (`barnabas.runtime.conversation`), which callers see
-nothing of.
+process, and is counted (`barnabas.runtime.contained`). Between processes of one host messages go by a lane
+(`barnabas.runtime.conversation`), which callers see nothing of.
 
 Messages are bytes with identity serializers. `read()` and `write()` are used rather than async iterators: as fast for
 small messages and bulk, and the side that reads can pause. Measured on two shared cores, both sides in one process:
@@ -24,12 +24,14 @@ import grpc.aio
 from barnabas.channel.shared_records import SharedInbox, SharedOutbox
 from barnabas.cluster.access.service_permissions import role_that_serves
 from barnabas.runtime import lane, lane_offers, shared_memory
+from barnabas.runtime.contained import CONTAINED, LINK
 from barnabas.runtime.conversation import Conversation, OnMessage
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.identity import Certified
 from barnabas.runtime.lane import Descriptor, OnDescriptors
 from barnabas.runtime.lane_offers import LaneRefusedError
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.rpc import Options, create_channel
 from barnabas.runtime.stream_meter import STREAMS
 
@@ -126,7 +128,7 @@ class StreamLink:
     def start(self) -> None:
         """Connect, and stay connected until `close`."""
         assert self._task is None, "a link starts once"
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = BackgroundTasks(LINK).keep(self._run)
 
     def send(self, data: bytes) -> None:
         """Queue one message; it is sent in the next turn if nothing else is being written."""
@@ -225,8 +227,8 @@ class StreamLink:
     def _call_down(self, reason: str) -> None:
         try:
             self._on_down(reason)
-        except Exception:
-            _log.exception("a link's on_down failed", address=self.address, method=self.method)
+        except Exception as error:
+            CONTAINED.contain(LINK, error, {"address": self.address, "method": self.method})
 
 
 class ServerStream:

@@ -11,14 +11,15 @@ asyncio's own transports are as in asyncio.
 from __future__ import annotations
 
 import asyncio
-import os
 import selectors
+import threading
 from collections.abc import Callable, Mapping
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from barnabas.runtime.collector import COLLECTOR
+from barnabas.runtime.contained import CALLBACK, CONTAINED, LIBRARY, end_process
 from barnabas.runtime.loop.busy_poll import BusyPoll, is_busy_polling_allowed
 from barnabas.runtime.loop.input_selector import TURNS, InputSelector
 
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
 _Ts = TypeVarTuple("_Ts")
-
-
-FAULT_EXIT_CODE: Final = 70
-"""Of a process that an exception of its own has ended (EX_SOFTWARE)."""
 
 
 class EventLoop(asyncio.SelectorEventLoop):
@@ -71,12 +68,28 @@ class EventLoop(asyncio.SelectorEventLoop):
         super().stop()
 
     def _failed(self, error: BaseException, callback: Callable[[], object]) -> None:
-        """What a callback has raised is logged, and ends the process: it has left something half-done, and nothing says
-        what relies on that. A handler of its own (`set_exception_handler`) decides otherwise.
+        self.call_exception_handler(
+            {"message": f"the callback {callback!r} failed", "exception": error, "handle": None}
+        )
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """What a callback has raised ends the process: it has left something half-done, and nothing says what relies on
+        that. What a task has raised that nothing awaits is reported; those of Barnabas have an owner
+        (`barnabas.runtime.loop.background`). A handler of its own (`set_exception_handler`) decides otherwise.
         """
-        self.call_exception_handler({"message": f"the callback {callback!r} failed", "exception": error})
-        if self.get_exception_handler() is None:
-            os._exit(FAULT_EXIT_CODE)
+        error = context.get("exception")
+        if error is None:
+            super().default_exception_handler(context)
+        elif "handle" in context:
+            end_process(CALLBACK, error)
+        else:
+            CONTAINED.contain(LIBRARY, error, {"what": str(context.get("message"))})
+
+
+def _thread_failed(failed: threading.ExceptHookArgs) -> None:
+    """Threads of Barnabas have an owner, too: `barnabas.runtime.loop.background.start_thread`."""
+    if failed.exc_value is not None and failed.exc_type is not SystemExit:
+        CONTAINED.contain(LIBRARY, failed.exc_value, {"what": failed.thread.name if failed.thread else "a thread"})
 
 
 class _Selector(selectors.BaseSelector):
@@ -122,8 +135,10 @@ def _descriptor(fd: FileDescriptorLike) -> int:
 
 def new_event_loop() -> EventLoop:
     """Return a loop whose waiting is measured, and which collects garbage while idle, for `asyncio.Runner`; one per
-    process, once its code is loaded."""
+    process, once its code is loaded. What threads raise is reported from then on.
+    """
     COLLECTOR.begin()
+    threading.excepthook = _thread_failed
     return EventLoop()
 
 

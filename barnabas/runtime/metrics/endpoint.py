@@ -24,7 +24,8 @@ from prometheus_client.registry import Collector
 
 from barnabas.metrics.family import Family, Kind, Sample
 from barnabas.metrics.histogram import Histogram
-from barnabas.runtime.logs import get_logger
+from barnabas.runtime.contained import CONTAINED, SCRAPE, SCRAPES
+from barnabas.runtime.loop.background import BackgroundTasks, start_thread
 from barnabas.runtime.metrics.security import OPEN, MetricsSecurity, ScrapeGuard
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ REQUESTS_MAX: Final = 8
 """Requests served at once; more are closed, so that connections can't use up the pod's memory."""
 _REQUEST_S_MAX: Final = 10.0
 _SWITCH_INTERVAL_S: Final = 0.0005
-
-_log = get_logger("metrics")
+_AGAIN_S: Final = 1.0
 
 
 class MetricsEndpoint:
@@ -54,25 +54,38 @@ class MetricsEndpoint:
         self._collect = collect
         self._guard = ScrapeGuard(security)
         self._loop = asyncio.get_running_loop()
-        self._under_way: asyncio.Future[Iterable[Sample]] | None = None
+        self._under_way: asyncio.Task[Iterable[Sample]] | None = None
+        self._tasks = BackgroundTasks(SCRAPE)
         self._server = _Server(bound, self._serve, self._guard)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._is_stopped = threading.Event()
 
     def start(self) -> None:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self._thread.start()
+        start_thread(SCRAPES, self._accept, "metrics")
+
+    def _accept(self) -> None:
+        while not self._is_stopped.is_set():
+            try:
+                self._server.serve_forever()
+            except Exception as error:
+                CONTAINED.contain(SCRAPES, error)
+                self._is_stopped.wait(_AGAIN_S)
 
     def stop(self) -> None:
         """Accept no more requests; those that are being served end with the process."""
+        self._is_stopped.set()
         self._server.shutdown()
         self._server.server_close()
 
     async def collect_once(self) -> Iterable[Sample]:
         """Concurrent callers get the same samples."""
         if self._under_way is None:
-            self._under_way = asyncio.ensure_future(self._collect())
+            self._under_way = self._tasks.start(self._gather())
             self._under_way.add_done_callback(self._collected)
         return await asyncio.shield(self._under_way)
+
+    async def _gather(self) -> Iterable[Sample]:
+        return await self._collect()
 
     def _collected(self, _done: asyncio.Future[Iterable[Sample]]) -> None:
         self._under_way = None
@@ -93,12 +106,16 @@ class MetricsEndpoint:
         except (TimeoutError, concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             asked.cancel()
             return _plain(start_response, "503 Service Unavailable", f"no samples within {COLLECT_S_MAX:.0f} s")
-        except Exception as error:
-            _log.error("samples can't be collected", limit_key="samples", reason=repr(error))
+        except Exception:  # its task has reported it
             return _plain(start_response, "500 Internal Server Error", "samples can't be collected; see the log")
         encode, content_type = exposition.choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        try:
+            encoded = encode(_Samples(samples))
+        except Exception as error:
+            CONTAINED.contain(SCRAPE, error)
+            return _plain(start_response, "500 Internal Server Error", "samples can't be encoded; see the log")
         start_response("200 OK", [("Content-Type", content_type)])
-        return [encode(_Samples(samples))]
+        return [encoded]
 
 
 def _plain(start_response: StartResponse, status: str, line: str) -> list[bytes]:
@@ -202,6 +219,9 @@ class _Server(exposition.ThreadingWSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that is gone or too slow is not an error."""
+        error = sys.exception()
+        if error is not None and not isinstance(error, OSError):
+            CONTAINED.contain(SCRAPE, error)
 
 
 class _Handler(WSGIRequestHandler):

@@ -25,6 +25,7 @@ from barnabas.metrics.process_families import (
     RESIDENT_BYTES,
     START_TIME_SECONDS,
 )
+from barnabas.runtime.contained import CONTAINED
 from barnabas.runtime.loop.beat import next_beat
 from barnabas.runtime.loop.event_loop import take_longest_turn_cpu_ns, take_longest_turn_ns
 from barnabas.runtime.loop.idle import LongestTurn
@@ -62,7 +63,7 @@ def measures_of_process(name: str) -> list[Measured]:
     """
     longest_turn = LongestTurn(LOOP_LONGEST_TURN, name, take_longest_turn_ns, time.monotonic_ns)
     most_cpu = LongestTurn(LOOP_LONGEST_TURN_CPU, name, take_longest_turn_cpu_ns, time.monotonic_ns)
-    return [ProcessMeter(name), LoopMeter(name), longest_turn, most_cpu, STREAMS]
+    return [ProcessMeter(name), LoopMeter(name), longest_turn, most_cpu, STREAMS, CONTAINED]
 
 
 class ProcessMeter:

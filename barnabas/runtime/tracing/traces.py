@@ -9,14 +9,16 @@ line. Trace contexts travel between services in Barnabas' own messages, and in t
 from __future__ import annotations
 
 import importlib.util
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.runtime.contained import TRACES
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import start_thread
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -90,7 +92,7 @@ class TraceExporter:
         self._waiting: list[Span] = []
         self._processor: BatchSpanProcessor | None = None
         self._resource: Resource | None = None
-        threading.Thread(target=self._load, args=(endpoint, service, instance), name="traces", daemon=True).start()
+        start_thread(TRACES, partial(self._load, endpoint, service, instance), "traces")
 
     def _load(self, endpoint: str, service: str, instance: str) -> None:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter

@@ -15,6 +15,7 @@ from barnabas.runtime.clock import wall_ms
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics
@@ -26,6 +27,7 @@ from barnabas.runtime.tracing.traces import trace_exporter
 from barnabas_controller.core.controller import ControllerCore
 from barnabas_controller.shell import membership, operations
 from barnabas_controller.shell.config import ControllerConfig
+from barnabas_controller.shell.containment import READINESS
 from barnabas_controller.shell.driver import ControllerDriver
 from barnabas_controller.shell.operators.call_records import CallRecords
 from barnabas_controller.shell.operators.server import create_operators_server
@@ -77,13 +79,11 @@ async def run(config: ControllerConfig) -> None:
         await add_health(server, membership.SERVICE, serving=False, probed=probed),
         await add_health(operators, operations.SERVICE, serving=False),
     ]
-    background: set[asyncio.Task[None]] = set()
+    readiness = BackgroundTasks(READINESS)
 
     def on_ready_changed(ready: bool) -> None:
         for health in healths:
-            task = asyncio.get_running_loop().create_task(health.set_serving(ready))
-            background.add(task)
-            task.add_done_callback(background.discard)
+            readiness.start(health.set_serving(ready))
 
     driver = ControllerDriver(core, etcd, keys, on_ready_changed)
     records.elected = driver.elected

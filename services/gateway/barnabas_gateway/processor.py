@@ -11,6 +11,7 @@ import msgspec
 import barnabas.runtime.code_loading  # noqa: F401 - before what it is for
 from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.logs import configure_logging
+from barnabas.runtime.loop.background import awaited_task
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.processes.spawning import parent_socket
 from barnabas_gateway.shell import processor_ipc
@@ -44,9 +45,9 @@ async def serve() -> None:
     acceptor = parent_socket(on_message, stopped.set)
     await settled.wait()
     assert driver is not None
-    links = asyncio.ensure_future(driver.links.run())
-    drained = asyncio.ensure_future(driver.drained.wait())
-    gone = asyncio.ensure_future(stopped.wait())
+    links = awaited_task(driver.links.run())
+    drained = awaited_task(driver.drained.wait())
+    gone = awaited_task(stopped.wait())
     ends: list[asyncio.Future[Any]] = [links, drained, gone, driver.failure]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for end in ends:

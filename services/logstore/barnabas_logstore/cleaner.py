@@ -20,6 +20,7 @@ import msgspec
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.logs import configure_logging
+from barnabas.runtime.loop.background import awaited_task
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import parent_socket
@@ -65,8 +66,8 @@ class CleanerHost:
         # Ctrl-C reaches the whole process group; the parent stops this process when its own work is done.
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         self._parent = parent_socket(self._on_message, stopping.set)
-        stop = asyncio.ensure_future(stopping.wait())
-        work = asyncio.ensure_future(self._work())
+        stop = awaited_task(stopping.wait())
+        work = awaited_task(self._work())
         await asyncio.wait((stop, work), return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             work.result()

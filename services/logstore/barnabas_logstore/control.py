@@ -27,6 +27,7 @@ from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.configuration.service_config import take_identity_of
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
@@ -37,6 +38,7 @@ from barnabas.runtime.processes.spawning import parent_socket
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.runtime.rpc import Health, add_health, create_server, stop_server
 from barnabas.runtime.streams import ServerStream, register_stream
+from barnabas_logstore.shell.containment import CONTROL_HEALTH
 from barnabas_protos.logstore.v1 import control_pb2
 
 CONTROL_SERVICE: Final[str] = control_pb2.DESCRIPTOR.services_by_name["ControlChannel"].full_name
@@ -79,7 +81,7 @@ class ControlListener:
         self._health: Health | None = None
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ControlResponse)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks(CONTROL_HEALTH)
         self._metrics: PodMetrics | None = None
 
     async def run(self, address: str) -> None:
@@ -155,9 +157,7 @@ class ControlListener:
 
     def _set_serving(self, serving: bool) -> None:
         assert self._health is not None
-        task = asyncio.get_running_loop().create_task(self._health.set_serving(serving))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._health.set_serving(serving))
 
 
 class ControlSession:

@@ -16,6 +16,7 @@ from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.health_reports import HealthReports
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.loop.background import awaited_task
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
@@ -94,8 +95,8 @@ async def serve(config: PurgatoryConfig) -> None:
             tasks.create_task(health_reports.run(lambda: registration.incarnation))
             tasks.create_task(_fail_with(driver))
 
-    life = asyncio.ensure_future(live())
-    stop = asyncio.ensure_future(stopped.wait())
+    life = awaited_task(live())
+    stop = awaited_task(stopped.wait())
     try:
         await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -10,14 +10,27 @@ from pathlib import Path
 import pytest
 
 from barnabas.containment import Place, Scope
+from barnabas.runtime import contained as runtime
 from barnabas_controller.core.requests import request_queue as controller
+from barnabas_controller.shell import containment as controller_shell
 from barnabas_gateway.core.model import containment as gateway
+from barnabas_gateway.shell import containment as gateway_shell
 from barnabas_logstore.core.replica import containment as logstore
+from barnabas_logstore.shell import containment as logstore_shell
 from barnabas_purgatory.core import meter as purgatory
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/correctness.md").read_text()
-PLACES: tuple[Place, ...] = (*controller.PLACES, *gateway.PLACES, *logstore.PLACES, *purgatory.PLACES)
+PLACES: tuple[Place, ...] = (
+    *controller.PLACES,
+    *controller_shell.PLACES,
+    *gateway.PLACES,
+    *gateway_shell.PLACES,
+    *logstore.PLACES,
+    *logstore_shell.PLACES,
+    *purgatory.PLACES,
+    *runtime.PLACES,
+)
 
 
 def rows() -> list[str]:
@@ -40,9 +53,12 @@ def test_no_place_has_two_meanings() -> None:
     assert len({each.name for each in PLACES}) == len(PLACES)
 
 
-@pytest.mark.parametrize("service", ["controller", "gateway", "logstore", "purgatory"])
-def test_every_place_is_used_where_exceptions_are_caught(service: str) -> None:
-    sources = {path: path.read_text() for path in (ROOT / "services" / service).rglob("*.py")}
+@pytest.mark.parametrize(
+    "folder",
+    ["services/controller", "services/gateway", "services/logstore", "services/purgatory", "barnabas/runtime"],
+)
+def test_every_place_is_used_where_exceptions_are_caught(folder: str) -> None:
+    sources = {path: path.read_text() for path in (ROOT / folder).rglob("*.py")}
     declared = {
         name: path for path, text in sources.items() for name in re.findall(r"^(\w+): Final = Place\(", text, re.M)
     }

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from barnabas.cluster.messages import ControlResponse
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.protobuf import from_proto
 from barnabas.runtime.registration import refuses_connections
 from barnabas.runtime.streams import Packing, StreamLink
+from barnabas_controller.shell.containment import PROBE
 from barnabas_protos.logstore.v1 import control_pb2 as pb
 
 _METHOD = "/barnabas.logstore.v1.ControlChannel/Control"
@@ -75,7 +77,7 @@ class ControlStream:
     def _down(self, reason: str) -> None:
         _log.warning("control stream lost", address=self._addresses[0], reason=reason)
         self._on_down()
-        self._probing = asyncio.get_running_loop().create_task(self._probe())
+        self._probing = BackgroundTasks(PROBE).keep(self._probe)
 
     async def _probe(self) -> None:
         """A crashed process refuses connections at once; one that does not refuse is left to its lease."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
 from barnabas.cluster.messages import (
@@ -22,6 +22,7 @@ from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.contained import log_contained
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.streams import ServerStream
 from barnabas_controller.core.controller import ControllerCore
 from barnabas_controller.core.observability.measures import Measures
@@ -39,6 +40,7 @@ from barnabas_controller.core.state.effects import (
     SubmitTxn,
 )
 from barnabas_controller.core.state.operator_requests import OperatorRequest, OperatorResponse
+from barnabas_controller.shell.containment import EFFECT
 from barnabas_controller.shell.control_stream import ControlStream
 from barnabas_controller.shell.meter import DriverMeter
 from barnabas_controller.shell.packing import Packer, is_large
@@ -79,7 +81,7 @@ class ControllerDriver:
         self._watched = self._what_watchers_see()
         self._last_id = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks(EFFECT, self.fail)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails if there can be no more turns."""
         self._meter = DriverMeter()
@@ -149,9 +151,7 @@ class ControllerDriver:
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         await asyncio.gather(*(stream.close() for stream in self._streams.values()))
 
     def _next_id(self) -> int:
@@ -163,12 +163,18 @@ class ControllerDriver:
         if not self.failed.done():
             self.failed.set_exception(error)
 
-    def _tick(self) -> None:
+    @contextmanager
+    def _fails(self) -> Iterator[None]:
+        """What is raised within ends the process."""
         try:
-            self.core.on_tick(monotonic_ms())
-            self._carry_out()
+            yield
         except Exception as error:
             self.fail(error)
+
+    def _tick(self) -> None:
+        with self._fails():
+            self.core.on_tick(monotonic_ms())
+            self._carry_out()
 
     def _carry_out(self) -> None:
         """Carry out what the core has come to since this was called last."""
@@ -201,13 +207,13 @@ class ControllerDriver:
     def _carry_out_one(self, effect: Effect) -> None:
         match effect:
             case SubmitTxn():
-                self._spawn(self._submit(effect.txn_id, effect.txn))
+                self._tasks.start(self._submit(effect.txn_id, effect.txn))
             case RevokeLease():
-                self._spawn(self._revoke(effect.lease))
+                self._tasks.start(self._revoke(effect.lease))
             case ConnectControl():
                 self._connect(effect)
             case DisconnectControl():
-                self._spawn(self._streams.pop((effect.node_id, effect.broker_epoch)).close())
+                self._tasks.start(self._streams.pop((effect.node_id, effect.broker_epoch)).close())
             case SendControl():
                 self._meter.command_sent(effect.node_id, effect.request)
                 self._send(self._streams[effect.node_id, effect.broker_epoch], effect.request)
@@ -230,18 +236,6 @@ class ControllerDriver:
                 _log.info("active" if effect.active else "standby", controller_epoch=effect.controller_epoch)
             case _:
                 assert_never(effect)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """A task that fails leaves a Txn or a stream without its outcome: nothing would go on."""
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self.fail(error)
 
     async def _submit(self, txn_id: int, txn: Txn) -> None:
         try:
@@ -268,26 +262,26 @@ class ControllerDriver:
         node_id, broker_epoch, core = effect.node_id, effect.broker_epoch, self.core
 
         def on_up() -> None:
-            core.on_control_connected(node_id, broker_epoch, monotonic_ms())
-            self._carry_out()
+            with self._fails():
+                core.on_control_connected(node_id, broker_epoch, monotonic_ms())
+                self._carry_out()
 
         def on_response(response: ControlResponse) -> None:
             self._meter.command_answered(node_id, response)
-            try:
+            with self._fails():
                 core.on_control_response(node_id, broker_epoch, response, monotonic_ms())
                 self._carry_out()
-            except Exception as error:
-                self.fail(error)
-                raise
 
         def on_down() -> None:
             self._meter.stream_lost(node_id)
-            core.on_control_disconnected(node_id, broker_epoch, monotonic_ms())
-            self._carry_out()
+            with self._fails():
+                core.on_control_disconnected(node_id, broker_epoch, monotonic_ms())
+                self._carry_out()
 
         def on_gone() -> None:
-            core.on_peer_gone(node_id, broker_epoch, monotonic_ms())
-            self._carry_out()
+            with self._fails():
+                core.on_peer_gone(node_id, broker_epoch, monotonic_ms())
+                self._carry_out()
 
         stream = ControlStream(
             effect.control_address,

@@ -11,7 +11,9 @@ from typing import Final
 from barnabas.channel.packing_primitives import message_field
 from barnabas.cluster.messages import ControlRequest, LeaderAndIsr, UpdateMetadata
 from barnabas.runtime.large_messages import LARGE_ELEMENTS, over_turns
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.protobuf import to_proto, to_proto_in_steps
+from barnabas_controller.shell.containment import PACKING
 from barnabas_protos.controller.v1 import cluster_pb2
 from barnabas_protos.logstore.v1 import control_pb2
 
@@ -27,6 +29,7 @@ class Packer:
     def __init__(self) -> None:
         self._update: UpdateMetadata | None = None
         self._packed = b""
+        self._tasks = BackgroundTasks(PACKING)
         self._packing: tuple[UpdateMetadata, asyncio.Task[bytes]] | None = None
         """The large update that was packed last, or is being packed."""
 
@@ -44,7 +47,7 @@ class Packer:
 
     async def _pack_large(self, update: UpdateMetadata) -> bytes:
         if self._packing is None or self._packing[0] is not update:
-            self._packing = update, asyncio.get_running_loop().create_task(_packed_over_turns(update))
+            self._packing = update, self._tasks.start(_packed_over_turns(update))
         # A stream that ends must not cancel the packing for the others.
         return await asyncio.shield(self._packing[1])
 

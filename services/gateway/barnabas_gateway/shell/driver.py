@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import socket
 import ssl
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from time import monotonic_ns
 from typing import TypeVar
@@ -29,8 +29,7 @@ from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.collector import COLLECTOR
 from barnabas.runtime.compression import CODECS
-from barnabas.runtime.contained import log_contained
-from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
+from barnabas.runtime.contained import CONTAINED, SCRAPE, log_contained
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.event_loop import loop_waited_ns
 from barnabas.runtime.loop.idle import IdlePart
@@ -57,6 +56,7 @@ from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.client_socket import ClientSocket
 from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors, kerberos_configs
 from barnabas_gateway.shell.links import Links
+from barnabas_gateway.shell.metadata_reader import MetadataReader
 from barnabas_gateway.shell.oauth.listener_tokens import ListenerTokens
 from barnabas_gateway.shell.spans import spans_of
 from barnabas_gateway.shell.tls.listener_contexts import ListenerContexts
@@ -97,9 +97,8 @@ class GatewayDriver:
         self._contexts = ListenerContexts(properties.security())
         self._handshake_ms_max = core_config.authentication_ms_max
         self._closed_ids: list[int] = []
-        self._unread_metadata: deque[bytes] = deque()
-        self._reading_metadata: asyncio.Task[None] | None = None
         self._schedule_turn = TurnScheduler(self._turn).request
+        self._metadata = MetadataReader(self._apply_metadata, self._schedule_turn, self._metadata_failed)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
@@ -137,7 +136,7 @@ class GatewayDriver:
             case processor_ipc.CONNECTION:
                 self._adopt(msgspec.json.decode(payload, type=processor_ipc.Accepted), fds)
             case processor_ipc.METADATA:
-                self._metadata_came(payload)
+                self._metadata.take(payload)
             case processor_ipc.ANSWER:
                 call_id, answer = processor_ipc.decode_answer(payload)
                 self._core.controller_answered(call_id, answer, monotonic_ms())
@@ -161,28 +160,8 @@ class GatewayDriver:
                 _log.error("an unknown message from the acceptor", kind=kind)
         self._schedule_turn()
 
-    def _metadata_came(self, payload: bytes) -> None:
-        """Apply one update now, or, if it is large or others wait, after them and over several turns."""
-        if self._reading_metadata is None and len(payload) < LARGE_BYTES:
-            try:
-                self._apply_metadata(processor_ipc.decode_metadata(payload))
-            except Exception as error:
-                self._fail("a metadata update was not applied", error)
-            return
-        self._unread_metadata.append(payload)
-        if self._reading_metadata is None:
-            self._reading_metadata = self._loop.create_task(self._read_metadata())
-
-    async def _read_metadata(self) -> None:
-        while self._unread_metadata:
-            try:
-                steps = processor_ipc.decode_metadata_in_steps(self._unread_metadata.popleft())
-                self._apply_metadata(await over_turns(steps))
-            except Exception as error:
-                self._fail("a metadata update was not applied", error)
-                return
-            self._schedule_turn()
-        self._reading_metadata = None
+    def _metadata_failed(self, error: BaseException) -> None:
+        self._fail("a metadata update was not applied", error)
 
     def _fail(self, what: str, error: BaseException) -> None:
         if not self.failure.done():
@@ -300,7 +279,10 @@ class GatewayDriver:
         self._lose(self._core.coordinate_down, node_id)
 
     def logstore_answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
-        self._core.logstore_answered(call_id, answer, monotonic_ms())
+        try:
+            self._core.logstore_answered(call_id, answer, monotonic_ms())
+        except Exception as error:
+            self._fail("an answer of a logstore was not handled", error)
         self._schedule_turn()
 
     def purgatory_up(self, pod_id: str) -> None:
@@ -459,8 +441,12 @@ class GatewayDriver:
             yield Sample(AUTHENTICATIONS, (listener, mechanism, outcome.value), count)
 
     def _tell_metrics(self) -> None:
-        samples = [sample for part in self._measured for sample in part.samples()]
-        self._acceptor.send(processor_ipc.METRICS, pack(samples))
+        try:
+            snapshot = pack([sample for part in self._measured for sample in part.samples()])
+        except Exception as error:
+            CONTAINED.contain(SCRAPE, error)
+            return
+        self._acceptor.send(processor_ipc.METRICS, snapshot)
 
     def close(self) -> None:
         """Close what is left, without waiting for clients, after reporting the metrics."""
@@ -468,8 +454,7 @@ class GatewayDriver:
         self._conversions.stop()
         self._token_checks.stop()
         self._pattern_matchings.stop()
-        if self._reading_metadata is not None:
-            self._reading_metadata.cancel()
+        self._metadata.stop()
         if self._traces is not None:
             self._traces.close()
         self._contexts.stop()

@@ -32,8 +32,10 @@ from barnabas.metrics.family import Sample
 from barnabas.metrics.security_families import ACLS
 from barnabas.runtime.clock import monotonic_ms, wall_ms
 from barnabas.runtime.configuration.config import Loaded
+from barnabas.runtime.contained import CONTAINED, HEALTH
 from barnabas.runtime.health_reports import HealthReports
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import awaited_task
 from barnabas.runtime.loop.beat import next_beat
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
@@ -125,8 +127,8 @@ class Gateway:
                 tasks.create_task(self._watch_readiness(health))
                 tasks.create_task(self._health_reports.run(lambda: registration.incarnation))
 
-        life = asyncio.ensure_future(live())
-        stop = asyncio.ensure_future(stopping.wait())
+        life = awaited_task(live())
+        stop = awaited_task(stopping.wait())
         try:
             await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -202,8 +204,11 @@ class Gateway:
             if is_ready != was_ready:
                 why_not = "the processors are silent" if is_heard else "the controller is silent"
                 _log.info("ready" if is_ready else f"not ready: {why_not}", silence_ms=silence_ms)
-                await health.set_serving(is_ready)
-                was_ready = is_ready
+                try:
+                    await health.set_serving(is_ready)
+                    was_ready = is_ready
+                except Exception as error:
+                    CONTAINED.contain(HEALTH, error)
             now_s = asyncio.get_running_loop().time()
             await asyncio.sleep(next_beat(now_s) - now_s)
 

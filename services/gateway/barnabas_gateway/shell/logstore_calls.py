@@ -13,12 +13,15 @@ from google.protobuf.message import Message
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.cluster.keys import Role
+from barnabas.runtime.contained import CONTAINED
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.large_messages import over_turns
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.protobuf import from_proto_in_steps, to_proto
 from barnabas.runtime.rpc import create_channel
 from barnabas_gateway.core.model.outputs import LogstoreCall
+from barnabas_gateway.shell.containment import LOGSTORE_CALL
 from barnabas_protos.logstore.v1 import administration_pb2 as pb
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Administration"]
@@ -39,10 +42,11 @@ class LogstoreCalls:
         self._channels: list[grpc.aio.Channel] = []
         """The last one is in use; those before show a certificate that was replaced since."""
         self._generation = 0
+        self._background = BackgroundTasks(LOGSTORE_CALL)
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def send(self, call: LogstoreCall) -> None:
-        task = asyncio.get_running_loop().create_task(self._call(call))
+        task = self._background.start(self._call(call))
         self._tasks[call.call_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(call.call_id, None))
 
@@ -54,10 +58,7 @@ class LogstoreCalls:
 
     async def close(self) -> None:
         """End all calls, unanswered."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.stop()
         for channel in self._channels:
             await channel.close(None)
 
@@ -69,6 +70,8 @@ class LogstoreCalls:
             reason = f"{error.code().name}: {error.details()}"
             request = type(call.request).__name__
             _log.warning("a call was not answered", node_id=self._node_id, request=request, reason=reason)
+        except Exception as error:
+            CONTAINED.contain(LOGSTORE_CALL, error, {"node_id": self._node_id, "request": type(call.request).__name__})
         self._answered(call.call_id, answer)
 
     async def _ask(self, request: AdministrationRequest, timeout_ms: int) -> AdministrationResponse:

@@ -18,8 +18,10 @@ from barnabas.cluster.quotas.entities import client_quota
 from barnabas.cluster.quotas.shares import QuotaUse
 from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
 from barnabas.metrics.family import Sample
+from barnabas.runtime.contained import CONTAINED
 from barnabas.runtime.health_reports import RecentDeaths
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
 from barnabas.runtime.tracing.traces import CURRENT
@@ -27,6 +29,7 @@ from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequ
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.config import GatewayProperties
+from barnabas_gateway.shell.containment import CONTROLLER_CALL
 
 PROCESSOR_MODULE: Final = "barnabas_gateway.processor"
 
@@ -94,7 +97,7 @@ class Processors:
         self._next = 0
         self._next_connection_id = 1
         self._restart_ms: dict[int, int] = {}
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = BackgroundTasks(CONTROLLER_CALL)
 
     def resize(self, count: int) -> None:
         """Change the number of processors; the ones with the highest indexes drain."""
@@ -124,7 +127,12 @@ class Processors:
 
         serial = self._next_serial
         self._next_serial += 1
-        child = spawn(PROCESSOR_MODULE, on_message=on_message, on_exit=on_exit, on_silence=on_silence)
+        try:
+            child = spawn(PROCESSOR_MODULE, on_message=on_message, on_exit=on_exit, on_silence=on_silence)
+        except OSError as error:  # out of processes, descriptors or memory
+            _log.error("a processor can't be started", index=index, reason=str(error), again_ms=_RESTART_MS_MAX)
+            self._loop.call_later(_RESTART_MS_MAX / 1000, self._start, index)
+            return
         processor = _Processor(index, serial, child, self._loop.time())
         self._by_index[index] = processor
         self._metrics.add_process(serial, lambda: child.messages.send(processor_ipc.METRICS))
@@ -234,16 +242,18 @@ class Processors:
                 call_id, _, _ = processor_ipc.decode_call(payload)
                 processor.child.messages.send(processor_ipc.ANSWER, processor_ipc.encode_answer(call_id, None))
             case processor_ipc.CALL:
-                task = self._loop.create_task(self._call(processor, payload))
-                self._calls.add(task)
-                task.add_done_callback(self._calls.discard)
+                self._calls.start(self._call(processor, payload))
             case _:
                 _log.error("an unknown message from a processor", kind=kind)
 
     async def _call(self, processor: _Processor, payload: bytes) -> None:
         call_id, request, trace = processor_ipc.decode_call(payload)
         CURRENT.set(trace)
-        answer = await self._ask_controller(request)
+        answer: ControllerAnswer | None = None
+        try:
+            answer = await self._ask_controller(request)
+        except Exception as error:
+            CONTAINED.contain(CONTROLLER_CALL, error, {"request": type(request).__name__})
         processor.child.messages.send(processor_ipc.ANSWER, processor_ipc.encode_answer(call_id, answer))
 
     # --- what is measured --------------------------------------------------------------------------------------------
@@ -267,9 +277,7 @@ class Processors:
         self._by_index.clear()
         children = [processor.child for processor in self._draining]
         await asyncio.gather(*(_await_exit(child) for child in children))
-        for task in list(self._calls):
-            task.cancel()
-        await asyncio.gather(*self._calls, return_exceptions=True)
+        await self._calls.stop()
 
 
 async def _await_exit(child: ChildProcess) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from barnabas.cluster.quotas.shares import PERIOD_MS, QuotaUse, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.contained import CONTAINED
+from barnabas.runtime.loop.background import BackgroundTasks
+from barnabas_gateway.core.model.containment import QUOTAS
 from barnabas_gateway.core.model.gateway_shares import GatewayShares
 
 Ask = Callable[[ShareQuotasRequest], Awaitable[ShareQuotasResponse | None]]
@@ -20,6 +23,7 @@ class QuotaSharing:
         self._ask = ask
         self._shares = GatewayShares(monotonic_ms())
         self._loop = asyncio.get_running_loop()
+        self._tasks = BackgroundTasks(QUOTAS)
         self._timer: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -38,13 +42,16 @@ class QuotaSharing:
         now_ms = monotonic_ms()
         uses = self._shares.take_uses(now_ms)
         if uses:
-            self._asking = self._loop.create_task(self._agree(uses, now_ms))
+            self._asking = self._tasks.start(self._agree(uses, now_ms))
 
     async def _agree(self, uses: list[QuotaUse], sent_ms: int) -> None:
-        answer = await self._ask(ShareQuotasRequest(self._gateway_id, uses))
+        try:
+            answer = await self._ask(ShareQuotasRequest(self._gateway_id, uses))
+            if answer is not None:
+                self._shares.granted(uses, answer.rates, sent_ms)
+        except Exception as error:
+            CONTAINED.contain(QUOTAS, error)
         self._asking = None
-        if answer is not None:
-            self._shares.granted(uses, answer.rates, sent_ms)
         if self._shares.is_used():
             delay_ms = max(0, sent_ms + PERIOD_MS - monotonic_ms())
             self._timer = self._loop.call_later(delay_ms / 1000, self._report)

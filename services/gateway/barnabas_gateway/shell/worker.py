@@ -16,6 +16,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final, Generic, Protocol, TypeVar
 
+from barnabas.runtime.loop.background import start_thread
+from barnabas_gateway.shell.containment import WORKER
+
 # How long the thread may hold the interpreter before the loop gets it; Python's own 5 ms would delay each request.
 SWITCH_INTERVAL_S: Final = 0.0005
 _STOP_S_MAX: Final = 5.0
@@ -44,8 +47,7 @@ class Worker(Generic[WorkT]):
     def submit(self, work: WorkT) -> None:
         if self._thread is None:
             sys.setswitchinterval(SWITCH_INTERVAL_S)
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
+            self._thread = start_thread(WORKER, self._work, self._name)
         self._queue.put(work)
 
     def stop(self) -> None:
@@ -64,4 +66,9 @@ class Worker(Generic[WorkT]):
                 self._run(work)
             except Exception:
                 work.fault = traceback.format_exc()
-            self._loop.call_soon_threadsafe(self._on_done, work, (perf_counter() - began) * 1000)
+            try:
+                self._loop.call_soon_threadsafe(self._on_done, work, (perf_counter() - began) * 1000)
+            except RuntimeError:
+                if not self._loop.is_closed():
+                    raise
+                return

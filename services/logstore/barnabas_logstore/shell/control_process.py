@@ -146,5 +146,15 @@ class ControlProcess:
             return
         self.deaths.died(exit_code)
         _log.error("control listener died, restarting it", exit_code=exit_code, wait_ms=self._restart_ms)
-        self._loop.call_later(self._restart_ms / 1000, self._spawn)
+        self._restart_later()
+
+    def _restart_later(self) -> None:
+        self._loop.call_later(self._restart_ms / 1000, self._spawn_again)
         self._restart_ms = min(2 * self._restart_ms, RESTART_MS_MAX)
+
+    def _spawn_again(self) -> None:
+        try:
+            self._spawn()
+        except OSError as error:  # out of processes, descriptors or memory
+            _log.error("the control listener can't be started", reason=str(error), wait_ms=self._restart_ms)
+            self._restart_later()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic_ns
 from typing import Final
@@ -14,11 +13,14 @@ from barnabas.metrics.log_families import LOG_DIRECTORY_FREE_BYTES, LOG_DIRECTOR
 from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import wall_ms
+from barnabas.runtime.contained import CONTAINED, SCRAPE
+from barnabas.runtime.loop.background import start_thread
 from barnabas.runtime.loop.event_loop import loop_waited_ns
 from barnabas.runtime.loop.idle import IdlePart
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas_logstore.core.logstore import LogstoreCore
 from barnabas_logstore.core.observability.partition_metrics_scan import PartitionMetricsScan
+from barnabas_logstore.shell.containment import DISKS
 
 PARTITIONS_PER_SLICE: Final = 200
 """Replicas per slice, well under a millisecond; a logstore with 10,000 replicas takes 50 slices."""
@@ -37,9 +39,18 @@ class Disks:
     def look(self) -> None:
         if not self._is_looking:
             self._is_looking = True
-            threading.Thread(target=self._look, name="disks", daemon=True).start()
+            try:
+                start_thread(DISKS, self._look, "disks")
+            except RuntimeError:  # no thread can be started now
+                self._is_looking = False
 
     def _look(self) -> None:
+        try:
+            self._look_at_all()
+        finally:
+            self._is_looking = False
+
+    def _look_at_all(self) -> None:
         for path in self._log_dirs:
             try:
                 room = os.statvfs(path)
@@ -47,7 +58,6 @@ class Disks:
                 self._reported.pop(path, None)
             else:
                 self._reported[path] = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
-        self._is_looking = False
 
     def samples(self) -> Iterator[Sample]:
         for path, (free, total) in sorted(self._reported.items()):
@@ -82,13 +92,27 @@ class DataMetrics:
         self._disks.look()
         if self._scan is not None:
             return
-        if self._core is None:
-            self._answer([])
-            return
-        self._scan = self._core.measures.scan_partitions(wall_ms())
-        self._go_on()
+        try:
+            if self._core is None:
+                self._answer([])
+                return
+            self._scan = self._core.measures.scan_partitions(wall_ms())
+            self._scan_on()
+        except Exception as error:
+            self._failed(error)
 
     def _go_on(self) -> None:
+        try:
+            self._scan_on()
+        except Exception as error:
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """This process has no part in the scrape; the next one begins from the start."""
+        self._scan = None
+        CONTAINED.contain(SCRAPE, error)
+
+    def _scan_on(self) -> None:
         assert self._scan is not None
         assert self._core is not None
         if not self._scan.step(PARTITIONS_PER_SLICE):

@@ -30,6 +30,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from time import monotonic_ns, perf_counter_ns
 from typing import Final
 
@@ -38,6 +39,7 @@ from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import start_thread
 from barnabas.runtime.loop.idle import IdlePart
 from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, execute_in_place, failed_by_fault
 from barnabas_logstore.core.storage.effects import (
@@ -46,6 +48,7 @@ from barnabas_logstore.core.storage.effects import (
     StorageEffect,
     WriteEffect,
 )
+from barnabas_logstore.shell.containment import IO_THREAD
 from barnabas_logstore.shell.io_meter import IoMeter
 from barnabas_logstore.shell.open_files import PosixFile
 
@@ -86,17 +89,16 @@ class IoWorkers:
         self._own_meter = IoMeter("loop")
         self._meters = [IoMeter("worker") for _ in range(threads)]
         self._idle = IdlePart(HANDLER_IDLE, "io-workers", self._idle_ns, monotonic_ns)
-        self._threads = [
-            threading.Thread(target=self._work, args=(meter,), name=f"io-{index}", daemon=True)
-            for index, meter in enumerate(self._meters)
-        ]
+        self._threads: list[threading.Thread] = []
 
     def start(self, on_done: Callable[[Sequence[Completion]], None]) -> None:
         """`on_done` is called on the event loop with all effects that have been finished since the last call."""
         self._on_done = on_done
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        for thread in self._threads:
-            thread.start()
+        self._threads = [
+            start_thread(IO_THREAD, partial(self._work, meter), f"io-{index}")
+            for index, meter in enumerate(self._meters)
+        ]
 
     def stop(self) -> None:
         """End the threads, once they have done what they were given."""
@@ -172,7 +174,12 @@ class IoWorkers:
             # empties the queue, so nothing that is added while the flag is set can be missed.
             if not self._is_delivery_due:
                 self._is_delivery_due = True
-                self._loop.call_soon_threadsafe(self._deliver)
+                try:
+                    self._loop.call_soon_threadsafe(self._deliver)
+                except RuntimeError:
+                    if not self._loop.is_closed():
+                        raise
+                    return
 
     def _deliver(self) -> None:
         self._is_delivery_due = False

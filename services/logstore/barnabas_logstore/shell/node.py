@@ -24,9 +24,11 @@ from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.configuration.config import Loaded
+from barnabas.runtime.contained import CONTAINED, HEALTH
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.health_reports import HealthReports
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import awaited_task
 from barnabas.runtime.loop.beat import wait_to_beat
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics.listener import advertised_metrics_address, bind_metrics
@@ -44,6 +46,7 @@ from barnabas_logstore.shell.administration import ADMINISTRATION_SERVICE, Admin
 from barnabas_logstore.shell.cleaner_messages import CleanerSettings
 from barnabas_logstore.shell.cleaner_process import CleanerProcess, log_pass
 from barnabas_logstore.shell.config import COMMIT_HOLD_MS, LogstoreSettings
+from barnabas_logstore.shell.containment import REGISTRATION
 from barnabas_logstore.shell.control_process import ControlProcess
 from barnabas_logstore.shell.controller_requests import ControllerRequests
 from barnabas_logstore.shell.data_listener import LISTENER_SERVICES, DataListener
@@ -66,6 +69,7 @@ IN_SYNC: Final = "in-sync"
 """The health of the replicas: SERVING when every ISR that may contain this logstore does. A rolling restart waits for
 it."""
 SYNC_CHECK_S: Final = 1.0
+REGISTER_AGAIN_S: Final = 1.0
 _SERVICES: Final = (*LISTENER_SERVICES, ADMINISTRATION_SERVICE)
 
 _log = get_logger("logstore")
@@ -125,8 +129,8 @@ class LogstoreNode:
         """Serve until `stopping` is set. Raises StartRefused, IdentityTaken, VersionRefused, OSError and
         DirectoriesLost.
         """
-        life = asyncio.ensure_future(self._live())
-        stop = asyncio.ensure_future(stopping.wait())
+        life = awaited_task(self._live())
+        stop = awaited_task(stopping.wait())
         try:
             await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
             if not life.done() and self._registration is not None and self._requests is not None:
@@ -404,19 +408,28 @@ class LogstoreNode:
         while True:
             await self._log_dirs_changed.wait()
             self._log_dirs_changed.clear()
-            await registration.update()
+            try:
+                await registration.update()
+            except Exception as error:
+                CONTAINED.contain(REGISTRATION, error)
+                self._log_dirs_changed.set()
+                await asyncio.sleep(REGISTER_AGAIN_S)
 
     async def _tell_whether_in_sync(self, health: Health, image: ClusterImage) -> None:
         judged_revision, was_in_sync = -1, False
         while True:
             if image.revision != judged_revision:
-                judged_revision = image.revision
-                lagging = image.lagging_replicas(self._settings.node_id)
-                is_in_sync = lagging == 0
-                if is_in_sync != was_in_sync:
-                    _log.info("in sync" if is_in_sync else "not in sync", lagging_replicas=lagging)
-                    await health.set_service(IN_SYNC, is_in_sync)
-                    was_in_sync = is_in_sync
+                revision = image.revision
+                try:
+                    lagging = image.lagging_replicas(self._settings.node_id)
+                    is_in_sync = lagging == 0
+                    if is_in_sync != was_in_sync:
+                        _log.info("in sync" if is_in_sync else "not in sync", lagging_replicas=lagging)
+                        await health.set_service(IN_SYNC, is_in_sync)
+                        was_in_sync = is_in_sync
+                    judged_revision = revision
+                except Exception as error:
+                    CONTAINED.contain(HEALTH, error)
             await asyncio.sleep(wait_to_beat(asyncio.get_running_loop().time(), SYNC_CHECK_S))
 
     async def _fail_with_the_loop(self) -> None:

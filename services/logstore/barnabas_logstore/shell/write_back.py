@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 
 from barnabas.ports.disk import Disk, DiskError
+from barnabas.runtime.loop.background import start_thread
+from barnabas_logstore.shell.containment import WRITE_BACK
 
 
 def begin_write_back(disk: Disk, log_dirs: Sequence[str]) -> threading.Thread:
@@ -14,9 +17,7 @@ def begin_write_back(disk: Disk, log_dirs: Sequence[str]) -> threading.Thread:
     Leadership is handed over meanwhile. Most logs have little left to write when they are flushed afterwards, which is
     what makes them durable and reports errors, including those that occur here.
     """
-    thread = threading.Thread(target=_write_back, args=(disk, log_dirs), name="write-back", daemon=True)
-    thread.start()
-    return thread
+    return start_thread(WRITE_BACK, partial(_write_back, disk, log_dirs), "write-back")
 
 
 def _write_back(disk: Disk, log_dirs: Sequence[str]) -> None:

@@ -21,10 +21,13 @@ from barnabas.cluster.keys import ControllerRegistration, Role
 from barnabas.metrics import security_families as families
 from barnabas.metrics.family import Sample
 from barnabas.runtime.clock import monotonic_ms, wall_ms
+from barnabas.runtime.contained import CONTAINED
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.protobuf import to_proto
 from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import ServerStream
+from barnabas_controller.shell.containment import AUDIT
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 from barnabas_protos.controller.v1 import membership_pb2_grpc as rpc
 
@@ -71,6 +74,7 @@ class CallRecords:
         self._takers: dict[int, ServerStream] = {}
         """By subscription, of gateways that write them; the first is next."""
         self._timer: asyncio.TimerHandle | None = None
+        self._tasks = BackgroundTasks(AUDIT)
         self._sending: asyncio.Task[None] | None = None
         self._is_wanted = False
         """Whether some gateway has ever taken records here: without one, none is missed."""
@@ -114,6 +118,14 @@ class CallRecords:
     def _deliver(self) -> None:
         """Hand over one batch, and come back for what is left."""
         self._timer = None
+        try:
+            self._deliver_some()
+        except Exception as error:
+            CONTAINED.contain(AUDIT, error)
+            if self._waiting:
+                self._deliver_in(_RETRY_MS)
+
+    def _deliver_some(self) -> None:
         self._forget_old()
         if not self._waiting:
             return
@@ -126,7 +138,7 @@ class CallRecords:
         if elected is None or elected.controller_id == self._controller_id:
             self._deliver_in(_RETRY_MS)
         else:
-            self._sending = asyncio.get_running_loop().create_task(self._send_on(elected.address))
+            self._sending = self._tasks.start(self._send_on(elected.address))
 
     def _forget_old(self) -> None:
         oldest_ms = self._now_ms() - WAITING_MS_MAX
@@ -163,6 +175,10 @@ class CallRecords:
             else:
                 self._waiting.extendleft(reversed(batch))
                 delay_ms = _RETRY_MS
+        except Exception as error:
+            CONTAINED.contain(AUDIT, error)
+            self._drop(len(batch), "an internal error")
+            delay_ms = _RETRY_MS
         finally:
             self._sending = None
         if self._waiting:
@@ -171,9 +187,7 @@ class CallRecords:
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.gather(self._sending, return_exceptions=True)
+        await self._tasks.stop()
 
     def samples(self) -> Iterator[Sample]:
         for outcome, records in (("handed over", self._handed_over), ("dropped", self._dropped)):

@@ -12,8 +12,10 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.tokens.verification_keys import VerificationKeys, fetch_keys, read_key_file, read_keys
 from barnabas_gateway.core.model.config import OAuthConfig
+from barnabas_gateway.shell.containment import KEYS
 
 MISSING_KEY_S: Final = 10.0
 """How often a key that is not known may cause a request."""
@@ -34,7 +36,7 @@ class JwksSource:
         self.keys: VerificationKeys | None = None
         self._content = b""
         self._missing = asyncio.Event()
-        self._following = asyncio.create_task(self._follow())
+        self._following = BackgroundTasks(KEYS).keep(self._follow)
 
     def key_missing(self) -> None:
         self._missing.set()

@@ -7,8 +7,11 @@ import ssl
 from collections.abc import Mapping
 from typing import Final
 
+from barnabas.runtime.contained import CONTAINED
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas_gateway.core.model.principal_mapping import DEFAULT_RULES, MappingRule
+from barnabas_gateway.shell.containment import CERTIFICATES
 from barnabas_gateway.shell.listener_security import ListenerSecurity
 from barnabas_gateway.shell.tls.tls_config import ReloadedContext
 
@@ -28,7 +31,7 @@ class ListenerContexts:
             for name, security in securities.items()
             if security.tls is not None
         }
-        self._following = asyncio.create_task(self._follow()) if self._by_listener else None
+        self._following = BackgroundTasks(CERTIFICATES).keep(self._follow) if self._by_listener else None
 
     def context_of(self, listener: str) -> ssl.SSLContext | None:
         """Return the context for a new connection; None: the listener has no TLS."""
@@ -47,9 +50,12 @@ class ListenerContexts:
         while True:
             await asyncio.sleep(RELOAD_S)
             for name, reloaded in self._by_listener.items():
-                # In a thread, since the key of a PKCS12 store takes a tenth of a second.
-                if await asyncio.to_thread(reloaded.reload):
-                    _log.info("certificates reloaded", listener=name)
+                try:
+                    # In a thread, since the key of a PKCS12 store takes a tenth of a second.
+                    if await asyncio.to_thread(reloaded.reload):
+                        _log.info("certificates reloaded", listener=name)
+                except Exception as error:
+                    CONTAINED.contain(CERTIFICATES, error, {"listener": name})
 
 
 def _log_kept(listener: str, reason: str) -> None:

@@ -19,9 +19,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from barnabas.runtime.contained import CONTAINED
 from barnabas.runtime.lane import Descriptor
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
+from barnabas_gateway.core.model.containment import CONNECTION
 from barnabas_gateway.shell.client_socket import SocketOwner
 
 _RECEIVE_BYTES: Final = 256 << 10
@@ -86,7 +88,11 @@ class HandshakeQueue:
 
     def _run(self) -> None:
         for _ in range(min(_HANDSHAKES_PER_PASS, len(self._waiting))):
-            self._waiting.popleft().continue_handshake()
+            handshaking = self._waiting.popleft()
+            try:
+                handshaking.continue_handshake()
+            except Exception as error:
+                handshaking.break_off(error)
         self._is_scheduled = bool(self._waiting)
         if self._is_scheduled:
             self._loop.call_soon(self._run)
@@ -218,6 +224,13 @@ class TlsSocket:
     def _is_over(self) -> bool:
         """Whether the owner has closed it meanwhile, or it has failed."""
         return self._is_gone
+
+    def break_off(self, error: Exception) -> None:
+        """End the handshake because of an exception that nothing expects. One of what follows it is its owner's."""
+        if self._is_established:
+            raise error
+        CONTAINED.contain(CONNECTION, error)
+        self.fail("an internal error")
 
     def _too_late(self) -> None:
         self._timer = None
