@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import grpc
 import pytest
 
 from barnabas.cli.local.certificates import issue, read_authority, write_secret
+from barnabas.cli.local.etcd import etcd_files
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
-from barnabas.cluster.keys import Role
+from barnabas.cluster.keys import Keys, Role
+from barnabas.ports.etcd import EtcdRefused, Put, Txn, modified_at
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.etcd import EtcdClient
+from barnabas.runtime.etcd.users import let_all_in
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.pem_files import TlsFiles
 from barnabas_protos.controller.v1 import membership_pb2 as pb
@@ -102,6 +109,70 @@ def test_operators_do_what_their_role_allows(cluster: RunningCluster, role: str,
         assert "needs operator" in ran[1].stderr
 
 
+def attempts_in_etcd(cluster: RunningCluster, name: str) -> set[str]:
+    """Return what the holder of a service's key for etcd may do there."""
+    keys = Keys()
+    own = keys.registration(Role.LOGSTORE, "0")
+    writes = {
+        "write its registration": own,
+        "write another's registration": keys.registration(Role.LOGSTORE, "1"),
+        "write a gateway's registration": keys.registration(Role.GATEWAY, "gateway"),
+        "be elected": keys.election,
+        "write a topic": keys.topic("t"),
+        "write beside": "/elsewhere",
+    }
+    reads = {
+        "read the version": keys.version,
+        "read the election": keys.election,
+        "read its registration": own,
+        "read credentials": keys.credentials.scram,
+        "read ACLs": keys.acls,
+        "read all": keys.prefix,
+    }
+
+    async def attempt() -> set[str]:
+        layout = cluster.local.layout
+        etcd = EtcdClient((f"{HOST}:{layout.etcd_client_port}",), monotonic_ms, etcd_files(cluster.directory, name))
+        allowed = set()
+        for what, key in writes.items():
+            with suppress(EtcdRefused):
+                # It changes nothing, and needs the right to.
+                result = await etcd.txn(Txn((modified_at(key, 1),), (Put(key, b"stolen"),)))
+                assert not result.succeeded
+                allowed.add(what)
+        for what, key in reads.items():
+            with suppress(EtcdRefused):
+                await (etcd.get(key) if key in (keys.version, own) else etcd.get_prefix(key))
+                allowed.add(what)
+        with suppress(EtcdRefused):
+            await let_all_in(etcd)
+            allowed.add("end the limits")
+        await etcd.close()
+        return allowed
+
+    return asyncio.run(attempt())
+
+
+def test_a_service_does_in_etcd_what_it_needs_alone(cluster: RunningCluster) -> None:
+    of_each = {"read the version", "read the election"}
+    own = {"write its registration", "read its registration"}
+    assert attempts_in_etcd(cluster, "logstore-0") == of_each | own
+    assert attempts_in_etcd(cluster, "purgatory") == of_each
+    assert attempts_in_etcd(cluster, "gateway") == of_each | {"write a gateway's registration"}
+    controller = attempts_in_etcd(cluster, "controller")
+    assert {"be elected", "write a topic", "read credentials"} <= controller
+    assert not {"write beside", "end the limits"} & controller
+
+
+def test_services_come_back_where_etcd_has_users(cluster: RunningCluster) -> None:
+    """They take over what they have left, and etcd knows its users after a restart."""
+    for name in ("logstore-0", "gateway", "purgatory", "controller", "etcd"):
+        cluster.kill(name)
+    cluster.up()
+    assert cluster.cli("produce", "kept-in-etcd", stdin="hello\n").returncode == 0
+    assert attempts_in_etcd(cluster, "purgatory") == {"read the version", "read the election"}
+
+
 def test_records_and_state_of_a_secure_cluster(cluster: RunningCluster) -> None:
     assert cluster.cli("produce", "kept", stdin="hello\n").returncode == 0
     assert cluster.cli("consume", "kept", "--count", "1").stdout == "hello\n"
@@ -139,3 +210,15 @@ def test_a_certificate_that_is_replaced_is_used_without_a_restart(cluster: Runni
         name: pid for name, pid in pids.items() if name != "purgatory"
     }
     assert cluster.cli("produce", "kept", stdin="again\n").returncode == 0
+
+
+def test_a_running_cluster_is_opened_and_closed_again(cluster: RunningCluster) -> None:
+    """Etcd lets all in, and then each service do what it needs. It kept running as it was, so that none was ready."""
+    for option, limited in (("--no-secure", False), ("--secure", True)):
+        ran = cluster.cli("up", option, "--no-supervisor")
+        assert ran.returncode == 0, ran.stderr + ran.stdout
+        assert "etcd: its configuration changed; restarting it" in ran.stdout
+        assert cluster.cli("produce", "switched", stdin=f"{option}\n").returncode == 0
+        if limited:
+            assert attempts_in_etcd(cluster, "purgatory") == {"read the version", "read the election"}
+    assert cluster.cli("consume", "switched", "--count", "2").stdout == "--no-secure\n--secure\n"

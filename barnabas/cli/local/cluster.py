@@ -13,6 +13,7 @@ from pathlib import Path
 from barnabas.cli.etcd_binary import find_etcd, pick_etcd
 from barnabas.cli.etcd_build import Say
 from barnabas.cli.local import ports, processes
+from barnabas.cli.local.etcd import end_etcd_limits, limit_etcd_users, root_password_path
 from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
 from barnabas.cli.local.private_files import make_private, private_files
 from barnabas.cli.local.processes import ProcessIdentity
@@ -106,11 +107,25 @@ class LocalCluster:
         self.directory.write_layout(self.layout)
         processes.raise_open_files_limit()
         has_begun = self._supervise(stopped, supervision, supervised)
+        watched = supervision if supervised else None
+        limits = self._limits_of_etcd() if stopped else None
         for service in stopped:
-            # None waits for etcd, which takes as long to elect itself as the others to load their code.
-            self.spawn(service, supervision if supervised else None)
+            # None waits for etcd, which takes as long to elect itself as the others to load their code; but its users
+            # are there before a service that has to be one.
+            if limits is not None and service.role is not Role.ETCD:
+                self._wait(limits, say)
+                limits = None
+            self.spawn(service, watched)
         self._wait_until_ready(stopped, say)
         return stopped, has_begun
+
+    def _limits_of_etcd(self) -> Callable[[], str | None] | None:
+        """Return what sets who may do what in etcd; None if all may do all and always could."""
+        if self.layout.secure:
+            return lambda: limit_etcd_users(self.directory, self.layout)
+        if root_password_path(self.directory).exists():
+            return lambda: end_etcd_limits(self.directory, self.layout)
+        return None
 
     def _supervise(self, stopped: list[Service], supervision: Supervision, supervised: bool) -> bool:
         """Have the services supervised that run already, or none. Return whether a supervisor was begun."""
@@ -185,10 +200,11 @@ class LocalCluster:
             time.sleep(_POLL_SECONDS)
 
     def _runs_as_configured(self, service: Service) -> bool:
-        if not self.is_alive(service):
+        identity = self.identity(service)
+        if identity is None or not processes.is_alive(identity):
             return False
         if not service.properties:
-            return True
+            return processes.runs_with(identity, service.argv[1:])
         config_path = self.directory.config_path(service.name)
         return config_path.exists() and config_path.read_text() == service.properties_text
 

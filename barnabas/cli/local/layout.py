@@ -18,6 +18,8 @@ from typing import Final
 
 import msgspec
 
+from barnabas.cluster.keys import Role
+
 HOST: Final = "127.0.0.1"
 """Services of a local cluster connect and listen on the loopback interface only: nothing authenticates them yet."""
 
@@ -182,6 +184,12 @@ class ClusterDirectory:
         temporary = self.layout_path.with_suffix(".tmp")
         temporary.write_bytes(msgspec.json.format(msgspec.json.encode(layout)) + b"\n")
         temporary.replace(self.layout_path)
+
+
+def members_of(layout: ClusterLayout) -> list[tuple[str, Role, str]]:
+    """Return the services that are members: the name of each, its role, and the id that it registers."""
+    alone = [(role.value, role, role.value) for role in (Role.CONTROLLER, Role.GATEWAY, Role.PURGATORY)]
+    return alone + [(f"logstore-{each}", Role.LOGSTORE, str(each)) for each in layout.logstore_ids]
 
 
 def settle_layout(

@@ -6,7 +6,8 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from barnabas.supervisor.process_table import (
     ProcessIdentity,
@@ -29,6 +30,7 @@ __all__ = [
     "last_lines",
     "raise_open_files_limit",
     "read_pid_file",
+    "runs_with",
     "session_members",
     "signal_process",
     "signal_session",
@@ -50,6 +52,15 @@ def is_alive(identity: ProcessIdentity) -> bool:
     """Return whether that very process runs; one that has ended but was not waited for does not."""
     _reap(identity.pid)
     return is_running(identity)
+
+
+def runs_with(identity: ProcessIdentity, arguments: Sequence[str]) -> bool:
+    """Return whether a process that is alive was started with these arguments."""
+    try:
+        given = Path(f"/proc/{identity.pid}/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
+    except OSError:
+        return False
+    return given[-len(arguments) :] == list(arguments)
 
 
 def _reap(pid: int) -> None:

@@ -3,8 +3,10 @@
 data/secrets/ca.key, ca.crt                  the authority; only `up` reads its key
 data/secrets/gateway.pem                     the gateway's key and certificate for clients, renewed before it expires
 data/secrets/inside/<service>.pem            those of each service for the others, which name its role and its id
-data/secrets/etcd/ca.key, ca.crt             an authority for etcd alone, whose clients may do everything
-data/secrets/etcd/etcd.pem, client.pem       etcd's certificate, and the one of its clients
+data/secrets/etcd/ca.key, ca.crt             an authority for etcd alone
+data/secrets/etcd/etcd.pem, client.pem       etcd's certificate, and the one of commands, which may do everything there
+data/secrets/etcd/<service>.pem              those of the services, which may do what they need
+data/secrets/etcd/root.password              for `--no-secure`, which ends these limits
 data/secrets/operations.pem                  that of the operators' port
 data/secrets/health.pem                      that of the gateway's port for probes, which need a certificate too
 data/secrets/gateway.properties              its password of PLAIN, and `delegation.token.secret.key`: with another all
@@ -27,8 +29,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.etcd import etcd_files
-from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local.etcd import ETCD_ADMINISTRATOR, etcd_files, root_password_path
+from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout, members_of
 from barnabas.cli.operator_access import OperatorAccess, read_access
 from barnabas.client.client_security import ClientSecurity, client_security
 from barnabas.client.kafka_connection import CLEAR
@@ -64,12 +66,13 @@ _OF_ALL_LOGSTORES: Final = "inside/logstore.pem"
 """What an earlier `up` has left: the key of any logstore."""
 _ETCD_CERTIFICATES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "etcd": ("etcd", _LOCALHOST),
-    "client": ("barnabas", ()),
+    "client": (ETCD_ADMINISTRATOR, ()),
 }
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _RENEWED_BEFORE: Final = timedelta(days=30)
 _SALT_BYTES: Final = 24
 _TOKEN_KEY_BYTES: Final = 32
+_ETCD_PASSWORD_BYTES: Final = 24
 _TIMEOUT_MS: Final = 5_000
 
 
@@ -101,12 +104,14 @@ def _gateway_secrets(directory: ClusterDirectory) -> dict[str, str]:
 
 
 def _certificates_inside(layout: ClusterLayout) -> dict[str, tuple[str, tuple[str, ...]]]:
-    members = [(role.value, role, role.value) for role in (Role.CONTROLLER, Role.GATEWAY, Role.PURGATORY)]
-    members += [(f"logstore-{each}", Role.LOGSTORE, str(each)) for each in layout.logstore_ids]
     return {
         f"inside/{name}": (name, (f"{role.value}.{DEFAULT_DOMAIN}", member_uri(DEFAULT_DOMAIN, role, member_id)))
-        for name, role, member_id in members
+        for name, role, member_id in members_of(layout)
     }
+
+
+def _certificates_of_etcd(layout: ClusterLayout) -> dict[str, tuple[str, tuple[str, ...]]]:
+    return _ETCD_CERTIFICATES | {name: (name, ()) for name, _, _ in members_of(layout)}
 
 
 def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
@@ -124,8 +129,10 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
 
     now, path = datetime.fromtimestamp(time.time(), UTC), directory.secrets_path
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    wanted = _CERTIFICATES | _certificates_inside(layout)
-    for authority_path, certificates in ((path, wanted), (path / "etcd", _ETCD_CERTIFICATES)):
+    for authority_path, certificates in (
+        (path, _CERTIFICATES | _certificates_inside(layout)),
+        (path / "etcd", _certificates_of_etcd(layout)),
+    ):
         if not (authority_path / "ca.key").exists():
             write_authority(authority_path, create_authority(f"Barnabas local {authority_path.name}", now))
         authority = read_authority(authority_path)
@@ -143,6 +150,8 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
         password = secrets.token_urlsafe(18)
         for name, lines in _client_properties(path / "ca.crt", layout, password).items():
             write_secret(path / name, "".join(f"{line}\n" for line in lines).encode())
+    if not root_password_path(directory).exists():
+        write_secret(root_password_path(directory), secrets.token_urlsafe(_ETCD_PASSWORD_BYTES).encode())
     if not gateway_secrets_path(directory).exists():
         given = "".join(f"{key}={value}\n" for key, value in _gateway_secrets(directory).items())
         write_secret(gateway_secrets_path(directory), given.encode())
@@ -150,7 +159,7 @@ def ensure_secrets(directory: ClusterDirectory, layout: ClusterLayout) -> None:
 
 def inside_security(directory: ClusterDirectory, name: str) -> dict[str, str]:
     """Return the properties of the service of that name for the other services, for scrapers, and for etcd."""
-    path, etcd = directory.secrets_path, etcd_files(directory)
+    path, etcd = directory.secrets_path, etcd_files(directory, name)
     return {
         "inter.service.tls.authority": str(path / "ca.crt"),
         "inter.service.tls.certificate": str(path / "inside" / f"{name}.pem"),

@@ -88,9 +88,14 @@ class TokenInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
 
 def is_refused_token(code: grpc.StatusCode, details: str | None) -> bool:
     """Whether etcd refuses the token rather than the request."""
-    return code is grpc.StatusCode.UNAUTHENTICATED or (
-        code is grpc.StatusCode.INVALID_ARGUMENT and _OLD_REVISION in (details or "")
-    )
+    return code is grpc.StatusCode.UNAUTHENTICATED or is_overtaken(code, details)
+
+
+def is_overtaken(code: grpc.StatusCode, details: str | None) -> bool:
+    """Whether users have changed while etcd had the request, whose sender it knows by its certificate: it has done
+    nothing, and can be sent once more.
+    """
+    return code is grpc.StatusCode.INVALID_ARGUMENT and _OLD_REVISION in (details or "")
 
 
 def _with(details: grpc.aio.ClientCallDetails, added: Metadata) -> grpc.aio.ClientCallDetails:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 import grpc.aio
 
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, KeyValue, Snapshot, Txn, TxnResult, WatchBatch, prefix_end
 from barnabas.runtime.etcd import values
-from barnabas.runtime.etcd.authentication import EtcdUser
+from barnabas.runtime.etcd.authentication import EtcdUser, is_overtaken
 from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints, EtcdUnavailable
 from barnabas.runtime.etcd.lease import Lease, renewals
 from barnabas.runtime.etcd.meter import EtcdMeter
 from barnabas.runtime.etcd.watch import follow
 from barnabas.runtime.pem_files import TlsFiles
 from barnabas_protos.etcd.v1 import rpc_pb2 as pb
+
+if TYPE_CHECKING:
+    from barnabas_protos.etcd.v1.rpc_pb2_grpc import AuthAsyncStub
 
 Answer = TypeVar("Answer")
 
@@ -74,8 +77,13 @@ class EtcdClient:
         """Make one attempt. Raises AmbiguousResult if its answer was lost, EtcdRefused if it certainly did nothing."""
         connection = self._endpoints.current()
         try:
-            call = connection.kv.Txn(values.txn_request(txn), timeout=self._timeout_s)
-            return values.txn_result(await self.meter.time("txn", call))
+            while True:
+                call = connection.kv.Txn(values.txn_request(txn), timeout=self._timeout_s)
+                try:
+                    return values.txn_result(await self.meter.time("txn", call))
+                except grpc.aio.AioRpcError as error:
+                    if not is_overtaken(error.code(), error.details()):
+                        raise
         except grpc.aio.AioRpcError as error:
             if error.code() not in _AMBIGUOUS:
                 raise EtcdRefused(error.details()) from error
@@ -135,6 +143,12 @@ class EtcdClient:
             "compact", lambda connection: connection.kv.Compact(request, timeout=self._timeout_s), timeout_ms
         )
 
+    async def administer(
+        self, operation: Callable[[AuthAsyncStub, float], Awaitable[object]], timeout_ms: int = 10_000
+    ) -> None:
+        """Change users; `operation` has to be idempotent. Raises EtcdUnavailable, EtcdRefused."""
+        await self._retried("auth", lambda connection: operation(connection.auth, self._timeout_s), timeout_ms)
+
     async def version(self, timeout_ms: int = 3000) -> str:
         """Return the server's version, which proves that a member answers and has a leader. Raises EtcdUnavailable."""
         response = await self._retried(
@@ -177,9 +191,10 @@ class EtcdClient:
                     try:
                         return await self.meter.time(operation, attempt(connection))
                     except grpc.aio.AioRpcError as error:
-                        if error.code() not in _AMBIGUOUS:
+                        if error.code() in _AMBIGUOUS:
+                            self._endpoints.leave(connection)
+                        elif not is_overtaken(error.code(), error.details()):
                             raise EtcdRefused(error.details()) from error
-                        self._endpoints.leave(connection)
                     await backoff.wait()
         except TimeoutError as error:
             raise EtcdUnavailable(f"no etcd member answered within {timeout_ms} ms") from error

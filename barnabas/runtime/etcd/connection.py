@@ -16,7 +16,13 @@ from barnabas_protos.etcd.v1 import rpc_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     # The generated asynchronous classes exist only in the type stubs.
-    from barnabas_protos.etcd.v1.rpc_pb2_grpc import KVAsyncStub, LeaseAsyncStub, MaintenanceAsyncStub, WatchAsyncStub
+    from barnabas_protos.etcd.v1.rpc_pb2_grpc import (
+        AuthAsyncStub,
+        KVAsyncStub,
+        LeaseAsyncStub,
+        MaintenanceAsyncStub,
+        WatchAsyncStub,
+    )
 
 
 class EtcdUnavailable(Exception):  # noqa: N818  (an outcome, not a failure)
@@ -30,7 +36,7 @@ def channel_credentials(pem: Pem) -> grpc.ChannelCredentials:
 class Connection:
     """The stubs of one member."""
 
-    __slots__ = ("channel", "endpoint", "generation", "kv", "lease", "maintenance", "token", "watch")
+    __slots__ = ("auth", "channel", "endpoint", "generation", "kv", "lease", "maintenance", "token", "watch")
 
     def __init__(self, endpoint: str, tls: ReloadedPem | None, user: EtcdUser | None) -> None:
         self.endpoint = endpoint
@@ -43,6 +49,7 @@ class Connection:
             if credentials is None
             else grpc.aio.secure_channel(endpoint, credentials, options=OPTIONS, interceptors=interceptors)
         )
+        self.auth: AuthAsyncStub = rpc.AuthStub(self.channel)
         self.kv: KVAsyncStub = rpc.KVStub(self.channel)
         self.watch: WatchAsyncStub = rpc.WatchStub(self.channel)
         self.lease: LeaseAsyncStub = rpc.LeaseStub(self.channel)

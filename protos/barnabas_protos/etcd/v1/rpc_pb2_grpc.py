@@ -537,17 +537,94 @@ class AuthStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.AuthEnable = channel.unary_unary(
+                '/etcdserverpb.Auth/AuthEnable',
+                request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthEnableRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthEnableResponse.FromString,
+                _registered_method=True)
+        self.AuthDisable = channel.unary_unary(
+                '/etcdserverpb.Auth/AuthDisable',
+                request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthDisableRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthDisableResponse.FromString,
+                _registered_method=True)
         self.Authenticate = channel.unary_unary(
                 '/etcdserverpb.Auth/Authenticate',
                 request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthenticateRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthenticateResponse.FromString,
+                _registered_method=True)
+        self.UserAdd = channel.unary_unary(
+                '/etcdserverpb.Auth/UserAdd',
+                request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserAddRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserAddResponse.FromString,
+                _registered_method=True)
+        self.UserChangePassword = channel.unary_unary(
+                '/etcdserverpb.Auth/UserChangePassword',
+                request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserChangePasswordRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserChangePasswordResponse.FromString,
+                _registered_method=True)
+        self.UserGrantRole = channel.unary_unary(
+                '/etcdserverpb.Auth/UserGrantRole',
+                request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserGrantRoleRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserGrantRoleResponse.FromString,
+                _registered_method=True)
+        self.RoleAdd = channel.unary_unary(
+                '/etcdserverpb.Auth/RoleAdd',
+                request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleAddRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleAddResponse.FromString,
+                _registered_method=True)
+        self.RoleGrantPermission = channel.unary_unary(
+                '/etcdserverpb.Auth/RoleGrantPermission',
+                request_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleGrantPermissionRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleGrantPermissionResponse.FromString,
                 _registered_method=True)
 
 
 class AuthServicer:
     """Missing associated documentation comment in .proto file."""
 
+    def AuthEnable(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuthDisable(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Authenticate(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UserAdd(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UserChangePassword(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UserGrantRole(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RoleAdd(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RoleGrantPermission(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -556,10 +633,45 @@ class AuthServicer:
 
 def add_AuthServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'AuthEnable': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuthEnable,
+                    request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthEnableRequest.FromString,
+                    response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthEnableResponse.SerializeToString,
+            ),
+            'AuthDisable': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuthDisable,
+                    request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthDisableRequest.FromString,
+                    response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthDisableResponse.SerializeToString,
+            ),
             'Authenticate': grpc.unary_unary_rpc_method_handler(
                     servicer.Authenticate,
                     request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthenticateRequest.FromString,
                     response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthenticateResponse.SerializeToString,
+            ),
+            'UserAdd': grpc.unary_unary_rpc_method_handler(
+                    servicer.UserAdd,
+                    request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserAddRequest.FromString,
+                    response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserAddResponse.SerializeToString,
+            ),
+            'UserChangePassword': grpc.unary_unary_rpc_method_handler(
+                    servicer.UserChangePassword,
+                    request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserChangePasswordRequest.FromString,
+                    response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserChangePasswordResponse.SerializeToString,
+            ),
+            'UserGrantRole': grpc.unary_unary_rpc_method_handler(
+                    servicer.UserGrantRole,
+                    request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserGrantRoleRequest.FromString,
+                    response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserGrantRoleResponse.SerializeToString,
+            ),
+            'RoleAdd': grpc.unary_unary_rpc_method_handler(
+                    servicer.RoleAdd,
+                    request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleAddRequest.FromString,
+                    response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleAddResponse.SerializeToString,
+            ),
+            'RoleGrantPermission': grpc.unary_unary_rpc_method_handler(
+                    servicer.RoleGrantPermission,
+                    request_deserializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleGrantPermissionRequest.FromString,
+                    response_serializer=barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleGrantPermissionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -571,6 +683,60 @@ def add_AuthServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Auth:
     """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def AuthEnable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/AuthEnable',
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthEnableRequest.SerializeToString,
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthEnableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuthDisable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/AuthDisable',
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthDisableRequest.SerializeToString,
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthDisableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def Authenticate(request,
@@ -589,6 +755,141 @@ class Auth:
             '/etcdserverpb.Auth/Authenticate',
             barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthenticateRequest.SerializeToString,
             barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthenticateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UserAdd(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/UserAdd',
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserAddRequest.SerializeToString,
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserAddResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UserChangePassword(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/UserChangePassword',
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserChangePasswordRequest.SerializeToString,
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserChangePasswordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UserGrantRole(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/UserGrantRole',
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserGrantRoleRequest.SerializeToString,
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthUserGrantRoleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RoleAdd(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/RoleAdd',
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleAddRequest.SerializeToString,
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleAddResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RoleGrantPermission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/etcdserverpb.Auth/RoleGrantPermission',
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleGrantPermissionRequest.SerializeToString,
+            barnabas__protos_dot_etcd_dot_v1_dot_rpc__pb2.AuthRoleGrantPermissionResponse.FromString,
             options,
             channel_credentials,
             insecure,

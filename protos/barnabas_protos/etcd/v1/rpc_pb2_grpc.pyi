@@ -167,19 +167,82 @@ class AuthStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuthAsyncStub: ...
+    AuthEnable: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthEnableRequest, _rpc_pb2.AuthEnableResponse]
+    AuthDisable: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthDisableRequest, _rpc_pb2.AuthDisableResponse]
     Authenticate: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthenticateRequest, _rpc_pb2.AuthenticateResponse]
+    UserAdd: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserAddRequest, _rpc_pb2.AuthUserAddResponse]
+    UserChangePassword: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserChangePasswordRequest, _rpc_pb2.AuthUserChangePasswordResponse]
+    UserGrantRole: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGrantRoleRequest, _rpc_pb2.AuthUserGrantRoleResponse]
+    RoleAdd: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleAddRequest, _rpc_pb2.AuthRoleAddResponse]
+    RoleGrantPermission: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleGrantPermissionRequest, _rpc_pb2.AuthRoleGrantPermissionResponse]
 
 @_typing.type_check_only
 class AuthAsyncStub(AuthStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
+    AuthEnable: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthEnableRequest, _rpc_pb2.AuthEnableResponse]  # type: ignore[assignment]
+    AuthDisable: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthDisableRequest, _rpc_pb2.AuthDisableResponse]  # type: ignore[assignment]
     Authenticate: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthenticateRequest, _rpc_pb2.AuthenticateResponse]  # type: ignore[assignment]
+    UserAdd: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserAddRequest, _rpc_pb2.AuthUserAddResponse]  # type: ignore[assignment]
+    UserChangePassword: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserChangePasswordRequest, _rpc_pb2.AuthUserChangePasswordResponse]  # type: ignore[assignment]
+    UserGrantRole: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthUserGrantRoleRequest, _rpc_pb2.AuthUserGrantRoleResponse]  # type: ignore[assignment]
+    RoleAdd: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleAddRequest, _rpc_pb2.AuthRoleAddResponse]  # type: ignore[assignment]
+    RoleGrantPermission: _aio.UnaryUnaryMultiCallable[_rpc_pb2.AuthRoleGrantPermissionRequest, _rpc_pb2.AuthRoleGrantPermissionResponse]  # type: ignore[assignment]
 
 class AuthServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
+    def AuthEnable(
+        self,
+        request: _rpc_pb2.AuthEnableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthEnableResponse, _abc.Awaitable[_rpc_pb2.AuthEnableResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AuthDisable(
+        self,
+        request: _rpc_pb2.AuthDisableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthDisableResponse, _abc.Awaitable[_rpc_pb2.AuthDisableResponse]]: ...
+
     @_abc_1.abstractmethod
     def Authenticate(
         self,
         request: _rpc_pb2.AuthenticateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rpc_pb2.AuthenticateResponse, _abc.Awaitable[_rpc_pb2.AuthenticateResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UserAdd(
+        self,
+        request: _rpc_pb2.AuthUserAddRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthUserAddResponse, _abc.Awaitable[_rpc_pb2.AuthUserAddResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UserChangePassword(
+        self,
+        request: _rpc_pb2.AuthUserChangePasswordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthUserChangePasswordResponse, _abc.Awaitable[_rpc_pb2.AuthUserChangePasswordResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def UserGrantRole(
+        self,
+        request: _rpc_pb2.AuthUserGrantRoleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthUserGrantRoleResponse, _abc.Awaitable[_rpc_pb2.AuthUserGrantRoleResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RoleAdd(
+        self,
+        request: _rpc_pb2.AuthRoleAddRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthRoleAddResponse, _abc.Awaitable[_rpc_pb2.AuthRoleAddResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def RoleGrantPermission(
+        self,
+        request: _rpc_pb2.AuthRoleGrantPermissionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rpc_pb2.AuthRoleGrantPermissionResponse, _abc.Awaitable[_rpc_pb2.AuthRoleGrantPermissionResponse]]: ...
 
 def add_AuthServicer_to_server(servicer: AuthServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
