@@ -15,6 +15,9 @@ from barnabas.wire.file_range import FileRange, Records
 RANGE_BYTES: Final = 16 << 10
 """What a range counts for in a piece, so that few descriptors go along with a message."""
 
+PIECE_PARTITIONS_MAX: Final = 250
+"""A message has some pieces."""
+
 # An estimate of what a partition's result takes besides its records.
 _PARTITION_OVERHEAD_BYTES: Final = 64
 
@@ -27,7 +30,9 @@ class ReadResult:
     partitions: list[ReadPartitionResult]
 
 
-def split_read_result(result: ReadResult, piece_bytes_max: int = 1 << 20) -> Iterator[ReadPiece]:
+def split_read_result(
+    result: ReadResult, piece_bytes_max: int = 1 << 20, partitions_max: int = PIECE_PARTITIONS_MAX
+) -> Iterator[ReadPiece]:
     """Yield the pieces of a result, in order; the last one is marked. Records are sliced, not copied.
 
     A partition whose records do not fit continues in the next piece under the same index, without its other fields.
@@ -35,7 +40,7 @@ def split_read_result(result: ReadResult, piece_bytes_max: int = 1 << 20) -> Ite
     partitions: list[ReadPartitionResult] = []
     room = piece_bytes_max
     for partition in result.partitions:
-        if partitions and room < _PARTITION_OVERHEAD_BYTES:
+        if len(partitions) >= partitions_max or (partitions and room < _PARTITION_OVERHEAD_BYTES):
             yield ReadPiece(result.request_id, False, partitions)
             partitions, room = [], piece_bytes_max
         room -= _PARTITION_OVERHEAD_BYTES

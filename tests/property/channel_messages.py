@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from barnabas.channel import messages, packing
+from barnabas.channel import messages, packing, packing_in_steps
+from barnabas.wire.primitives import Steps
 from barnabas_protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
 from barnabas_protos.purgatory.v1 import purgatory_pb2
+
+T = TypeVar("T")
+
+
+def in_one_turn(steps: Steps[T]) -> T:
+    """Return the result of all steps."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 class Codec(NamedTuple):
@@ -65,8 +78,24 @@ CODECS = [
     Codec(messages.WatchResponse, watch_pb2.WatchResponse, packing.pack_watch_response, packing.scan_watch_response),
     Codec(messages.ParkRequest, purgatory_pb2.ParkRequest, packing.pack_park_request, packing.scan_park_request),
     Codec(messages.ParkResponse, purgatory_pb2.ParkResponse, packing.pack_park_response, packing.scan_park_response),
+    Codec(
+        messages.ReadRequest,
+        data_pb2.ReadRequest,
+        lambda request: in_one_turn(packing_in_steps.pack_read_request_in_steps(request, 1)),
+        lambda data: in_one_turn(packing_in_steps.scan_read_request_in_steps(data, 1)),
+    ),
+    Codec(
+        messages.ParkRequest,
+        purgatory_pb2.ParkRequest,
+        lambda request: in_one_turn(packing_in_steps.pack_park_request_in_steps(request, 1)),
+        lambda data: in_one_turn(packing_in_steps.scan_park_request_in_steps(data, 1)),
+    ),
 ]
-CODEC_NAMES = [codec.dataclass_type.__name__ for codec in CODECS]
+CODEC_NAMES = [
+    *[codec.dataclass_type.__name__ for codec in CODECS[:-2]],
+    "ReadRequest in steps",
+    "ParkRequest in steps",
+]
 
 
 def _unsigned(bits: int) -> st.SearchStrategy[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Protocol
 
 from barnabas.channel.messages import (
@@ -14,8 +15,10 @@ from barnabas.channel.messages import (
     ReadRequest,
 )
 from barnabas.channel.packing import pack_park_request, scan_park_response
+from barnabas.channel.packing_in_steps import is_long_park_request, pack_park_request_in_steps
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import Broker, Purgatory
+from barnabas.runtime.large_messages import over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
 from barnabas_gateway.core.model.outputs import LogstoreCall
@@ -83,7 +86,11 @@ class Links:
 
     def send_park(self, pod_id: str, request: ParkRequest) -> None:
         park = self._parks.get(pod_id)
-        if park is not None:
+        if park is None:
+            return
+        if is_long_park_request(request):
+            park.stream.send_when_packed(partial(over_turns, pack_park_request_in_steps(request)))
+        else:
             park.stream.send(pack_park_request(request))
 
     async def run(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from barnabas.channel.messages import (
@@ -24,12 +25,15 @@ from barnabas.channel.packing import (
     scan_exchange_response,
     scan_read_response,
 )
+from barnabas.channel.packing_in_steps import is_long_read_request, pack_read_request_in_steps
 from barnabas.channel.range_files import ReceivedFiles
 from barnabas.channel.shared_records import SharedOutbox
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker
+from barnabas.runtime.large_messages import over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
+from barnabas.wire.primitives import Steps
 from barnabas_gateway.shell.logstore_calls import LogstoreCalls
 
 EXCHANGE = "/barnabas.logstore.v1.DataChannel/Exchange"
@@ -81,10 +85,16 @@ class _Method(Generic[Request, Response]):
     """Gives a request with a hello or a heartbeat, and nothing else."""
     pack: Callable[[Request], bytes]
     scan: Callable[[bytes], Response]
+    pack_in_steps: Callable[[Request], Steps[bytes] | None] = lambda _: None
+    """Returns None for a request that is packed in one turn."""
+
+
+def _pack_long_read_request(request: ReadRequest) -> Steps[bytes] | None:
+    return pack_read_request_in_steps(request) if is_long_read_request(request) else None
 
 
 _EXCHANGE = _Method(EXCHANGE, ExchangeRequest, pack_exchange_request, scan_exchange_response)
-_READ = _Method(READ, ReadRequest, pack_read_request, scan_read_response)
+_READ = _Method(READ, ReadRequest, pack_read_request, scan_read_response, _pack_long_read_request)
 _COORDINATE = _Method(COORDINATE, CoordinateRequest, pack_coordinate_request, scan_coordinate_response)
 
 
@@ -106,6 +116,7 @@ class _LogstoreStream(Generic[Request, Response]):
         self._broker = broker
         self._path = method.path
         self._pack: Callable[[Request], bytes] = pack
+        self._pack_in_steps: Callable[[Request], Steps[bytes] | None] = method.pack_in_steps
         self._scan: Callable[[bytes], Response] = method.scan
         self._on_up = on_up
         self._on_response = on_response
@@ -133,7 +144,11 @@ class _LogstoreStream(Generic[Request, Response]):
         return self._link.outbox
 
     def send(self, request: Request) -> None:
-        self._link.send(self._pack(request))
+        steps = self._pack_in_steps(request)
+        if steps is None:
+            self._link.send(self._pack(request))
+        else:
+            self._link.send_when_packed(partial(over_turns, steps))
 
     async def close(self) -> None:
         await self._link.close()

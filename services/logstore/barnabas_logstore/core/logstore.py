@@ -311,8 +311,8 @@ class LogstoreCore:
         """Whether requests wait that the last step did not process, or something to be said for the next outputs."""
         has_data = len(self._data_inbox) > 0 or self._replication.has_work
         has_calls = self._coordination.has_work
-        has_states = self._watches.has_work
-        return has_data or has_calls or has_states or self._control.has_work or self._administration.has_work
+        has_more = self._watches.has_work or self._outbox.has_more
+        return has_data or has_calls or has_more or self._control.has_work or self._administration.has_work
 
     def next_deadline_ms(self) -> int | None:
         """Return when a step has something to do that must not wait for the next tick."""

@@ -4,7 +4,7 @@ Replication.Replicate, as bytes packed by `barnabas.channel.packing`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 import grpc.aio
@@ -31,11 +31,14 @@ from barnabas.channel.packing import (
     scan_replicate_request,
     scan_watch_request,
 )
+from barnabas.channel.packing_in_steps import scan_read_request_in_steps
 from barnabas.channel.range_files import HandedFiles
 from barnabas.channel.shared_records import SHARED_BYTES, resolve
 from barnabas.cluster.keys import Role
 from barnabas.runtime.inter_service.identity import is_itself
+from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
+from barnabas.wire.primitives import Steps
 from barnabas_logstore.core.replica.containment import MESSAGE
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.shell.driver import LogstoreDriver
@@ -126,20 +129,20 @@ class DataListener:
         if self._loop is None:
             return _refuse(stream)
         handed = HandedFiles()
+        core = self._loop.core
 
-        def scan(data: bytes) -> ReadRequest:
-            request = scan_read_request(data)
+        def take(stream_id: int, request: ReadRequest) -> None:
             if not stream.is_on_lane:
                 for read in request.reads:
                     read.accepts_ranges = False
-            return request
+            core.on_read(stream_id, request)
 
         def heartbeat(count: int) -> bytes:
             response = ReadResponse(heartbeat=count)
             handed.close_ended(response)
             return pack_read_response(response)
 
-        opened = _Stream(self, self._loop, stream, scan, self._loop.core.on_read, heartbeat)
+        opened = _Stream(self, self._loop, stream, scan_read_request, take, heartbeat, scan_read_request_in_steps)
         self._handed[opened.stream_id] = handed
         return opened
 
@@ -182,7 +185,7 @@ class DataListener:
 class _Stream(Generic[M]):
     """One stream: each message is decoded, passed to the core, and requests a turn; heartbeats do not."""
 
-    __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "_stream", "stream_id")
+    __slots__ = ("_core_takes", "_listener", "_loop", "_pack_heartbeat", "_scan", "_scan_large", "_stream", "stream_id")
 
     def __init__(
         self,
@@ -192,17 +195,29 @@ class _Stream(Generic[M]):
         scan: Callable[[bytes], M],
         core_takes: Callable[[int, M], None],
         pack_heartbeat: Callable[[int], bytes],
+        scan_large: Callable[[bytes], Steps[M]] | None = None,
     ) -> None:
+        """`scan_large` decodes large messages over several turns, if the stream may have any."""
         self._listener = listener
         self._loop = loop
         self._stream = stream
         self._scan = scan
         self._core_takes = core_takes
         self._pack_heartbeat = pack_heartbeat
+        self._scan_large = scan_large
         self.stream_id = listener.add(stream)
 
-    def on_message(self, data: bytes) -> None:
-        message = self._scan(data)
+    def on_message(self, data: bytes) -> Awaitable[None] | None:
+        scan_large = self._scan_large
+        if scan_large is not None and len(data) >= LARGE_BYTES:
+            return self._read_large(scan_large(data))
+        self._take(self._scan(data))
+        return None
+
+    async def _read_large(self, steps: Steps[M]) -> None:
+        self._take(await over_turns(steps))
+
+    def _take(self, message: M) -> None:
         if message.heartbeat:
             return
         try:

@@ -7,10 +7,11 @@ arrived together leaves together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
-from barnabas.channel.messages import GroupState, ParkResponse, PartitionState
+from barnabas.channel.messages import GroupState, ParkRequest, ParkResponse, PartitionState
 from barnabas.channel.packing import pack_park_response, scan_park_request
+from barnabas.channel.packing_in_steps import scan_park_request_in_steps
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
@@ -21,6 +22,7 @@ from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAM
 from barnabas.metrics.recent_exceptions import RecentExceptions
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.contained import log_contained
+from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.input_selector import TurnScheduler
 from barnabas.runtime.streams import ServerStream
@@ -62,9 +64,8 @@ class PurgatoryDriver:
         self._streams[self._streams_opened] = stream
         return ParkStream(self, self._streams_opened, stream)
 
-    def park(self, stream_id: int, data: bytes) -> None:
-        """Process one message of a gateway. Raises MalformedMessage."""
-        request = scan_park_request(data)
+    def park(self, stream_id: int, request: ParkRequest) -> None:
+        """Process one message of a gateway."""
         if request.heartbeat:
             return
         stream = self._streams[stream_id]
@@ -206,11 +207,20 @@ class ParkStream:
         self._stream_id = stream_id
         self._stream = stream
 
-    def on_message(self, data: bytes) -> None:
+    def on_message(self, data: bytes) -> Awaitable[None] | None:
+        """Raises MalformedMessage, as the awaitable does."""
+        if len(data) >= LARGE_BYTES:
+            return self._read_large(data)
+        self._take(scan_park_request(data))
+        return None
+
+    async def _read_large(self, data: bytes) -> None:
+        """Read a message of many conditions over several turns."""
+        self._take(await over_turns(scan_park_request_in_steps(data)))
+
+    def _take(self, request: ParkRequest) -> None:
         try:
-            self._pod.park(self._stream_id, data)
-        except MalformedMessage:
-            raise
+            self._pod.park(self._stream_id, request)
         except (Exception, Uncontained) as error:
             self._pod.message_failed(self._stream.peer, error)
             self._stream.close("an internal error")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.channel.messages import Read, ReadRequest
+from barnabas.channel.messages import Read, ReadPartition, ReadRequest, ReadResponse
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.storage.effect_execution import execute, failed_by_fault
 from barnabas_logstore.core.storage.effects import FindRecordEffect, ReadBatchesEffect, StorageEffect
+from barnabas_logstore.core.streams.outbox import PARTITIONS_PER_RESPONSE, READ_PARTITIONS_PER_TURN
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service import support
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,
+    TOPIC_ID,
     WALL_MS,
     Host,
     batch,
@@ -276,3 +278,57 @@ def test_a_search_that_meets_a_fault_is_answered_and_leaves_the_directory_alone(
     monkeypatch.setattr(support, "carry_out", run)
     assert host.query_offset(WALL_MS).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert host.append().error_code == ErrorCode.NONE
+
+
+FIRST_ABSENT = 10
+"""The first of partitions that are not there: they are answered without a disk."""
+
+
+def wide(request_id: int, partitions: int) -> ReadRequest:
+    wanted = [ReadPartition(TOPIC_ID, each, -1, 0, 100) for each in range(FIRST_ABSENT, FIRST_ABSENT + partitions)]
+    return ReadRequest(reads=[Read(request_id, 1_000, 0, wanted)])
+
+
+def turns_of(host: Host) -> list[list[tuple[int, ReadResponse]]]:
+    """What each turn says of reads, until nothing waits."""
+    turns = []
+    while host.core.has_work:
+        host.core.step(host.now_ms, WALL_MS)
+        while (outputs := host.core.take_outputs()).effects:
+            pass
+        turns.append(outputs.reads)
+    return turns
+
+
+def test_the_answer_to_a_read_of_many_partitions_is_said_over_several_turns(host: Host) -> None:
+    partitions = 2 * READ_PARTITIONS_PER_TURN + 100
+    host.core.on_read(READ, wide(1, partitions))
+    turns = turns_of(host)
+    counts = [[sum(len(piece.partitions) for piece in each.pieces) for _, each in turn] for turn in turns]
+    assert max(each for turn in counts for each in turn) == PARTITIONS_PER_RESPONSE
+    assert max(sum(turn) for turn in counts) == READ_PARTITIONS_PER_TURN
+    pieces = [piece for turn in turns for _, each in turn for piece in each.pieces]
+    assert [result.index for piece in pieces for result in piece.partitions] == list(range(partitions))
+    assert [piece.last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+
+
+def test_others_go_ahead_of_reads_of_many_partitions(host: Host) -> None:
+    """They waited until each was planned, 64 partitions in a turn: for four of 10,000 partitions 600 turns."""
+    for request_id in range(4):
+        host.core.on_read(READ, wide(request_id, 10_000))
+    host.send(host.append_request())
+    assert support.append_results(host.turn())[0].error_code == ErrorCode.NONE
+    host.core.on_read(READ, wide(4, 1))
+    answered = [piece.request_id for turn in turns_of(host) for _, each in turn for piece in each.pieces if piece.last]
+    assert answered[0] == 4
+    assert sorted(answered) == [0, 1, 2, 3, 4]
+
+
+def test_reads_of_many_partitions_go_on_while_others_come(host: Host) -> None:
+    host.core.on_read(READ, wide(1, 100))
+    turns = 1
+    while not host.turn().reads:
+        for _ in range(70):
+            host.send(host.append_request())
+        turns += 1
+    assert 1 < turns <= 8

@@ -1,4 +1,9 @@
-"""Appends, reads and queries of processors: they are checked, wait here, and are worked off in bounded steps."""
+"""Appends, reads and queries of processors: they are checked, wait here, and are worked off in bounded steps.
+
+In the order in which they came, except that a read of more partitions than a step has time for lets others go ahead: it
+gets a quarter of each step, in turn with others of its kind, and what the rest leaves. Behind four reads of 10,000
+partitions each, an append would wait for 600 steps.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +58,8 @@ class DataInbox:
         self._reads = reads
         self._queries = queries
         self._waiting: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
+        self._long_reads: deque[PendingRead] = deque()
+        """Reads of more partitions than a step has time for; the first is the next to go on."""
         self._taken = 0
         """The number of requests begun so far."""
         self._timed: deque[tuple[int, TimedRequest]] = deque()
@@ -63,14 +70,14 @@ class DataInbox:
 
     def __len__(self) -> int:
         """The number of waiting requests."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._long_reads)
 
     # --- a step ------------------------------------------------------------------------------------------------------
 
     def step(self, wall_ms: int) -> None:
         """Process what waits, within the step's bounds."""
         inbox = self._waiting
-        if not inbox:
+        if not inbox and not self._long_reads:
             return
         waiting = len(inbox)
         began_us = self._outbox.times.read_us() if self._timed else 0
@@ -82,14 +89,17 @@ class DataInbox:
     def _work_off(self, wall_ms: int) -> None:
         requests_left, bytes_left = self._limits.requests_max, self._limits.bytes_max
         inbox = self._waiting
+        share = max(1, requests_left // 4)
+        if self._long_reads:
+            requests_left -= self._plan_more(share)
         while inbox and requests_left > 0 and bytes_left > 0:
             waiting = inbox.popleft()
             if isinstance(waiting, PendingRead):
-                try:
-                    requests_left -= max(1, self._reads.plan(waiting, requests_left))
-                except Exception as error:
+                if len(waiting.read.partitions) > self._limits.requests_max:
+                    self._long_reads.append(waiting)
                     requests_left -= 1
-                    self._reads.contain(waiting, error)
+                    continue
+                requests_left -= self._plan(waiting, requests_left)
                 if not waiting.is_planned:
                     inbox.appendleft(waiting)
                 continue
@@ -113,6 +123,24 @@ class DataInbox:
                     self._appends.contain(stream, request, error)
                 else:
                     self._queries.contain(stream, request, error)
+        while self._long_reads and requests_left > 0:
+            requests_left -= self._plan_more(min(share, requests_left))
+
+    def _plan(self, read: PendingRead, partitions_max: int) -> int:
+        """Plan so many partitions of a read; return what that counts for."""
+        try:
+            return max(1, self._reads.plan(read, partitions_max))
+        except Exception as error:
+            self._reads.contain(read, error)
+            return 1
+
+    def _plan_more(self, partitions_max: int) -> int:
+        """As `_plan`, of the long read whose turn it is."""
+        read = self._long_reads.popleft()
+        planned = self._plan(read, partitions_max)
+        if not read.is_planned:
+            self._long_reads.append(read)
+        return planned
 
     # --- what arrives ------------------------------------------------------------------------------------------------
 
@@ -214,4 +242,4 @@ class DataInbox:
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting
+        return not self._waiting and not self._long_reads

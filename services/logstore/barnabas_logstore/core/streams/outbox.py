@@ -5,6 +5,7 @@ An effect is data; what follows once a worker has carried it out is its `Complet
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -34,6 +35,9 @@ from barnabas_logstore.core.streams.streams import ExchangeStream, ReadStream, W
 
 # Record bytes in one ReadResponse: large answers are sent in chunks, so that heartbeats can be sent in between.
 RESPONSE_BYTES_MAX = 1024 * 1024
+# Partitions in one ReadResponse, at 5 µs each where it is read, and in those of one turn: at 3 µs here.
+PARTITIONS_PER_RESPONSE = 500
+READ_PARTITIONS_PER_TURN = 1_000
 
 
 R = TypeVar("R")
@@ -205,8 +209,13 @@ class Outbox:
             self._exchanges.append(stream)
         return response
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more of answers for the next turn; only between two turns."""
+        return len(self._reads) > 0
+
     def read_response(self, stream: ReadStream) -> ReadResponse:
-        """Return this turn's first message for a stream; its pieces are made of `stream.results`."""
+        """Return the next message for a stream; its pieces are made of `stream.results`."""
         response = stream.response
         if response is None:
             response = stream.response = ReadResponse()
@@ -266,16 +275,12 @@ class Outbox:
             if stream.timed:
                 self._add_times(stream.timed, response)
             outputs.exchanges.append((stream.stream_id, response))
-        for reader in self._reads:
-            reply, reader.response = reader.response, None
-            if not reader.closed and reply is not None:
-                self._split_reads(reader, reply, outputs)
+        self._answer_reads(outputs)
         for watcher in self._watches:
             states, watcher.response = watcher.response, None
             if not watcher.closed and states is not None:
                 outputs.watches.append((watcher.stream_id, states))
         self._exchanges.clear()
-        self._reads.clear()
         self._watches.clear()
         return outputs
 
@@ -283,25 +288,64 @@ class Outbox:
         for answers in (response.append_results, response.offset_answers, response.state_answers):
             response.times += self.times.answered(timed, [answer.request_id for answer in answers])
 
-    def _split_reads(self, stream: ReadStream, response: ReadResponse, outputs: Outputs) -> None:
-        results, stream.results = stream.results, []
+    def _answer_reads(self, outputs: Outputs) -> None:
+        """Answer the streams in turn, each with a message of `PARTITIONS_PER_RESPONSE` at most; what a turn has no time
+        for is said in the next one.
+        """
+        left = READ_PARTITIONS_PER_TURN
+        reads, self._reads = self._reads, []
+        waiting: deque[ReadStream] = deque(reads)
+        while waiting:
+            stream = waiting.popleft()
+            if stream.closed:
+                continue
+            if left <= 0 and (stream.results or stream.piece is not None):
+                self._reads.append(stream)
+                continue
+            left -= self._answer_read(stream, outputs)
+            if stream.response is not None:
+                waiting.append(stream)
+
+    def _answer_read(self, stream: ReadStream, outputs: Outputs) -> int:
+        """Add one message of a stream, with what is new of its credit; return how many partitions it has.
+
+        If there is more, the stream has a response again.
+        """
+        response, stream.response = stream.response, None
+        assert response is not None, "a stream without a response has nothing to say"
         self._credits.handled(stream.stream_id, stream.requests_handled, 0)
         stream.requests_handled = 0
         if response.credit is None:
             response.credit = self._credits.grants_due(stream.stream_id)
-        byte_count = 0
-        for result in results:
-            times = self.times.answered(stream.timed, (result.request_id,)) if stream.timed else []
-            for piece in split_read_result(result):
-                piece_bytes = _bytes_of(piece)
-                if byte_count and byte_count + piece_bytes > RESPONSE_BYTES_MAX:
-                    outputs.reads.append((stream.stream_id, response))
-                    response, byte_count = ReadResponse(), 0
-                response.pieces.append(piece)
-                response.times += times
-                times = []
-                byte_count += piece_bytes
+        byte_count = partition_count = 0
+        while (piece := self._next_piece(stream)) is not None:
+            piece_bytes = _bytes_of(piece)
+            is_full = byte_count + piece_bytes > RESPONSE_BYTES_MAX
+            if response.pieces and (is_full or partition_count + len(piece.partitions) > PARTITIONS_PER_RESPONSE):
+                stream.piece = piece
+                stream.response = ReadResponse()
+                break
+            if stream.timed:
+                response.times += self.times.answered(stream.timed, (piece.request_id,))
+            response.pieces.append(piece)
+            byte_count += piece_bytes
+            partition_count += len(piece.partitions)
         outputs.reads.append((stream.stream_id, response))
+        return partition_count
+
+    @staticmethod
+    def _next_piece(stream: ReadStream) -> ReadPiece | None:
+        """Take the next piece of what a stream is answered; None: that is all."""
+        piece, stream.piece = stream.piece, None
+        while piece is None:
+            if stream.pieces is None:
+                if not stream.results:
+                    return None
+                stream.pieces = split_read_result(stream.results.popleft())
+            piece = next(stream.pieces, None)
+            if piece is None:
+                stream.pieces = None
+        return piece
 
 
 def _bytes_of(piece: ReadPiece) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from barnabas.channel.assembly import ReadResult
@@ -10,6 +12,7 @@ from barnabas.channel.messages import (
     ExchangeResponse,
     Read,
     ReadPartitionResult,
+    ReadPiece,
     ReadResponse,
     WatchResponse,
 )
@@ -36,7 +39,10 @@ class ReadStream:
 
     stream_id: int
     response: ReadResponse | None = None
-    results: list[ReadResult] = field(default_factory=list)
+    results: deque[ReadResult] = field(default_factory=deque)
+    """To be answered, behind the rest of `pieces`, of which `piece` is the next."""
+    pieces: Iterator[ReadPiece] | None = None
+    piece: ReadPiece | None = None
     requests_handled: int = 0
     # By request id: what a cancel can still find.
     unanswered: dict[int, PendingRead] = field(default_factory=dict)
