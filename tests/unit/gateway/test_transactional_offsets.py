@@ -25,6 +25,10 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from barnabas_gateway.core.backends import transaction_verifier
+from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient
+from barnabas_gateway.core.handlers.api_28_txn_offset_commit import PendingTxnOffsetCommit
+from barnabas_gateway.core.model.containment import REQUEST, VERIFICATION
 from barnabas_gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX
 from tests.unit.gateway.groups import OFFSETS_TOPIC_ID
 from tests.unit.gateway.permissions import allow_if
@@ -183,3 +187,89 @@ def test_more_than_one_batch_holds_is_refused() -> None:
     while not client.answers:
         world.turn()
     assert {error for _, _, error in errors(client)} == {ErrorCode.INVALID_REQUEST}
+
+
+# --- unexpected exceptions ------------------------------------------------------------------------------------------
+
+
+def raises(*args: object) -> None:
+    raise RuntimeError("planted")
+
+
+def fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one that is confirmed, or refused, raises."""
+    original, left = PendingTxnOffsetCommit.call, [True]
+
+    def call(self: PendingTxnOffsetCommit, verification_guard: int = 0) -> None:
+        if verification_guard and left and left.pop():
+            raise RuntimeError("planted")
+        original(self, verification_guard)
+
+    monkeypatch.setattr(PendingTxnOffsetCommit, "call", call)
+
+
+def two_that_wait() -> tuple[World, Client, Client]:
+    """In one transaction, so that one question is asked for both."""
+    world = world_of()
+    world.expects_fault = True
+    first, second = world.client(), world.client()
+    for client in (first, second):
+        commit(client, 0)
+    logstore = world.logstores[OF_GROUPS]
+    answers = [
+        GroupAnswer(call.request_id, ErrorCode.INVALID_TXN_STATE, verification_guard=GUARD)
+        for call in logstore.group_calls
+    ]
+    logstore.group_calls.clear()
+    logstore.coordinate(CoordinateResponse(answers=answers))
+    assert len(world.logstores[OF_TRANSACTIONS].group_calls) == 1
+    return world, first, second
+
+
+def test_what_one_does_with_its_confirmation_costs_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, first, second = two_that_wait()
+    fails_once(monkeypatch)
+    confirm(world)
+    assert first.is_closed, "its response has no place for an error of the whole request"
+    keep(world, 0)
+    assert errors(second) == [("t", 0, NONE)]
+    assert world.processor.log_lines.contained.counts[REQUEST] == 1
+
+
+def test_an_answer_that_cannot_be_read_costs_none_of_those_that_wait_more_than_a_retry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, first, second = two_that_wait()
+    monkeypatch.setattr(transaction_verifier, "_errors_in", raises)
+    monkeypatch.setattr(CoordinatorClient, "forget_call", raises)
+    confirm(world)
+    for client in (first, second):
+        assert errors(client) == [("t", 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    assert world.processor.log_lines.contained.counts[VERIFICATION] == 1
+
+
+def test_a_question_that_cannot_be_asked_costs_none_of_another_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of()
+    world.expects_fault = True
+    original, left = CoordinatorClient.submit_ask, [True]
+
+    def submit_ask(self: CoordinatorClient, asker: Any, *call: Any) -> Any:
+        if isinstance(asker, transaction_verifier._Verification) and left and left.pop():
+            raise RuntimeError("planted")
+        return original(self, asker, *call)
+
+    monkeypatch.setattr(CoordinatorClient, "submit_ask", submit_ask)
+    first, second = world.client(), world.client()
+    commit(first, 0, version=4)
+    commit(second, 0, version=5)
+    logstore = world.logstores[OF_GROUPS]
+    answers = [
+        GroupAnswer(call.request_id, ErrorCode.INVALID_TXN_STATE, verification_guard=GUARD)
+        for call in logstore.group_calls
+    ]
+    logstore.group_calls.clear()
+    logstore.coordinate(CoordinateResponse(answers=answers))
+    assert errors(first) == [("t", 0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+    confirm(world)
+    keep(world, 0)
+    assert errors(second) == [("t", 0, NONE)]

@@ -120,7 +120,10 @@ class TransactionVerifier:
         """Ask what was gathered in this turn: one call for each transaction."""
         gathered, self.gathered = self.gathered, {}
         for verification in gathered.values():
-            verification.ask()
+            try:
+                verification.ask()
+            except Exception as error:
+                verification.failed(error)
 
 
 class _Verification(Untimed):
@@ -194,8 +197,7 @@ class _Verification(Untimed):
                 is_left_out = True
             else:
                 verifier.failures += error is not ErrorCode.NONE
-                for each_answered in answered:
-                    each_answered(error)
+                self._answer(answered, error)
         if is_left_out:
             self.ask()
         elif self._waiting:
@@ -205,13 +207,16 @@ class _Verification(Untimed):
 
     def failed(self, error: Exception) -> None:
         """Its answer has met an unexpected exception: whether the transaction is open is not known."""
+        self._contain(error)
+        self._answer_all(ErrorCode.NETWORK_EXCEPTION)
         if self._ask is not None:
             self._verifier.coordinators.forget_call(self._ask)
             self._ask = None
         self._verifier.deadlines.unschedule(self)
+
+    def _contain(self, error: Exception) -> None:
         named: dict[str, str | int] = {"transactional_id": self._transaction.transactional_id}
         self._verifier.contained.contain(VERIFICATION, error, named)
-        self._answer_all(ErrorCode.NETWORK_EXCEPTION)
 
     def group_lost(self, ask: PendingAsk) -> None:
         self._ask = None
@@ -232,8 +237,15 @@ class _Verification(Untimed):
         self._verifier.failures += len(waiting)
         self._note_time()
         for answered in waiting.values():
-            for each_answered in answered:
-                each_answered(error)
+            self._answer(answered, error)
+
+    def _answer(self, waiting: list[Callable[[ErrorCode], None]], error: ErrorCode) -> None:
+        """What one request does with its answer costs that request; the others that wait have theirs."""
+        for answered in waiting:
+            try:
+                answered(error)
+            except Exception as fault:
+                self._contain(fault)
 
     def _note_time(self) -> None:
         self._verifier.times.add((self._verifier.clock.now_ms - self._began_ms) * 1000)

@@ -106,14 +106,17 @@ class PendingTxnOffsetCommit(PendingGroupRequest):
     def _verified(self, guard: int, error: ErrorCode) -> None:
         if self.is_ended:
             return
-        if not error:
-            self.call(guard)
-        elif error in _RETRIED:
-            self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        elif error is ErrorCode.TRANSACTION_ABORTABLE and self.header.api_version < _ABORTABLE_FROM:
-            self.refuse(ErrorCode.INVALID_TXN_STATE)
-        else:
-            self.refuse(error)
+        try:
+            if not error:
+                self.call(guard)
+            elif error in _RETRIED:
+                self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            elif error is ErrorCode.TRANSACTION_ABORTABLE and self.header.api_version < _ABORTABLE_FROM:
+                self.refuse(ErrorCode.INVALID_TXN_STATE)
+            else:
+                self.refuse(error)
+        except Exception as fault:
+            self.failed(fault)
 
     def cancel(self) -> None:
         self.is_ended = True
