@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.deadlines import Deadlines
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
-from tests.unit.logstore.coordinator.support import World
+from barnabas_logstore.core.coordinator.groups.group import Group
+from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
+from tests.unit.logstore.coordinator.support import PARTITION, World
 
 DELAY_MS, HOLD_MS = 10, 60
 
@@ -87,3 +93,29 @@ def test_who_was_answered_with_a_wait_is_not_held_when_it_comes_back() -> None:
     waiting = world.sync(follower)
     world.advance(HOLD_MS)
     assert not world.is_over(world.wait_of(world.collect(waiting)))
+
+
+def raises(*arguments: object) -> None:
+    raise RuntimeError("planted")
+
+
+@pytest.mark.parametrize(
+    ("owner", "method"), [(CoordinatorLogWriter, "lose"), (Deadlines, "cancel"), (Rebalancing, "stop")]
+)
+def test_whatever_fails_as_a_coordinator_is_lost_the_rest_of_it_is_ended(
+    monkeypatch: pytest.MonkeyPatch, owner: type, method: str
+) -> None:
+    world, _, (follower,) = holding_world()
+    waiting = world.sync(follower)
+    stopped: list[Group] = []
+    stop = Rebalancing.stop
+    monkeypatch.setattr(Rebalancing, "stop", lambda self, group: (stopped.append(group), stop(self, group)))
+    with monkeypatch.context() as planted:
+        planted.setattr(owner, method, raises)
+        with pytest.raises(RuntimeError, match="planted"):
+            world.coordinator.on_lost(PARTITION, world.epoch, world.now_ms)
+    world.take()
+    assert world.error_of(waiting) == ErrorCode.NOT_COORDINATOR
+    assert len(stopped) == (0 if owner is Rebalancing else 1)
+    world.lead()
+    world.advance(2 * HOLD_MS)

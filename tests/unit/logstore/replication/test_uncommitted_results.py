@@ -11,9 +11,21 @@ from barnabas.cluster.messages import LeaderAndIsr, StopReplica
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.data import uncommitted_results
+from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
+from barnabas_logstore.core.replica.containment import ISR
 from barnabas_logstore.core.storage.effects import WriteEffect
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.unit.logstore.replication.support import REPLICAS, FollowerByHand, at, leading_host
-from tests.unit.logstore.service.support import EXCHANGE, Host, append_results, exchange, led_by_other, topic
+from tests.unit.logstore.service.support import (
+    EXCHANGE,
+    TOPIC,
+    Host,
+    append_results,
+    exchange,
+    led_by_other,
+    states,
+    topic,
+)
 
 HOLD_MS = 10
 
@@ -177,3 +189,30 @@ def test_the_hold_is_timed_apart_from_the_work(host: Host, followers: list[Follo
     for follower in followers:
         follower.ask(at(1))
     assert exchange(host.turn()).times == [Times(append.request_id, 20, 300, 4_000)]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+def test_a_watermark_whose_move_is_not_announced_takes_the_partition_offline(
+    host: Host, followers: list[FollowerByHand], monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """It was announced with the next move, which might never come: results that waited for it waited on."""
+    announce = Checkpoints.high_watermark_moved
+
+    def raises(self: Checkpoints, log: PartitionLog) -> None:
+        if after:
+            announce(self, log)
+        raise RuntimeError("planted")
+
+    host.watch()
+    held_append(host)
+    followers[0].ask(at(1))
+    host.settle()
+    monkeypatch.setattr(Checkpoints, "high_watermark_moved", raises)
+    followers[1].ask(at(1))
+    said = host.settle()
+    assert [name for out in said for name, _ in out.offline_partitions] == [f"{TOPIC}-0"]
+    assert host.core.contained.counts[ISR] == 1
+    assert [out.closes for out in said] == [[]] * len(said), "the follower has nothing to do with it"
+    (result,) = [result for out in said for result in append_results(out)]
+    assert not result.committed, "its gateway asks purgatory, which hears that the partition is offline"
+    assert [state.online for out in said for state in states(out)] == [False]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.channel.messages import GroupAnswer
@@ -38,6 +39,18 @@ class Deferred(NamedTuple):
 
 
 Waiting: TypeAlias = StreamAnswer | Deferred
+
+
+def do_all(steps: Iterable[Callable[[], None]]) -> None:
+    """Take every step, also after one that has met an unexpected exception; then raise the first one."""
+    errors = []
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 class CoordinatorLogWriter:
@@ -208,11 +221,13 @@ class CoordinatorLogWriter:
         self._waiting_now = []
         self._waiting_bytes = 0
         self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
-        for each in lost:
-            if isinstance(each, Deferred):
-                each.lost()
-            else:
-                self.answers.append((each[0], GroupAnswer(each[1].request_id, ErrorCode.NOT_COORDINATOR)))
+        do_all([partial(self._lose, each) for each in lost])
+
+    def _lose(self, waiting: Waiting) -> None:
+        if isinstance(waiting, Deferred):
+            waiting.lost()
+        else:
+            self.answers.append((waiting[0], GroupAnswer(waiting[1].request_id, ErrorCode.NOT_COORDINATOR)))
 
 
 def _size_of(record: Record) -> int:

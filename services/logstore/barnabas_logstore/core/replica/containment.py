@@ -35,7 +35,9 @@ CONTROL: Final = Place(
 FOLLOW: Final = Place("logstore.follow", Scope.PARTITION, "what a leader answers for one partition")
 REPLICA_READ: Final = Place("logstore.replica_read", Scope.REQUEST, "one partition of an answer to a follower")
 REPLICA_ANSWER: Final = Place("logstore.replica_answer", Scope.STREAM, "an answer to a follower")
-ISR: Final = Place("logstore.isr", Scope.PARTITION, "the ISR of one partition, and the controller's answer about it")
+ISR: Final = Place(
+    "logstore.isr", Scope.PARTITION, "the ISR of one partition, its watermark, and the controller's answer about it"
+)
 COORDINATOR_QUERY: Final = Place(
     "logstore.coordinator_query", Scope.REQUEST, "a call to a coordinator that changes nothing"
 )

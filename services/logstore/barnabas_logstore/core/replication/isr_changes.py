@@ -57,8 +57,13 @@ class IsrChanges:
 
     def follower_moved(self, partition: Partition, now_ms: int) -> None:
         """A follower has fetched from further on: the watermark may move, and it may have caught up."""
-        if partition.advance_high_watermark(self._lag_ms_max, now_ms):
-            self._moved(partition)
+        try:
+            if partition.advance_high_watermark(self._lag_ms_max, now_ms):
+                self._moved(partition)
+        except Exception as error:
+            # Nothing would say that it has moved until the next move, and who waits for it would wait on.
+            self._replicas.contained.log_in_doubt(ISR, error, partition.log)
+            return
         self.look_at(partition)
 
     def look_at(self, partition: Partition) -> None:

@@ -185,8 +185,7 @@ class GroupCalls:
                 self.collect(held.stream_id, held.collect)
 
     def lose_held(self) -> None:
-        for held in self.delayed_responses.stop():
-            self._lost(held.stream_id, held.collect)
+        self.delayed_responses.stop(lambda held: self._lost(held.stream_id, held.collect))
 
     def _lost(self, stream_id: int, collect: GroupCollect) -> None:
         self._answers.append((stream_id, GroupAnswer(collect.request_id, ErrorCode.NOT_COORDINATOR)))

@@ -7,6 +7,7 @@ wait and whose gateway has not come back yet: nothing else depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.channel.messages import GroupCollect
@@ -85,10 +86,11 @@ class DelayedGroupResponses:
             self._delaying.pop(self, None)
         return taken
 
-    def stop(self) -> list[HeldCall]:
-        """Return all of them: nothing is held any more."""
-        self._deadlines.cancel(self._deadline)
+    def stop(self, answer: Callable[[HeldCall], None]) -> None:
+        """Call `answer` with each of them: nothing is held any more."""
         held = self._due + [each for calls in self._by_group.values() for each in calls]
         self._by_group, self._steps, self._due = {}, {}, []
         self._delaying.pop(self, None)
-        return held
+        for each in held:
+            answer(each)
+        self._deadlines.cancel(self._deadline)

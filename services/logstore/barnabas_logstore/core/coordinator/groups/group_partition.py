@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, do_all
 from barnabas_logstore.core.coordinator.groups.calls import GroupCalls, heartbeat_answer
 from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
@@ -68,10 +70,8 @@ class GroupPartition:
         """The epoch is over here, or the state is lost: calls that wait for the log are answered, and nothing happens
         any more.
         """
-        self.log_writer.lose()
-        self.calls.lose_held()
-        for group in self.groups:
-            self._rebalancing.stop(group)
+        stops = [partial(self._rebalancing.stop, group) for group in self.groups]
+        do_all([self.log_writer.lose, self.calls.lose_held, *stops])
 
     # --- what is due --------------------------------------------------------------------------------------------------
 

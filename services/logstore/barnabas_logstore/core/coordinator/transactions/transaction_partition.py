@@ -17,7 +17,7 @@ from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
 from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred, do_all
 from barnabas_logstore.core.coordinator.log_loader import LogLoader
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
@@ -131,10 +131,9 @@ class TransactionPartition:
 
     def lose(self) -> None:
         """The epoch is over here, or the state is lost."""
-        self._markers.forget_sender(self)
         self._checks.clear()
         self._refused.pop(self, None)
-        self.log_writer.lose()
+        do_all([partial(self._markers.forget_sender, self), self.log_writer.lose])
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
