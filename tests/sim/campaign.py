@@ -6,24 +6,22 @@ seed done, and the next campaign can go on there. One seed in a hundred is run a
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.sim.drains import DrainStep
 from tests.sim.faults import Fault
-from tests.sim.run import Options, Outcome, simulate_job
+from tests.sim.run import Options, Outcome
+from tests.sim.workers import Workers
 
 RERUN_EVERY = 100
 # A campaign of so many seeds has to have hit with every fault there is, and to have had drains come to all they can.
 SEEDS_FOR_EVERY_FAULT = 200
-# Processes are restarted after so many seeds: whatever a run leaves behind, it does not add up.
-SEEDS_PER_PROCESS = 50
 
 
 @dataclass(slots=True)
@@ -123,32 +121,31 @@ class Campaign:
     ) -> None:
         self.totals = totals
         self._options = options
-        self._processes = processes or multiprocessing.cpu_count()
+        self._processes = processes
         self._enough = enough
         self._noticed = noticed
 
     def run(self) -> None:
         """Until it is enough, or interrupted: then what was done is in the totals all the same."""
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(self._processes, context, max_tasks_per_child=SEEDS_PER_PROCESS)
+        workers = Workers(self._processes)
         try:
-            for outcome in self._outcomes(pool):
+            for outcome in self._outcomes(workers):
                 self.totals.add(outcome)
                 self._noticed(outcome)
                 if self._enough(self.totals):
                     break
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            workers.close()
 
-    def _outcomes(self, pool: ProcessPoolExecutor) -> Iterator[Outcome]:
+    def _outcomes(self, workers: Workers) -> Iterator[Outcome]:
         under_way: deque[tuple[Future[Outcome], Future[Outcome] | None]] = deque()
         seed = self.totals.next_seed
         while True:
-            while len(under_way) < 4 * self._processes:
-                job = (seed, self._options)
+            while len(under_way) < 4 * workers.processes:
+                job = seed, self._options
                 is_run_twice = (seed - self.totals.first) % RERUN_EVERY == 0
-                again = pool.submit(simulate_job, job) if is_run_twice else None
-                under_way.append((pool.submit(simulate_job, job), again))
+                again = workers.submit(job) if is_run_twice else None
+                under_way.append((workers.submit(job), again))
                 seed += 1
             once, again = under_way.popleft()
             outcome = once.result()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim import shrink
+from tests.sim import shrink, workers
 from tests.sim.campaign import Campaign, Totals
 from tests.sim.drains import DrainStep
 from tests.sim.faults import Fault
@@ -186,3 +186,14 @@ def test_a_large_campaign_has_to_see_all_that_drains_come_to() -> None:
 def test_the_ledger_says_what_its_files_say() -> None:
     directory = Path(__file__).parents[2] / "docs" / "verify" / "simulation-ledger"
     assert directory.with_suffix(".md").read_text() == page_of(directory)
+
+
+def test_all_jobs_come_back_though_processes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "SEEDS_PER_PROCESS", 2)
+    pool = workers.Workers(1)
+    jobs = [(seed, Options(1, steps=5)) for seed in range(5)]
+    try:
+        came = [(job, outcome.seed, outcome.events) for job, outcome in pool.map(iter(jobs))]
+    finally:
+        pool.close()
+    assert came == [(job, job[0], 5) for job in jobs]

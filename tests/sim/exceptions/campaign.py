@@ -7,25 +7,24 @@ hit fails it, as an open seed does.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.sim.campaign import SEEDS_PER_PROCESS, Open
+from tests.sim.campaign import Open
 from tests.sim.exceptions.account import Ended, Scope
 from tests.sim.exceptions.call_sites import Place
 from tests.sim.exceptions.exceptions import Exceptions
 from tests.sim.exceptions.radius import Radius, observed, required
-from tests.sim.run import Options, Outcome, simulate_job
+from tests.sim.run import Options, Outcome
 from tests.sim.scheduler import SECOND
 from tests.sim.shapes import AtMost, Profile
+from tests.sim.workers import Job, Workers
 
 SAVE_EVERY_S = 30
 INTERVAL_US = 10 * SECOND
@@ -34,8 +33,6 @@ PLACES_PER_TOUR = 40
 TOUR_SECONDS = 12
 TOUR_SEEDS = 10_000_000
 """Seeds of tours begin here."""
-
-Job = tuple[int, Options]
 
 SMALL = AtMost(
     logstores=3,
@@ -136,7 +133,7 @@ class ExceptionCampaign:
     def __init__(self, directory: Path, commit: str, processes: int | None) -> None:
         self._path = directory / f"{commit}.json"
         self._commit = commit
-        self._processes = processes or multiprocessing.cpu_count()
+        self._processes = processes
         self._saved_s = time.monotonic()
         self.tally = _load(self._path)
         self.is_complete = False
@@ -146,21 +143,21 @@ class ExceptionCampaign:
         missed, by default all that a campaign has to hit."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         print(f"{self._commit}, into {self._path}: {self.tally}", flush=True)
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(self._processes, context, max_tasks_per_child=SEEDS_PER_PROCESS)
+        workers = Workers(self._processes)
         try:
-            while self.tally.virtual_hours < hours:
-                seeds = range(self.tally.next_seed, self.tally.next_seed + 4 * self._processes)
-                for outcome in pool.map(simulate_job, [(seed, hour_options(seed)) for seed in seeds]):
-                    self.tally.next_seed = outcome.seed + 1
-                    self._add(outcome)
+            seeds = count(self.tally.next_seed) if self.tally.virtual_hours < hours else ()
+            for _, outcome in workers.map((seed, hour_options(seed)) for seed in seeds):
+                self.tally.next_seed = outcome.seed + 1
+                self._add(outcome)
+                if self.tally.virtual_hours >= hours:
+                    break
             for options in ROUNDS:
-                self._tour(pool, options, self._left(tour_places))
+                self._tour(workers, options, self._left(tour_places))
             self.is_complete = True
         except KeyboardInterrupt:
             print("interrupted: the next campaign at this commit goes on here", flush=True)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            workers.close()
             self._save(hours, is_complete=self.is_complete)
         print(self.tally)
         left = self._left(tour_places)
@@ -174,11 +171,11 @@ class ExceptionCampaign:
         wanted = required() if tour_places is None else tour_places
         return sorted(set(wanted) - self.tally.hit)
 
-    def _tour(self, pool: ProcessPoolExecutor, options: Options, places: list[Place]) -> None:
+    def _tour(self, workers: Workers, options: Options, places: list[Place]) -> None:
         if places:
             print(f"a tour of {len(places)} places", flush=True)
-        jobs = list(tours_of(places, options, TOUR_SEEDS + self.tally.tours))
-        for (seed, toured), outcome in zip(jobs, pool.map(simulate_job, jobs), strict=True):
+        jobs = tours_of(places, options, TOUR_SEEDS + self.tally.tours)
+        for (seed, toured), outcome in workers.map(jobs):
             self.tally.tours += 1
             self._add(outcome)
             if outcome.failure is not None and toured.exceptions is not None:
