@@ -152,7 +152,7 @@ async def test_the_hosts_own_reads_find_an_offset_by_time(log: PartitionLog) -> 
     """The whole lookup with the reads of the real host: those in place, and those of a worker."""
     done: list[object] = []
     workers = IoWorkers(PosixDisk(), 1)
-    workers.start(lambda completions: done.extend(outcome for _, outcome in completions))
+    workers.start(lambda completions: done.extend(outcome for _, outcome in completions), lambda faults: None)
     try:
         for in_place in (True, False):
             workers.begin_turn()

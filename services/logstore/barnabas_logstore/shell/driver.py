@@ -24,7 +24,7 @@ from barnabas_logstore.core.logstore import TICK_MS, LogstoreCore
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.ticks import REST_TICK_MS
-from barnabas_logstore.shell.io_workers import Completion, IoWorkers
+from barnabas_logstore.shell.io_workers import Completion, EffectFault, IoWorkers, Outcome
 
 COMMANDS_UNREAD_NS_MAX: Final = 300_000
 """So long after the event loop has looked for input, a turn looks for commands again."""
@@ -61,6 +61,7 @@ class LogstoreDriver:
         self._rests = False
         """Whether the timer of the next tick is set for a core at rest."""
         self._completions: list[Completion] = []
+        self._faults: list[EffectFault] = []
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
@@ -69,7 +70,7 @@ class LogstoreDriver:
         """Fails if there can be no more turns: every directory is offline, or an invariant is violated."""
 
     def start(self) -> None:
-        self._workers.start(self._on_io_done)
+        self._workers.start(self._on_io_done, self._on_io_faults)
         self._tick()
 
     def stop(self) -> None:
@@ -100,6 +101,10 @@ class LogstoreDriver:
         completions, self._completions = self._completions, []
         for effect, outcome in completions:
             core.on_io_done(effect, outcome)
+        if self._faults:
+            faults, self._faults = self._faults, []
+            for effect, fault in faults:
+                core.on_io_done(effect, core.contained.work_failed(effect, fault))
         now_ms = monotonic_ms()
         if self._is_tick_due:
             self._is_tick_due = False
@@ -150,7 +155,11 @@ class LogstoreDriver:
 
     def _carry_out(self, effects: Sequence[StorageEffect]) -> None:
         for effect in effects:
-            outcome = self._workers.run_in_place(effect)
+            outcome: Outcome | None
+            try:
+                outcome = self._workers.run_in_place(effect)
+            except Exception as fault:
+                outcome = self.core.contained.work_failed(effect, fault)
             if outcome is None:
                 self._workers.submit(effect)
             else:
@@ -159,6 +168,10 @@ class LogstoreDriver:
     def _on_io_done(self, completions: Sequence[Completion]) -> None:
         """Workers have finished something; it counts at the beginning of the next turn."""
         self._completions += completions
+        self.wake()
+
+    def _on_io_faults(self, faults: Sequence[EffectFault]) -> None:
+        self._faults += faults
         self.wake()
 
     def _tick(self) -> None:

@@ -38,10 +38,9 @@ from barnabas.metrics.family import Sample
 from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
-from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.background import start_thread
 from barnabas.runtime.loop.idle import IdlePart
-from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, execute_in_place, failed_by_fault
+from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, execute_in_place
 from barnabas_logstore.core.storage.effects import (
     ReadBatchesEffect,
     ReadEffect,
@@ -65,21 +64,23 @@ SWITCH_INTERVAL_S: Final = 0.0005
 _ONE_BYTE: Final = [bytearray(1)]
 """What the event loop reads into where it only wants to know whether there is a byte."""
 
-_log = get_logger("io")
-
 Outcome = EffectResult | DiskError
 Completion = tuple[StorageEffect, Outcome]
+EffectFault = tuple[StorageEffect, Exception]
+"""An unexpected exception in the work of an effect."""
 
 
 class IoWorkers:
-    """Created and used on the event loop; the threads access only the two queues."""
+    """Created and used on the event loop; the threads access only the queues."""
 
     def __init__(self, disk: Disk, threads: int) -> None:
         self._disk = disk
         self._on_done: Callable[[Sequence[Completion]], None] | None = None
+        self._on_faults: Callable[[Sequence[EffectFault]], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[StorageEffect | None] = queue.SimpleQueue()
         self._done: deque[Completion] = deque()
+        self._faults: deque[EffectFault] = deque()
         self._is_delivery_due = False
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
         self._writes_in_place_from_ns = 0
@@ -91,9 +92,14 @@ class IoWorkers:
         self._idle = IdlePart(HANDLER_IDLE, "io-workers", self._idle_ns, monotonic_ns)
         self._threads: list[threading.Thread] = []
 
-    def start(self, on_done: Callable[[Sequence[Completion]], None]) -> None:
-        """`on_done` is called on the event loop with all effects that have been finished since the last call."""
+    def start(
+        self, on_done: Callable[[Sequence[Completion]], None], on_faults: Callable[[Sequence[EffectFault]], None]
+    ) -> None:
+        """`on_done` is called on the event loop with all effects that have been finished since the last call,
+        `on_faults` with those whose work has met an unexpected exception.
+        """
         self._on_done = on_done
+        self._on_faults = on_faults
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._threads = [
             start_thread(IO_THREAD, partial(self._work, meter), f"io-{index}")
@@ -114,7 +120,7 @@ class IoWorkers:
 
     def run_in_place(self, effect: StorageEffect) -> Outcome | None:
         """Return the outcome of an effect that is faster done than handed over; None if it is not, and nothing was
-        done.
+        done. An unexpected exception is raised.
         """
         match effect:
             case WriteEffect(flush=None) if effect.byte_count <= self._in_place_bytes_left:
@@ -167,9 +173,12 @@ class IoWorkers:
     def _work(self, meter: IoMeter) -> None:
         while (effect := self._queue.get()) is not None:
             began_ns = perf_counter_ns()
-            outcome = _run(self._disk, effect)
+            try:
+                self._done.append((effect, _run(self._disk, effect)))
+            except Exception as fault:
+                # A worker that ended because of it would leave a partition waiting, under a lease that is alive.
+                self._faults.append((effect, fault))
             meter.add(effect, perf_counter_ns() - began_ns)
-            self._done.append((effect, outcome))
             # One wake-up of the loop for all that is done by the time it runs. The loop clears the flag before it
             # empties the queue, so nothing that is added while the flag is set can be missed.
             if not self._is_delivery_due:
@@ -186,9 +195,14 @@ class IoWorkers:
         completions = []
         while self._done:
             completions.append(self._done.popleft())
-        self._delivered += len(completions)
+        faults = []
+        while self._faults:
+            faults.append(self._faults.popleft())
+        self._delivered += len(completions) + len(faults)
         if completions and self._on_done is not None:
             self._on_done(completions)
+        if faults and self._on_faults is not None:
+            self._on_faults(faults)
 
 
 def _voluntary_switches() -> int:
@@ -203,10 +217,6 @@ def _run(disk: Disk, effect: StorageEffect) -> Outcome:
         return error
     except OSError as error:
         return DiskError(DiskErrorKind.IO, type(effect).__name__, str(error))
-    except Exception as fault:
-        # A worker that ended because of it would leave a partition waiting forever, under a lease that is alive.
-        _log.exception("an internal error in the work on a log", effect=type(effect).__name__)
-        return failed_by_fault(effect, fault)
 
 
 class _CachedFile:

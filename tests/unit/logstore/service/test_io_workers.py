@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.record_batch import parse_header
+from barnabas_logstore.core.replica.containment import BATCH_WORK, DISK_WORK, LogstoreContainment
 from barnabas_logstore.core.storage import effect_execution
 from barnabas_logstore.core.storage.effect_results import FoundBatches, Refusal
 from barnabas_logstore.core.storage.effects import (
@@ -30,11 +32,14 @@ from barnabas_logstore.core.storage.effects import (
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.recovery.log_recovery import open_log
+from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.shell import io_workers
-from barnabas_logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, IoWorkers
+from barnabas_logstore.shell.driver import LogstoreDriver
+from barnabas_logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, EffectFault, IoWorkers
 from barnabas_logstore.shell.open_files import PosixFile
 from barnabas_logstore.shell.posix_disk import PosixDisk
-from tests.unit.logstore.service.support import WALL_MS, batch
+from tests.sim.disk_model import DiskModel
+from tests.unit.logstore.service.support import EXCHANGE, WALL_MS, Host, append_results, batch, topic
 
 
 class SlowDisk(PosixDisk):
@@ -66,13 +71,15 @@ def log(disk: SlowDisk, tmp_path: Path) -> PartitionLog:
 @pytest.fixture
 async def workers(disk: SlowDisk) -> AsyncIterator[IoWorkers]:
     running = IoWorkers(disk, 2)
-    running.start(done.extend)
+    running.start(done.extend, faults.extend)
     done.clear()
+    faults.clear()
     yield running
     running.stop()
 
 
 done: list[Completion] = []
+faults: list[EffectFault] = []
 
 
 async def outcomes(count: int) -> list[Completion]:
@@ -81,6 +88,13 @@ async def outcomes(count: int) -> list[Completion]:
         while len(done) < count:
             await asyncio.sleep(0.001)
     return done
+
+
+async def all_faults(count: int) -> list[EffectFault]:
+    async with asyncio.timeout(30):
+        while len(faults) < count:
+            await asyncio.sleep(0.001)
+    return faults
 
 
 def write(log: PartitionLog, value_bytes: int = 20) -> WriteEffect:
@@ -180,11 +194,16 @@ async def test_a_fault_in_a_worker_is_an_outcome_and_the_worker_goes_on(
     workers.submit(write(log))
     for _ in range(4):  # More than there are workers.
         workers.submit(FlushEffect(log.directory, 1, files=[log.segments.active.log_path]))
-    for _, outcome in await outcomes(5):
+    contained = LogstoreContainment()
+    failed = [contained.work_failed(*fault) for fault in await all_faults(5)]
+    for outcome in failed:
         assert isinstance(outcome, DiskError)
         assert outcome.kind is DiskErrorKind.IO
         assert "ValueError: a fault of ours" in str(outcome)
-    assert [outcome.operation for _, outcome in done if isinstance(outcome, DiskError)].count("flush") == 4
+    assert [outcome.operation for outcome in failed if isinstance(outcome, DiskError)].count("flush") == 4
+    assert contained.counts[DISK_WORK] == 5
+    assert done == []
+    assert {sample.family: sample.value for sample in workers.samples()}[IO_QUEUE_SIZE] == 0
 
 
 async def test_a_fault_in_the_work_on_a_batch_is_no_fault_of_the_disk(
@@ -197,7 +216,10 @@ async def test_a_fault_in_the_work_on_a_batch_is_no_fault_of_the_disk(
     search = FindRecordEffect(parse_header(records), bytes(records), 0, 0, CODECS.decompress)
     workers.submit(opening)
     workers.submit(search)
-    assert [outcome for _, outcome in await outcomes(2)] == [Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)] * 2
+    contained = LogstoreContainment()
+    failed = [contained.work_failed(*fault) for fault in await all_faults(2)]
+    assert failed == [Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)] * 2
+    assert contained.counts[BATCH_WORK] == 2
 
 
 async def test_a_read_in_place_that_fails_is_an_outcome(
@@ -268,3 +290,33 @@ async def test_a_range_that_is_not_in_the_page_cache_is_a_workers(workers: IoWor
     assert found.records == FileRange(file, 0, log.written_position)
     workers.begin_turn()
     assert workers.run_in_place(read) == found
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_a_fault_takes_the_log_directory_offline_and_is_counted(
+    monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    host = Host(directories=2)
+    host.lead(topic())
+    host.greet(EXCHANGE)
+    said: list[Outputs] = []
+    running = IoWorkers(host.disk, 1)
+    driver = LogstoreDriver(host.core, running, said.append, lambda: None)
+    monkeypatch.setattr(DiskModel, "write_at", broken)
+    monkeypatch.setattr(DiskModel, "flush", broken)
+    if not in_place:
+        monkeypatch.setattr(IoWorkers, "run_in_place", lambda self, effect: None)
+    driver.start()
+    try:
+        host.send(host.append_request())
+        driver.wake()
+        async with asyncio.timeout(30):
+            while not (results := [result for out in said for result in append_results(out)]):
+                await asyncio.sleep(0.001)
+    finally:
+        driver.stop()
+        running.stop()
+    assert [result.error_code for result in results] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert host.core.contained.counts[DISK_WORK] == 1
+    assert not driver.failed.done()
+    assert not host.core.all_directories_offline

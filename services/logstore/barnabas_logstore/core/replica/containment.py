@@ -13,6 +13,9 @@ from typing import Final
 
 from barnabas.containment import Containment, Place, Scope, summary_of
 from barnabas.ports.disk import DiskError, DiskErrorKind
+from barnabas_logstore.core.storage.effect_execution import failed_by_fault
+from barnabas_logstore.core.storage.effect_results import Refusal
+from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 
 APPEND: Final = Place("logstore.append", Scope.REQUEST, "an append that has changed nothing of its log")
@@ -24,6 +27,12 @@ BEGIN_WRITE: Final = Place("logstore.begin_write", Scope.PARTITION, "starting a 
 LOG_EFFECT: Final = Place(
     "logstore.log_effect", Scope.PARTITION, "what follows a write, a flush or a rename of a log's files"
 )
+DISK_WORK: Final = Place(
+    "logstore.disk_work",
+    Scope.PARTITION,
+    "work on the files of a log directory, which goes offline as after a failed disk",
+)
+BATCH_WORK: Final = Place("logstore.batch_work", Scope.REQUEST, "the check of a batch, or a search in it")
 READ: Final = Place("logstore.read", Scope.REQUEST, "a read, or one partition of it")
 READ_BYTES: Final = Place("logstore.read_bytes", Scope.REQUEST, "the bytes of one partition of a read")
 QUERY: Final = Place("logstore.query", Scope.REQUEST, "a query for an offset by time, or for a partition's state")
@@ -57,7 +66,7 @@ CLEANING: Final = Place("logstore.cleaning", Scope.DUTY, "the search for a log t
 PRODUCER_EXPIRY: Final = Place("logstore.producer_expiry", Scope.PARTITION, "expired producers of one log")
 
 PLACES: Final = (
-    *(APPEND, APPEND_TO_LOG, HOLD_RESULT, BEGIN_WRITE, LOG_EFFECT, READ, READ_BYTES, QUERY),
+    *(APPEND, APPEND_TO_LOG, HOLD_RESULT, BEGIN_WRITE, LOG_EFFECT, DISK_WORK, BATCH_WORK, READ, READ_BYTES, QUERY),
     *(MESSAGE, ADMINISTRATION, CONTROL, FOLLOW, REPLICA_READ, REPLICA_ANSWER, ISR),
     *(COORDINATOR_QUERY, COORDINATOR_CALL, COORDINATOR_STATE, COORDINATOR_LOAD, MARKER),
     *(RETENTION, FLUSH, CLEANING, PRODUCER_EXPIRY),
@@ -81,6 +90,13 @@ class LogstoreContainment(Containment):
         topic, partition = log.topic_partition
         self.contain(place, error, {"topic": topic, "partition": partition})
         self.doubt(log, error)
+
+    def work_failed(self, effect: StorageEffect, fault: Exception) -> Refusal | DiskError:
+        """Note an unexpected exception in the work of an effect, and return the effect's outcome."""
+        outcome = failed_by_fault(effect, fault)
+        place = BATCH_WORK if isinstance(outcome, Refusal) else DISK_WORK
+        self.contain(place, fault, {"effect": type(effect).__name__})
+        return outcome
 
     def doubt(self, log: PartitionLog, error: Exception) -> None:
         """Do the same for an exception that is noted already."""
