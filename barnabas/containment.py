@@ -99,6 +99,9 @@ class Containment:
         reports, self.reports = self.reports, []
         return reports
 
+    def counts_by_name(self) -> dict[str, int]:
+        return {place.name: count for place, count in self.counts.items()}
+
     def samples(self) -> Iterator[Sample]:
         for place, count in self.counts.items():
             yield Sample(CONTAINED_EXCEPTIONS, (place.service, place.name), count)

@@ -1,18 +1,23 @@
 """Unexpected exceptions outside of the cores: where the code that services share catches them, and what is reported.
 
-Each costs a line in the log, as far as its rate limit lets it through, and is counted by its place.
+Each costs a line in the log, as far as its rate limit lets it through, is counted by its place, and is a condition of
+the member for an hour.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from barnabas.containment import ContainedException, Place, Scope, describe_exception
+from barnabas.metrics.conditions import Condition
 from barnabas.metrics.containment_families import CONTAINED_EXCEPTIONS
 from barnabas.metrics.family import Sample
+from barnabas.metrics.recent_exceptions import RecentExceptions
+from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 
 EVENT: Final = "an unexpected exception was contained"
@@ -60,11 +65,15 @@ def _log_one(event: str, report: ContainedException) -> None:
 
 
 class ProcessContainment:
-    """What this process has contained outside of its core. Any thread may report."""
+    """What this process has contained outside of its core. Any thread may contain something."""
 
     def __init__(self, places: Iterable[Place]) -> None:
+        self.on_contained: Callable[[], None] | None = None
+        """Called after each one, by the thread that has contained it."""
         self._lock = threading.Lock()
         self._counts: dict[Place, int] = {}
+        self._of_children: Counter[str] = Counter()
+        self._recent = RecentExceptions()
         for place in places:
             self.declare(place)
 
@@ -79,6 +88,17 @@ class ProcessContainment:
         with self._lock:
             self._counts[place] = self._counts.get(place, 0) + 1
         _log_one(EVENT, describe_exception(place, error, fields or {}))
+        if self.on_contained is not None:
+            self.on_contained()
+
+    def heard(self, new: Mapping[str, int]) -> None:
+        """A child process has contained so many more, by the names of places; its metrics have them already."""
+        self._of_children.update(new)
+
+    def conditions(self) -> list[Condition]:
+        """Return what the member reports of this process and its children; on the event loop."""
+        self._recent.follow(self._of_children + Counter(self.counts()), monotonic_ms())
+        return self._recent.conditions()
 
     def counts(self) -> dict[str, int]:
         """Return how many there were, by the names of places."""

@@ -13,7 +13,7 @@ from barnabas.metrics.conditions import Condition, ConditionKind, bounded
 from barnabas.metrics.family import Sample
 from barnabas.metrics.process_families import CONDITIONS
 from barnabas.runtime.clock import wall_ms
-from barnabas.runtime.contained import CONTAINED, HEALTH
+from barnabas.runtime.contained import CONTAINED, HEALTH, ProcessContainment
 from barnabas.runtime.loop.beat import wait_to_beat
 from barnabas.runtime.membership import MembershipClient
 
@@ -23,11 +23,13 @@ _DEATHS_KEPT: Final = 100
 
 
 class HealthReports:
-    def __init__(self, role: Role, member_id: str, membership: MembershipClient) -> None:
+    def __init__(
+        self, role: Role, member_id: str, membership: MembershipClient, contained: ProcessContainment = CONTAINED
+    ) -> None:
         self._role = role
         self._member_id = member_id
         self._membership = membership
-        self._sources: list[Callable[[], Iterable[Condition]]] = []
+        self._sources: list[Callable[[], Iterable[Condition]]] = [contained.conditions]
         self._present: list[Condition] = []
         self._taken: tuple[list[Condition], int, str] | None = None
 

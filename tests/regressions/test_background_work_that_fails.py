@@ -18,14 +18,17 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, UpdateMetadata
 from barnabas.cluster.quotas.shares import QuotaUse
 from barnabas.metrics.conditions import Condition, ConditionKind
 from barnabas.metrics.snapshot import unpack
-from barnabas.runtime.contained import HEALTH, SCRAPE
+from barnabas.runtime.contained import HEALTH, SCRAPE, ProcessContainment
 from barnabas.runtime.health_reports import HealthReports
 from barnabas.runtime.loop import background
 from barnabas.runtime.loop.background import BackgroundTasks
+from barnabas.runtime.processes import contained_counts
+from barnabas_controller.core.members.reported_health import ReportedHealth
 from barnabas_controller.shell import control_stream, packing
 from barnabas_controller.shell.containment import AUDIT, PACKING, PROBE
 from barnabas_controller.shell.control_stream import ControlStream
@@ -35,6 +38,7 @@ from barnabas_controller.shell.packing import Packer
 from barnabas_gateway.core.model.containment import CONNECTION, QUOTAS
 from barnabas_gateway.shell import logstore_calls, processor_ipc, quota_sharing
 from barnabas_gateway.shell.containment import CERTIFICATES, CONTROLLER_CALL, KEYS, LOGSTORE_CALL
+from barnabas_gateway.shell.driver import GatewayDriver
 from barnabas_gateway.shell.metadata_reader import MetadataReader
 from barnabas_gateway.shell.oauth.key_sources import JwksSource
 from barnabas_gateway.shell.processors import Processors, full_update
@@ -51,6 +55,7 @@ from tests.unit.controller.operators.test_call_records import World
 from tests.unit.gateway.authentication.test_oauthbearer import CONFIG
 from tests.unit.gateway.test_logstore_calls import EXCHANGES, ConnectedLogstore
 from tests.unit.gateway.test_logstore_calls import connected as connected
+from tests.unit.gateway.test_shell import properties
 from tests.unit.runtime.containment_counts import Counted
 from tests.unit.runtime.test_background import failing_at_first
 from tests.unit.runtime.test_streams import until
@@ -201,6 +206,28 @@ async def test_a_processor_that_can_not_be_started_is_started_later(monkeypatch:
     await asyncio.sleep(0.01)
 
 
+async def test_what_a_processor_has_contained_reaches_its_acceptor() -> None:
+    """For the conditions of the gateway: a processor reports none."""
+    sent: list[tuple[bytes, bytes]] = []
+    acceptor: Any = SimpleNamespace(send=lambda kind, payload=b"": sent.append((kind, payload)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contained_counts, "CONTAINED", ProcessContainment(()))
+        driver = GatewayDriver(processor_ipc.ProcessorSettings(0, properties(), {"PLAINTEXT": 9092}), acceptor)
+    driver._core.log_lines.contained.contain(QUOTAS, RuntimeError("a bug"), {})
+    driver._schedule_turn()
+    await until(lambda: sent)
+    ((kind, payload),) = sent
+    assert kind == contained_counts.KIND
+    heard = ProcessContainment(())
+    processors: Any = None
+    processor: Any = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contained_counts, "CONTAINED", heard)
+        Processors._message(processors, processor, kind, payload)
+    assert "gateway.quotas (1)" in heard.conditions()[0].text
+    driver.close()
+
+
 # --- the logstore -----------------------------------------------------------------------------------------------------
 
 
@@ -278,6 +305,16 @@ async def test_offline_directories_are_registered_after_a_fault(monkeypatch: pyt
     assert counted.at(REGISTRATION) == 2
 
 
+async def test_what_the_control_process_has_contained_reaches_the_data_process() -> None:
+    heard = ProcessContainment(())
+    scraped: Any = None
+    control = ControlProcess("127.0.0.1:0", (), lambda *_: None, scraped, None, lambda: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contained_counts, "CONTAINED", heard)
+        control._on_message(contained_counts.KIND, b'{"runtime.message":1}', [])
+    assert "runtime.message (1)" in heard.conditions()[0].text
+
+
 async def test_a_control_process_that_can_not_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[int] = []
 
@@ -324,6 +361,19 @@ async def test_records_are_handed_over_after_a_fault(monkeypatch: pytest.MonkeyP
     await until(lambda: gateway.batches)
     assert counted.at(AUDIT) == 1
     await world.records.close()
+
+
+async def test_what_the_active_controller_has_contained_is_its_condition() -> None:
+    contained = ProcessContainment((PROBE,))
+    contained.contain(PROBE, RuntimeError("a bug"))
+    image: Any = None
+    of_core: Any = None
+    reported = ReportedHealth(image, "controller-1", of_core)
+    assert reported.conditions() == []
+    reported.own_source = contained.conditions
+    (own,) = reported.conditions()
+    assert (own.role, own.member_id) == (Role.CONTROLLER, "controller-1")
+    assert "controller.probe (1)" in own.condition.text
 
 
 async def test_a_lost_logstore_is_probed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,7 +434,7 @@ async def test_a_source_of_conditions_that_fails_silences_no_other_one() -> None
     counted = Counted()
     membership: Any = SimpleNamespace(active_revision=1, report_health=report_health)
     role: Any = None
-    reports = HealthReports(role, "1", membership)
+    reports = HealthReports(role, "1", membership, ProcessContainment(()))
     behind = Condition(ConditionKind.COMPACTION_BEHIND, "a log grows")
     reports.add_source(fail)
     reports.add_source(lambda: [behind])

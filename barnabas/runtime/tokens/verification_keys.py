@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
 import urllib.error
@@ -76,6 +77,8 @@ def fetch_keys(url: str, authority: str = "") -> bytes:
     except urllib.error.HTTPError as answer:
         answer.close()
         raise
+    except http.client.HTTPException as error:
+        raise OSError(f"the answer is not HTTP: {type(error).__name__}") from None
 
 
 def _bounded(content: bytes) -> bytes:

@@ -14,6 +14,7 @@ from barnabas.cluster.keys import ControllerRegistration, Keys, Role
 from barnabas.runtime.clock import wall_ms
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.configuration.config import load_config
+from barnabas.runtime.contained import CONTAINED
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.loop.event_loop import new_event_loop
@@ -85,6 +86,7 @@ async def run(config: ControllerConfig) -> None:
         for health in healths:
             readiness.start(health.set_serving(ready))
 
+    core.reported_health.own_source = CONTAINED.conditions
     driver = ControllerDriver(core, etcd, keys, on_ready_changed)
     records.elected = driver.elected
     traces = trace_exporter(config.traces_otlp_endpoint, "controller", config.controller_id)

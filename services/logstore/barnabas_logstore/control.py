@@ -33,6 +33,7 @@ from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.metrics.security import MetricsSecurity
+from barnabas.runtime.processes.contained_counts import ContainedCounts
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import parent_socket
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
@@ -97,6 +98,7 @@ class ControlListener:
         # Ctrl-C reaches the whole process group; the parent stops this process when its own work is done.
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         self._parent = parent_socket(self._on_parent_message, stop)
+        ContainedCounts(self._parent)
         await self._may_listen.wait()
         if stopping.is_set():
             return

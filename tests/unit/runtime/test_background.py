@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from barnabas.containment import Place, Scope
+from barnabas.metrics.conditions import ConditionKind
 from barnabas.metrics.containment_families import CONTAINED_EXCEPTIONS
 from barnabas.runtime import conversation, lane_offers, streams
 from barnabas.runtime.contained import (
@@ -29,11 +31,14 @@ from barnabas.runtime.contained import (
     PACKING,
     SCRAPE,
     SCRAPES,
+    ProcessContainment,
 )
 from barnabas.runtime.loop import background
 from barnabas.runtime.loop.background import BackgroundTasks, start_thread
 from barnabas.runtime.loop.event_loop import EventLoop, _thread_failed
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
+from barnabas.runtime.processes import contained_counts
+from barnabas.runtime.processes.contained_counts import ContainedCounts
 from tests.unit.metrics.test_exposition import bound, read, read_error, some_samples, url
 from tests.unit.runtime.containment_counts import Counted
 from tests.unit.runtime.test_streams import Echo, Served, linked, until
@@ -386,3 +391,55 @@ async def test_scrapes_are_accepted_again_after_a_fault(monkeypatch: pytest.Monk
         assert counted.at(SCRAPES) == 2
     finally:
         await asyncio.to_thread(endpoint.stop)
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def contained(monkeypatch: pytest.MonkeyPatch) -> ProcessContainment:
+    """What a new process has."""
+    fresh = ProcessContainment(())
+    monkeypatch.setattr(contained_counts, "CONTAINED", fresh)
+    return fresh
+
+
+def text_of(contained: ProcessContainment) -> str:
+    (condition,) = contained.conditions()
+    assert condition.kind is ConditionKind.CONTAINED_EXCEPTION
+    return condition.text
+
+
+async def test_what_was_contained_is_a_condition_and_so_is_what_children_have_contained() -> None:
+    contained = ProcessContainment((TASK,))
+    assert contained.conditions() == []
+    contained.contain(TASK, RuntimeError("a bug"))
+    assert "1 unexpected exception was contained in the last hour, at test.task (1)" in text_of(contained)
+    contained.heard({"test.task": 2, "test.loop": 1})
+    assert "at test.task (3), test.loop (1)" in text_of(contained)
+
+
+async def test_a_child_tells_its_parent_at_once_from_any_thread_and_each_only_once(
+    contained: ProcessContainment,
+) -> None:
+    sent: list[tuple[bytes, bytes]] = []
+    parent: Any = SimpleNamespace(send=lambda kind, payload: sent.append((kind, payload)))
+    of_core = {"test.core": 0}
+    counts = ContainedCounts(parent, lambda: of_core)
+    counts.tell()
+    assert sent == []
+    contained.contain(TASK, RuntimeError("a bug"))
+    await until(lambda: len(sent) == 1)
+    await asyncio.to_thread(contained.contain, LOOP, RuntimeError("a bug"))
+    await until(lambda: len(sent) == 2)
+    of_core["test.core"] = 2
+    counts.tell()
+    counts.tell()
+    assert [kind for kind, _ in sent] == [contained_counts.KIND] * 3
+    heard = ProcessContainment(())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contained_counts, "CONTAINED", heard)
+        for _, payload in sent:
+            contained_counts.take_counts(payload)
+    assert "4 unexpected exceptions" in text_of(heard)
+    assert "test.core (2), test.loop (1), test.task (1)" in text_of(heard)

@@ -11,6 +11,7 @@ from barnabas.cluster.keys import Keys, Role
 from barnabas.metrics.conditions import Condition, ConditionKind
 from barnabas.runtime.active_controller import ActiveController
 from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.contained import ProcessContainment
 from barnabas.runtime.health_reports import RECENT_MS, HealthReports, RecentDeaths
 from barnabas.runtime.membership import MembershipClient
 from barnabas_protos.controller.v1 import membership_pb2 as pb
@@ -35,7 +36,7 @@ class Membership:
 def reporting() -> tuple[HealthReports, Membership, list[Condition]]:
     membership: Any = Membership()
     present: list[Condition] = []
-    reports = HealthReports(Role.GATEWAY, "gateway-0", membership)
+    reports = HealthReports(Role.GATEWAY, "gateway-0", membership, ProcessContainment(()))
     reports.add_source(lambda: present)
     return reports, membership, present
 

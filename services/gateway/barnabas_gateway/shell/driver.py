@@ -36,6 +36,7 @@ from barnabas.runtime.loop.idle import IdlePart
 from barnabas.runtime.loop.input_selector import TurnScheduler
 from barnabas.runtime.metrics.process_metrics import measures_of_process
 from barnabas.runtime.patterns import compile_pattern
+from barnabas.runtime.processes.contained_counts import ContainedCounts
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.tracing.traces import trace_exporter
 from barnabas_gateway.core.model.containment import CONNECTION, MESSAGE
@@ -87,6 +88,8 @@ class GatewayDriver:
             acceptors.begin,
         )
         self._acceptor = acceptor
+        contained = self._core.log_lines.contained
+        self._contained_counts = ContainedCounts(acceptor, contained.counts_by_name)
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket | TlsSocket] = {}
         self._handshaking: dict[int, tuple[processor_ipc.Accepted, TlsSocket]] = {}
@@ -403,6 +406,7 @@ class GatewayDriver:
             self._acceptor.send(processor_ipc.QUOTAS, processor_ipc.encode_uses(rare.quota_uses))
         if rare.contained:
             log_contained(rare.contained)
+            self._contained_counts.tell()
         for conversion in rare.conversions:
             self._conversions.submit(conversion)
         for check in rare.token_checks:

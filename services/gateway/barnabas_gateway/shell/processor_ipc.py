@@ -14,6 +14,7 @@ processor → acceptor    APPLIED      the revision that requests are answered b
                         CLOSED       ids of connections that are gone
                         QUOTAS       what was used of quotas
                         METRICS      a snapshot (`barnabas.metrics.snapshot`): when asked, and before it exits
+                        and what it has contained (`barnabas.runtime.processes.contained_counts`)
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from barnabas.runtime.health_reports import RecentDeaths
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
+from barnabas.runtime.processes import contained_counts
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
 from barnabas.runtime.tracing.traces import CURRENT
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
@@ -238,6 +239,8 @@ class Processors:
                 processor.child.messages.send(processor_ipc.QUOTAS, processor_ipc.encode_shares(uses, rates))
             case processor_ipc.METRICS:
                 self._metrics.heard(processor.serial, payload)
+            case contained_counts.KIND:
+                contained_counts.take_counts(payload)
             case processor_ipc.CALL if len(self._calls) >= _CALLS_MAX:
                 call_id, _, _ = processor_ipc.decode_call(payload)
                 processor.child.messages.send(processor_ipc.ANSWER, processor_ipc.encode_answer(call_id, None))

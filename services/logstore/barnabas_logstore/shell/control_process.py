@@ -12,6 +12,7 @@ import msgspec
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.health_reports import RecentDeaths
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.processes import contained_counts
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
 from barnabas_logstore.control import (
     ANSWER,
@@ -131,6 +132,9 @@ class ControlProcess:
             return
         if kind == METRICS:
             self._on_scraped()
+            return
+        if kind == contained_counts.KIND:
+            contained_counts.take_counts(payload)
             return
         assert kind == COMMAND, kind
         (child_session,) = SESSION.unpack_from(payload)

@@ -24,12 +24,14 @@ from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
 from barnabas_gateway.core.requests.costly_tokens import CHECKS_PER_TURN
 from barnabas_gateway.core.sasl.oauthbearer import AccessToken, InvalidToken, OAuthBearerServer
 from barnabas_gateway.core.sasl.sasl_server import SaslFailure
+from barnabas_gateway.shell import containment
 from barnabas_gateway.shell.oauth import key_sources
 from barnabas_gateway.shell.oauth.key_sources import JwksSource
 from tests.unit.gateway.authentication.access_tokens import EC, RSA, jwks
 from tests.unit.gateway.authentication.test_listener_security import listeners, refusal
 from tests.unit.gateway.authentication.test_sasl_connections import authenticate, handshake, is_served, principal
 from tests.unit.gateway.world import LISTENER, WALL_MS, World
+from tests.unit.runtime.containment_counts import Counted
 
 CONFIG = OAuthConfig("file:///keys", "issuer", ("kafka",))
 STATUS = b'{"status":"invalid_token"}'
@@ -292,12 +294,17 @@ class Endpoint:
 
     def __init__(self, directory: Path) -> None:
         self.content = jwks(RSA)
+        self.raw = b""
+        """Written as it is, instead of an answer."""
         self.requests = 0
         at = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 at.requests += 1
+                if at.raw:
+                    self.wfile.write(at.raw)
+                    return
                 if self.path == "/moved":
                     self.send_response(302)
                     self.send_header("Location", "/keys")
@@ -359,6 +366,23 @@ def test_keys_by_https_are_read_again_in_time_and_when_one_is_missing(
         often.stop()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("raw", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n{"])
+def test_an_issuer_that_does_not_speak_http_is_asked_again(endpoint: Endpoint, raw: bytes) -> None:
+    """It was never asked again: the exceptions of http.client were none of those that are expected of the network."""
+
+    async def scene() -> None:
+        source = JwksSource(replace(CONFIG, jwks_url=endpoint.url(), retry_ms=10))
+        endpoint.raw = raw
+        await until(lambda: endpoint.requests >= 3)
+        endpoint.raw = b""
+        await until(lambda: count(source) == 1)
+        source.stop()
+
+    counted = Counted()
+    asyncio.run(scene())
+    assert counted.at(containment.KEYS) == 0
 
 
 def test_neither_a_redirection_nor_an_unknown_authority_is_followed(

@@ -4,7 +4,7 @@ the active controller says of itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from barnabas.cluster.keys import Role
@@ -29,6 +29,8 @@ class ReportedHealth:
         self._controller_id = controller_id
         self._contained = contained
         self._exceptions = RecentExceptions()
+        self.own_source: Callable[[], Sequence[Condition]] = tuple
+        """Returns what the controller's host has to say."""
         self._by_member: dict[tuple[Role, str], tuple[str, list[Condition]]] = {}
 
     def report(self, role: Role, member_id: str, incarnation: str, conditions: Sequence[Condition]) -> bool:
@@ -49,8 +51,8 @@ class ReportedHealth:
             for (role, member_id), reported in self._by_member.items()
             if self._incarnation(role, member_id) == reported[0]
         }
-        own = [MemberCondition(Role.CONTROLLER, self._controller_id, each) for each in self._exceptions.conditions()]
-        return own + [
+        own = [*self._exceptions.conditions(), *self.own_source()]
+        return [MemberCondition(Role.CONTROLLER, self._controller_id, each) for each in own] + [
             MemberCondition(role, member_id, condition)
             for (role, member_id), (_, conditions) in sorted(self._by_member.items(), key=_order)
             for condition in conditions
