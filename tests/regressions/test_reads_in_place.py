@@ -170,6 +170,8 @@ def test_a_result_of_another_type_costs_one_question() -> None:
     host.holds_effects = True
     host.core.on_exchange(EXCHANGE, ExchangeRequest(offset_queries=[OffsetQuery(7, TOPIC_ID, 0, -1, 0, WALL_MS)]))
     host.turn()
+    host.run_effect(host.held[0])
+    host.turn()
     read = host.held.pop()
     assert isinstance(read, ReadEffect)
     host.core.on_io_done(read, DONE)

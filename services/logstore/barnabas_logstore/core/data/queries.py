@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
+from typing import assert_never
 
 from barnabas.channel.messages import OffsetAnswer, OffsetQuery, StateAnswer, StateQuery
 from barnabas.ports.compression import Decompress
@@ -19,7 +20,12 @@ from barnabas_logstore.core.replica.containment import QUERY
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp, Refusal
-from barnabas_logstore.core.storage.effects import FindRecordEffect, ReadEffect
+from barnabas_logstore.core.storage.effects import (
+    FindRecordEffect,
+    FindTimestampsEffect,
+    OpenSegmentEffect,
+    ReadEffect,
+)
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import (
     LATEST,
     MAX_TIMESTAMP,
@@ -118,10 +124,17 @@ class Queries:
 
     def _send(self, pending: _PendingQuery, effect: LookupEffect) -> None:
         failed = partial(self._replicas.log_effect_failed, pending.partition.log)
-        if isinstance(effect, ReadEffect):
-            self._outbox.add_effect(effect, Completion(lambda data: self._on_done(effect, data), failed))
-        else:
-            self._outbox.add_effect(effect, Completion(lambda found: self._on_done(effect, found), failed))
+        match effect:  # each of them has another type of result
+            case ReadEffect():
+                self._outbox.add_effect(effect, Completion(lambda data: self._on_done(effect, data), failed))
+            case FindTimestampsEffect():
+                self._outbox.add_effect(effect, Completion(lambda found: self._on_done(effect, found), failed))
+            case OpenSegmentEffect():
+                self._outbox.add_effect(effect, Completion(lambda opened: self._on_done(effect, opened), failed))
+            case FindRecordEffect():
+                self._outbox.add_effect(effect, Completion(lambda record: self._on_done(effect, record), failed))
+            case _:
+                assert_never(effect)
 
     def _on_done(self, effect: LookupEffect, result: LookupResult | Refusal) -> None:
         """An effect of a lookup is done; its caller may be gone, or have been answered."""

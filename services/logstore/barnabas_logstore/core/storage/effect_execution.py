@@ -17,8 +17,10 @@ from barnabas_logstore.core.storage.effect_results import (
     DONE,
     FoundAborted,
     FoundBatches,
+    LargestTimestamps,
     NotFound,
     OffsetAtTimestamp,
+    OpenedSegment,
     RecordTimestamps,
     Refusal,
     VolumeSpace,
@@ -33,8 +35,10 @@ from barnabas_logstore.core.storage.effects import (
     FilePart,
     FindAbortedEffect,
     FindRecordEffect,
+    FindTimestampsEffect,
     FlushEffect,
     MovedEffect,
+    OpenSegmentEffect,
     ProbeEffect,
     ReadBatchesEffect,
     ReadEffect,
@@ -55,6 +59,7 @@ from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.recovery.log_cut import cut_log
 from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers_as_of
+from barnabas_logstore.core.storage.segment.opening import find_timestamps, open_segment
 from barnabas_logstore.core.storage.segment.transaction_index import find_aborted
 
 # As much as a large write: where less than that is free, the next ones would fail again.
@@ -77,6 +82,8 @@ EffectResult = (
     | memoryview
     | FoundAborted
     | FoundBatches
+    | LargestTimestamps
+    | OpenedSegment
     | NotFound
     | Refusal
     | OffsetAtTimestamp
@@ -129,6 +136,10 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
             )
         case FindAbortedEffect():
             return effect.result.of(find_aborted(disk, effect))
+        case FindTimestampsEffect():
+            return effect.result.of(find_timestamps(disk, effect))
+        case OpenSegmentEffect():
+            return effect.result.of(open_segment(disk, effect))
         case FindRecordEffect():
             found = first_record_of(
                 effect.header,

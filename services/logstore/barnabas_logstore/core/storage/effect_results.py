@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.channel.messages import RecordError
+from barnabas.ports.disk import DiskFile
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange
 
@@ -120,6 +121,23 @@ class FoundAborted:
 
     files: list[AbortedInFile | None]
     upto_offset: int
+
+
+@dataclass(slots=True, frozen=True)
+class LargestTimestamps:
+    """By segment of a `FindTimestampsEffect`: its largest timestamp, and the last offset of the batch that reached it
+    first; None if the time index is missing, or can't be this segment's.
+    """
+
+    found: list[tuple[int, int] | None]
+
+
+@dataclass(slots=True, frozen=True)
+class OpenedSegment:
+    """The file of a segment, and where a batch begins that is not after the one that is looked for."""
+
+    file: DiskFile
+    position: int
 
 
 class VolumeSpace(NamedTuple):

@@ -19,8 +19,10 @@ from barnabas_logstore.core.storage.effect_results import (
     IS_DONE,
     FoundAborted,
     FoundBatches,
+    LargestTimestamps,
     NotFound,
     OffsetAtTimestamp,
+    OpenedSegment,
     RecordTimestamps,
     Refusal,
     Result,
@@ -175,6 +177,43 @@ class FindAbortedEffect:
     from_offset: int
     upto_offset: int
     end: EndOfRecords | None
+
+
+@dataclass(slots=True, frozen=True)
+class ClosedTimeIndex:
+    """The file of a segment's time index that has all entries; the segment has `log_bytes`."""
+
+    path: str
+    base_offset: int
+    log_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class FindTimestampsEffect:
+    """Find the largest timestamps of segments, in their time indexes."""
+
+    result: ClassVar[Result[LargestTimestamps]] = Result(LargestTimestamps)
+
+    indexes: list[ClosedTimeIndex]
+
+
+@dataclass(slots=True, eq=False)
+class OpenSegmentEffect:
+    """Open the file of a segment, and find a position before its first batch that has a record from `from_offset` on,
+    at or after `timestamp_ms`.
+
+    `time_index` and `index_path` name its indexes; None: `position` is known. Result: None if a file is missing, or an
+    index can't be this segment's.
+    """
+
+    result: ClassVar[Result[OpenedSegment | None]] = Result(OpenedSegment, type(None))
+
+    path: str
+    index_path: str
+    time_index: ClosedTimeIndex | None
+    position: int
+    timestamp_ms: int
+    from_offset: int
 
 
 @dataclass(slots=True, eq=False)
@@ -437,6 +476,8 @@ StorageEffect = (
     | ReadEffect
     | ReadBatchesEffect
     | FindAbortedEffect
+    | FindTimestampsEffect
+    | OpenSegmentEffect
     | FindRecordEffect
     | ReadTimestampsEffect
     | ValidateBatchEffect

@@ -119,6 +119,15 @@ class LogSegments:
         index = bisect_right(self._base_offsets, segment.base_offset)
         return self._segments[index] if index < len(self._segments) else None
 
+    def next_after(self, segment: Segment | None, count_max: int) -> list[Segment]:
+        """Return the next `count_max` segments after `segment` (None: the first ones); after a retired one, from what
+        has replaced it on.
+        """
+        index = 0
+        if segment is not None:
+            index = max(bisect_right(self._base_offsets, segment.base_offset) - segment.is_retired, 0)
+        return self._segments[index : index + count_max]
+
     def overlapping(self, start_offset: int, end_offset: int) -> list[Segment]:
         """Return the segments that may contain any of [start_offset, end_offset)."""
         first = max(bisect_right(self._base_offsets, start_offset) - 1, 0)

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator
 from crc32c import crc32c
 
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
+from barnabas.ports.disk import Disk, DiskFile
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
 from barnabas_logstore.core.storage.effects import SegmentFile, SmallWrite
 from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
+from barnabas_logstore.core.storage.segment.opening import map_indexes
 from barnabas_logstore.core.storage.segment.record_times import RecordTimes
 from barnabas_logstore.core.storage.segment.scan import RELATIVE_OFFSET_MAX, ascending, scan_batches
 from barnabas_logstore.core.storage.segment.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
@@ -342,6 +343,16 @@ class Segment:
             self._max_timestamp = self.time_index.last()
         return self._max_timestamp
 
+    @property
+    def is_max_timestamp_known(self) -> bool:
+        """Whether `max_timestamp` reads no file."""
+        return self._max_timestamp is not None or self._time_index is not None
+
+    def learn_max_timestamp(self, found: tuple[int, int]) -> None:
+        """The time index has been read."""
+        if self._max_timestamp is None:
+            self._max_timestamp = found
+
     def first_timestamp(self) -> int:
         """The timestamp of the first batch in ms; NO_TIMESTAMP if it has none. For a segment found at start it is in
         the file.
@@ -468,17 +479,7 @@ class Segment:
         return False
 
     def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
-        try:
-            offsets = self._disk.map(self._disk.open(self.offset_index_path))
-            times = self._disk.map(self._disk.open(self._time_index_path))
-        except DiskError as error:
-            if error.kind is not DiskErrorKind.NOT_FOUND:
-                raise
-            return None
-        return (
-            OffsetIndex(self.offset_index_path, self.base_offset, offsets),
-            TimeIndex(self._time_index_path, self.base_offset, times),
-        )
+        return map_indexes(self._disk, self.base_offset, self.offset_index_path, self._time_index_path)
 
     def _repair_indexes(self) -> None:
         """The index of aborted transactions stays: batches alone do not tell where a transaction began."""
