@@ -88,7 +88,9 @@ class ControllerDriver:
         self.measured: list[Measured] = [Measures(core), self._meter, core.contained]
 
     async def follow_etcd(self) -> None:
-        """Feed the watch to the core, forever."""
+        """Feed the watch to the core, forever. What is raised by a change ends this, and the process with it: its image
+        would lack the rest of the change.
+        """
         async with aclosing(self._etcd.watch(self._keys.prefix)) as changes:
             async for change in changes:
                 self.core.on_image(change, monotonic_ms())
@@ -103,8 +105,9 @@ class ControllerDriver:
         self._reported = set(unreadable)
 
     def on_lease(self, lease: Lease) -> None:
-        self.core.on_lease(lease.lease_id, lease.deadline_ms, monotonic_ms())
-        self._carry_out()
+        with self._fails():
+            self.core.on_lease(lease.lease_id, lease.deadline_ms, monotonic_ms())
+            self._carry_out()
 
     async def ask(self, request: MembershipRequest | OperatorRequest) -> MembershipResponse | OperatorResponse:
         """Raises NotActive."""
@@ -130,18 +133,21 @@ class ControllerDriver:
         """Return the id of the subscription, for `confirm` and `unsubscribe`."""
         subscriber_id = self._next_id()
         self._subscribers[subscriber_id] = stream
-        self.core.on_subscribed(subscriber_id, role, pod_id, monotonic_ms())
-        self._carry_out()
+        with self._fails():
+            self.core.on_subscribed(subscriber_id, role, pod_id, monotonic_ms())
+            self._carry_out()
         return subscriber_id
 
     def acknowledge(self, subscriber_id: int, applied_revision: int) -> None:
-        self.core.on_acknowledged(subscriber_id, applied_revision, monotonic_ms())
-        self._carry_out()
+        with self._fails():
+            self.core.on_acknowledged(subscriber_id, applied_revision, monotonic_ms())
+            self._carry_out()
 
     def unsubscribe(self, subscriber_id: int) -> None:
         self._subscribers.pop(subscriber_id, None)
-        self.core.on_unsubscribed(subscriber_id, monotonic_ms())
-        self._carry_out()
+        with self._fails():
+            self.core.on_unsubscribed(subscriber_id, monotonic_ms())
+            self._carry_out()
 
     def elected(self) -> ControllerRegistration | None:
         """Return the controller that is active, or was last; None: none is known."""

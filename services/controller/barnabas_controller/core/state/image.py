@@ -6,10 +6,10 @@ revisions, so that the image is always exactly what a reload would give (a prope
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from barnabas.cluster.acls import Acl
 from barnabas.cluster.cluster_version import VersionRecord
@@ -55,6 +55,10 @@ from barnabas_controller.core.state.changes import (
 from barnabas_controller.core.state.replica_counts import ReplicaCounts
 
 _UNKNOWN_PARTITION: Final = PartitionRecord(NO_LEADER, NO_EPOCH, NO_EPOCH, (), ())
+_MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
+"""What a value raises that is not what its key stands for."""
+
+Decoded = TypeVar("Decoded")
 
 
 class ControllerImage:
@@ -139,7 +143,7 @@ class ControllerImage:
         self._mod_revisions[key] = key_value.mod_revision
         try:
             held = self._put_readable(key_value, changes)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _MALFORMED as error:
             if key in self._held and key not in self.unreadable:
                 self._forget(key, changes)
             # What it says may be a denial: no gateway may do without it.
@@ -154,14 +158,14 @@ class ControllerImage:
     def _put_readable(self, key_value: KeyValue, changes: Changes) -> Held | None:
         key = key_value.key
         if key == self.keys.election:
-            election = decode_registration(Role.CONTROLLER, key_value.value)
+            election = _decoded(decode_registration, Role.CONTROLLER, key_value.value)
             assert isinstance(election, ControllerRegistration)
             self.election = Registered(election, key_value.create_revision, key_value.lease)
             return Elected(election.controller_id)
         for role, directory in self._directories:
             if key.startswith(directory):
                 return self._register(role, key_value, changes)
-        record = decode_record(self.keys, key, key_value.value)
+        record = _decoded(decode_record, self.keys, key, key_value.value)
         match record:
             case None:
                 pass
@@ -230,7 +234,7 @@ class ControllerImage:
             note_partitions(after.topic_id, range(before.partitions, after.partitions), changes)
 
     def _register(self, role: Role, key_value: KeyValue, changes: Changes) -> Registered[Any]:
-        registration = decode_registration(role, key_value.value)
+        registration = _decoded(decode_registration, role, key_value.value)
         if key_value.key != self.keys.registration(role, member_id_of(registration)):
             raise ValueError(f"its value is the registration of {role.value} {member_id_of(registration)}")
         epoch, lease = key_value.create_revision, key_value.lease
@@ -460,3 +464,15 @@ class ControllerImage:
 
 def collision_name(topic: str) -> str:
     return topic.replace(".", "_")
+
+
+def _decoded(decode: Callable[..., Decoded], *of: object) -> Decoded:
+    """Decode a value. Whatever is raised says that it is unreadable: as an unexpected exception it would end one
+    controller after another, each at its start.
+    """
+    try:
+        return decode(*of)
+    except _MALFORMED:
+        raise
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
