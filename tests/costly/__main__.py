@@ -194,8 +194,9 @@ def heading(elements: int, times: int) -> str:
     return f"""# The costliest requests
 
 `{run.command}` at {run.commit}, {run.date}, {run.machine}. {elements:,} elements, each request {times} times, on one
-connection, while another client produced one record after the other; written by `make costly-requests`. A turn by the
-clock includes what else ran on the machine meanwhile; by processor time it is the work of its process alone.
+connection, while another client, a process of its own, produced one record after the other; written by
+`make costly-requests`. A turn by the clock includes what else ran on the machine meanwhile; by processor time it is the
+work of its process alone.
 """
 
 
