@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from functools import cache
 from typing import Any, Final, Literal, TextIO
 
 import orjson
@@ -35,6 +36,65 @@ _LEVELS: Final[dict[str, int]] = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
+
+ROOT_LOGGER: Final = "root"
+_KAFKA_LEVELS: Final[dict[str, int]] = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.NOTSET,
+}
+"""Kafka's names (`LogLevelConfig`). No line here is fatal or a trace: FATAL writes nothing, TRACE what DEBUG does."""
+
+_names: Final[set[str]] = set()
+"""The loggers of this process, which its modules create when they are loaded."""
+
+
+class LoggerLevels:
+    """The levels of this process's loggers, by Kafka's names (KIP-412), until the process ends.
+
+    A logger without a level of its own has that of the next name above it (`logstore` is above `logstore.links`), or
+    the root's. A change applies from the next line on; a logger that `bind` has returned keeps its level.
+    """
+
+    def __init__(self, root: str = "INFO") -> None:
+        self._own: dict[str, str] = {}
+        self._followers: list[Callable[[Mapping[str, str]], None]] = []
+        self.replace({ROOT_LOGGER: root})
+
+    def levels(self) -> dict[str, str]:
+        """Return the level of each logger, the root's included."""
+        return {name: self._level_of(name) for name in (ROOT_LOGGER, *sorted(_names))}
+
+    def change(self, changes: Mapping[str, str | None]) -> None:
+        """Give loggers these levels; None: the level of the next name above. The root has to have one."""
+        own = {**self._own, **changes}
+        self.replace({name: level for name, level in own.items() if level is not None})
+
+    def replace(self, own: Mapping[str, str]) -> None:
+        """Give loggers these levels, and no other logger one of its own."""
+        self._own = dict(own)
+        self._bound_class = cache(self._class_of)
+        for follow in self._followers:
+            follow(self._own)
+
+    def follow(self, follower: Callable[[Mapping[str, str]], None]) -> None:
+        """Call this with the loggers that have levels of their own, after each change."""
+        self._followers.append(follower)
+
+    def bound_logger(self, logger: object, processors: Any, context: Event) -> Any:
+        """Return structlog's logger for one line: its class has no code for lines below its level."""
+        return self._bound_class(context["logger_name"])(logger, processors, context)
+
+    def _class_of(self, name: str) -> Any:
+        return structlog.make_filtering_bound_logger(_KAFKA_LEVELS[self._level_of(name)])
+
+    def _level_of(self, name: str) -> str:
+        while name and name not in self._own:
+            name = name.rpartition(".")[0]
+        return self._own[name or ROOT_LOGGER]
 
 
 class RateLimit:
@@ -83,7 +143,7 @@ class _FromStandardLogging(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else record.levelname.lower()
-        logger = get_logger(record.name)
+        logger = _structlog_logger(record.name)
         emit = getattr(logger, level if level in _LEVELS else "info")
         emit(record.getMessage(), exc_info=record.exc_info)
 
@@ -94,9 +154,13 @@ def configure_logging(
     format: LogFormat = "json",  # noqa: A002 - the key is log.format
     *,
     stream: TextIO | None = None,
-) -> None:
-    """Send every logger of this process to `stream` (standard error), from `level` up, with the service's name."""
-    output = stream or sys.stderr
+) -> LoggerLevels:
+    """Send every logger of this process to `stream` (standard error), from `level` up, with the service's name.
+
+    The levels returned can be changed while the process runs.
+    """
+    levels = LoggerLevels("WARN" if level == "warning" else level.upper())
+    output = structlog.WriteLogger(stream or sys.stderr)
 
     def add_service(_logger: object, _method: str, event: Event) -> Event:
         event["service"] = service
@@ -115,16 +179,18 @@ def configure_logging(
         # Plain tracebacks: the default shows local variables, and a broker's contain its clients' records.
         plain = structlog.dev.plain_traceback
         renderer = structlog.dev.ConsoleRenderer(
-            colors=output.isatty(), timestamp_key="time", exception_formatter=plain
+            colors=(stream or sys.stderr).isatty(), timestamp_key="time", exception_formatter=plain
         )
         processors += [renderer]
     structlog.configure(
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(output),
+        wrapper_class=levels.bound_logger,  # type: ignore[arg-type]  # it is only called
+        # One for all lines: a factory's costs more than the choice of a class by the logger's level does.
+        logger_factory=lambda: output,
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(handlers=[_FromStandardLogging()], level=max(_LEVELS[level], logging.WARNING), force=True)
+    logging.basicConfig(handlers=[_FromStandardLogging()], level=logging.WARNING, force=True)
+    return levels
 
 
 def _render_json(_logger: object, _method: str, event: Event) -> str:
@@ -134,5 +200,10 @@ def _render_json(_logger: object, _method: str, event: Event) -> str:
 
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
     """Return a logger: `log.warning("frame too large", limit_key="frame", length=n)`."""
+    _names.add(name)
+    return _structlog_logger(name)
+
+
+def _structlog_logger(name: str) -> structlog.typing.FilteringBoundLogger:
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger_name=name)
     return logger
