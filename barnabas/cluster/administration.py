@@ -191,6 +191,26 @@ class DescribeConfigsResponse:
     results: list[DescribedResource]
 
 
+@dataclass(slots=True, frozen=True)
+class LoggerChange:
+    name: str
+    operation: int
+    level: str
+
+
+@dataclass(slots=True, frozen=True)
+class AlterBrokerLoggersRequest:
+    node_id: int
+    changes: list[LoggerChange]
+    validate_only: bool
+
+
+@dataclass(slots=True, frozen=True)
+class AlterBrokerLoggersResponse:
+    error_code: int
+    error_message: str = ""
+
+
 AdministrationRequest: TypeAlias = (
     EndOffsetsRequest
     | DeleteRecordsRequest
@@ -198,6 +218,7 @@ AdministrationRequest: TypeAlias = (
     | DescribeLogDirsRequest
     | AlterReplicaLogDirsRequest
     | DescribeConfigsRequest
+    | AlterBrokerLoggersRequest
 )
 AdministrationResponse: TypeAlias = (
     EndOffsetsResponse
@@ -206,4 +227,5 @@ AdministrationResponse: TypeAlias = (
     | DescribeLogDirsResponse
     | AlterReplicaLogDirsResponse
     | DescribeConfigsResponse
+    | AlterBrokerLoggersResponse
 )

@@ -61,6 +61,7 @@ from barnabas_logstore.core.storage.effects import (
     WriteEffect,
 )
 from barnabas_logstore.core.streams.outbox import Outputs
+from tests.logger_levels import FixedLoggers
 from tests.sim.disk_model import DiskModel, MachineStopped
 from tests.sim.page_cache import carry_out
 
@@ -136,6 +137,7 @@ class Life:
             CODECS,
             lambda prefix: f"{prefix}-member",
             lambda: 0,
+            FixedLoggers(),
         )
         self.core.on_registered(settings.broker_epoch)
         self._broker_epoch = settings.broker_epoch

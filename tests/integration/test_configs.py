@@ -111,6 +111,40 @@ def test_kafka_configs_alters_and_describes_brokers(tool: Tool, topic: str) -> N
 
 
 @pytest.mark.java
+def test_kafka_configs_shows_and_changes_the_levels_of_loggers(tool: Tool, cluster: RunningCluster) -> None:
+    entity = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    log = cluster.directory.log_path("logstore-1")
+    event = "levels of loggers changed"
+    described = tool(CONFIGS, "--describe", *entity)
+    for logger in ("root", "logstore", "logstore.control", "streams"):
+        assert f"{logger}=INFO sensitive=false synonyms={{}}" in described
+    assert "Completed updating" in tool(CONFIGS, "--alter", *entity, "--add-config", "logstore=WARN,streams=DEBUG")
+    described = tool(CONFIGS, "--describe", *entity)
+    for level in ("root=INFO", "logstore=WARN", "logstore.links=WARN", "streams=DEBUG"):
+        assert f"{level} sensitive=false" in described
+    assert "logstore=INFO" in tool(CONFIGS, "--describe", *entity[:3], "0")
+    # The line would be the logger's whose level is too high for it.
+    assert event not in log.read_text()
+    assert "Completed updating" in tool(CONFIGS, "--alter", *entity, "--delete-config", "logstore,streams")
+    assert "logstore=INFO" in tool(CONFIGS, "--describe", *entity)
+    assert log.read_text().count(event) == 1
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("1", "--add-config", "absent=DEBUG"), "Invalid broker logger(s): absent"),
+        (("1", "--add-config", "logstore=LOUD"), "Cannot set the log level of logstore to LOUD as it is not a"),
+        (("1", "--delete-config", "root"), "Removing the log level of the root logger is not allowed"),
+    ],
+)
+def test_kafka_configs_says_what_is_wrong_with_levels(tool: Tool, arguments: tuple[str, ...], complaint: str) -> None:
+    name, *change = arguments
+    assert complaint in tool(CONFIGS, "--alter", "--entity-type", "broker-loggers", "--entity-name", name, *change)
+
+
+@pytest.mark.java
 def test_kafka_topics_creates_with_configs_grows_and_describes(tool: Tool) -> None:
     name = new_name()
     create = ("--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=1000")
@@ -245,6 +279,23 @@ def test_kafka_python_describes_and_changes_configs(python_admin: Any, topic: st
     assert (configs["retention.ms"]["value"], configs["flush.ms"]["value"]) == ("5555", "6")
     assert configs["flush.ms"]["synonyms"][0]["name"] == "flush.ms"
     assert answer["broker"]["0"]["node.id"]["value"] == "0"
+
+
+def test_kafka_python_describes_and_changes_levels_of_loggers(python_admin: Any) -> None:
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    def levels(config_filter: str) -> dict[str, str]:
+        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, "0")
+        answer = python_admin.describe_configs([resource], config_filter=config_filter)
+        return {name: config["value"] for name, config in answer["broker_logger"]["0"].items()}
+
+    changed = ConfigResource(ConfigResourceType.BROKER_LOGGER, "0", {"logstore.links": "TRACE"})
+    python_admin.alter_configs([changed])
+    assert (levels("all")["logstore.links"], levels("all")["root"]) == ("TRACE", "INFO")
+    deleted = ConfigResource(ConfigResourceType.BROKER_LOGGER, "0", {"logstore.links": ("DELETE", None)})
+    python_admin.alter_configs([deleted])
+    assert levels("all")["logstore.links"] == "INFO"
+    assert python_admin.list_config_resources()["broker_logger"] == ["0", "1"]
 
 
 def test_kafka_python_adds_partitions_and_lists_what_has_configs(python_admin: Any, topic: str) -> None:

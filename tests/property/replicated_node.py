@@ -30,6 +30,7 @@ from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.streams.replication_outbox import LeaderLink
+from tests.logger_levels import FixedLoggers
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.service.support import WALL_MS
 
@@ -108,7 +109,9 @@ class Node:
             recovery_point_checkpoint_interval_ms=500,
             replication=ReplicationConfig(LAG_MS_MAX, FetchLimits(*self.trio.fetch_bytes, 500, 100)),
         )
-        self.core = LogstoreCore(config, [directory], ours, CODECS, lambda prefix: f"{prefix}-member", lambda: 0)
+        self.core = LogstoreCore(
+            config, [directory], ours, CODECS, lambda prefix: f"{prefix}-member", lambda: 0, FixedLoggers()
+        )
         self.core._settings.topic_config = lambda overrides: self.trio.topic_config
         self.core.on_registered(self.broker_epoch)
         self.core.on_exchange(EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "test")))

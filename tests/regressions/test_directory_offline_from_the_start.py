@@ -33,6 +33,7 @@ def host() -> Host:
         CODECS,
         lambda prefix: f"{prefix}-member",
         lambda: 0,
+        host.loggers,
     )
     host.core.on_registered(BROKER_EPOCH)
     host.greet(EXCHANGE)

@@ -46,6 +46,7 @@ CALLERS_BY_METHOD: Final[Mapping[str, frozenset[Role]]] = {
     _ADMINISTRATION + "DeleteRecords": _GATEWAY,
     _ADMINISTRATION + "DescribeProducers": _GATEWAY,
     _ADMINISTRATION + "DescribeLogDirs": _GATEWAY | _CONTROLLER,
+    _ADMINISTRATION + "AlterBrokerLoggers": _GATEWAY,
     _ADMINISTRATION + "AlterReplicaLogDirs": _GATEWAY,
     _ADMINISTRATION + "DescribeConfigs": _GATEWAY | _CONTROLLER,
     "/barnabas.logstore.v1.ControlChannel/Control": _CONTROLLER,

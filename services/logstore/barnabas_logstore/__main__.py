@@ -25,13 +25,13 @@ PROGRAM = "barnabas-logstore"
 
 def main() -> None:
     loaded = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
-    configure_logging("logstore", loaded.config.log_level, loaded.config.log_format)
+    levels = configure_logging("logstore", loaded.config.log_level, loaded.config.log_format)
     loaded.log_start()
     fork_ahead(CONTROL_MODULE, control.main, 1)
     keep_large_buffers()
 
     async def serve(stopping: asyncio.Event) -> None:
-        await LogstoreNode(loaded).run(stopping)
+        await LogstoreNode(loaded, levels).run(stopping)
 
     refusal: Exception | None = None
     try:

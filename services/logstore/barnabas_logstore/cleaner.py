@@ -19,14 +19,14 @@ import msgspec
 
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.compression import CODECS
-from barnabas.runtime.logs import configure_logging
+from barnabas.runtime.logs import LoggerLevels, configure_logging
 from barnabas.runtime.loop.background import awaited_task
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import parent_socket
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import CancelOrder, CleanerReport, CleanOrder
-from barnabas_logstore.shell.cleaner_messages import CleanerSettings, decode_command, encode_report
+from barnabas_logstore.shell.cleaner_messages import LOGGER_LEVELS, CleanerSettings, decode_command, encode_report
 from barnabas_logstore.shell.posix_disk import PosixDisk
 
 
@@ -47,7 +47,8 @@ class CleanerHost:
     opened.
     """
 
-    def __init__(self, settings: CleanerSettings) -> None:
+    def __init__(self, settings: CleanerSettings, levels: LoggerLevels) -> None:
+        self._levels = levels
         self._cleaner = Cleaner(
             PosixDisk,
             CODECS,
@@ -88,6 +89,9 @@ class CleanerHost:
         self._parent.send(*encode_report(report))
 
     def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
+        if kind == LOGGER_LEVELS:
+            self._levels.replace(msgspec.json.decode(payload, type=dict[str, str]))
+            return
         command = decode_command(kind, payload)
         match command:
             case CleanOrder():
@@ -101,9 +105,9 @@ class CleanerHost:
 
 def main() -> None:
     settings = msgspec.json.decode(sys.argv[1], type=CleanerSettings)
-    configure_logging("logstore-cleaner", settings.log_level, settings.log_format)
+    levels = configure_logging("logstore-cleaner", settings.log_level, settings.log_format)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(CleanerHost(settings).run())
+        runner.run(CleanerHost(settings, levels).run())
 
 
 if __name__ == "__main__":

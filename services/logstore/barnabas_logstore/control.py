@@ -26,7 +26,7 @@ from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.configuration.service_config import take_identity_of
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
-from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.logs import LoggerLevels, configure_logging, get_logger
 from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
@@ -57,6 +57,8 @@ SERVING: Final = b"serving"
 # answer.
 SCRAPED: Final = b"scraped"
 METRICS: Final = b"metrics"
+# To the child: the loggers of the broker that have levels of their own, as JSON.
+LOGGER_LEVELS: Final = b"logger levels"
 
 _log = get_logger("logstore.control")
 
@@ -74,7 +76,8 @@ class ControlListener:
     epoch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, levels: LoggerLevels) -> None:
+        self._levels = levels
         self._sessions: dict[int, ServerStream] = {}
         self._sessions_opened = 0
         self._parent: MessageSocket | None = None
@@ -132,6 +135,9 @@ class ControlListener:
             if fds:  # None if this process is out of descriptors
                 scraped = msgspec.json.decode(payload, type=Scraped)
                 self._serve_metrics(scraped, socket.socket(fileno=fds[0]))
+            return
+        if kind == LOGGER_LEVELS:
+            self._levels.replace(msgspec.json.decode(payload, type=dict[str, str]))
             return
         if kind == LISTEN:
             self._may_listen.set()
@@ -200,11 +206,11 @@ class ControlSession:
 
 def main() -> None:
     address, level, log_format, *own = sys.argv[1:]
-    configure_logging("logstore-control", level, log_format)  # type: ignore[arg-type]  # checked by the parent's config
+    levels = configure_logging("logstore-control", level, log_format)  # type: ignore[arg-type]  # the parent's config
     try:
         take_identity_of(own)
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(ControlListener().run(address))
+            runner.run(ControlListener(levels).run(address))
     except OSError as error:
         sys.exit(f"barnabas-logstore: {error}")
 

@@ -26,6 +26,11 @@ from barnabas.wire.messages.describe_acls import DescribeAclsRequest
 from barnabas.wire.messages.describe_cluster import DescribeClusterRequest
 from barnabas.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
@@ -75,7 +80,17 @@ def questions() -> list[Question]:
             ApiKey.DESCRIBE_CONFIGS,
             4,
             DescribeConfigsRequest(
-                [DescribeConfigsResource(kind, name, None) for kind, name in ((2, TOPIC), (4, "1"))]
+                [DescribeConfigsResource(kind, name, None) for kind, name in ((2, TOPIC), (4, "1"), (8, "1"))]
+            ),
+        ),
+        Question(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            IncrementalAlterConfigsRequest(
+                [
+                    AlterConfigsResource(8, "1", [AlterableConfig("logstore", 0, "DEBUG")]),
+                    AlterConfigsResource(4, "1", [AlterableConfig("log.cleaner.backoff.ms", 1, None)]),
+                ]
             ),
         ),
         Question(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([quota], False)),

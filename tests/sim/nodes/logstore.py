@@ -29,6 +29,7 @@ from barnabas_logstore.core.storage.compaction.orders import PassOutcome
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from barnabas_logstore.core.ticks import REST_TICK_MS
+from tests.logger_levels import FixedLoggers
 from tests.sim.append_fence import AppendFence
 from tests.sim.disk_model import DiskModel
 from tests.sim.fencing import CommandFence
@@ -160,7 +161,7 @@ class LogstoreNode(Process):
         )
         self.cleaner = CleanerNode(self)
         self.core = LogstoreCore(
-            config, [directory], loaded, CODECS, self._new_member_id, lambda: self.scheduler.now_us
+            config, [directory], loaded, CODECS, self._new_member_id, lambda: self.scheduler.now_us, FixedLoggers()
         )
         self._fence = CommandFence(self.name, self.core)
         self.append_fence = AppendFence(self.name, self.core)

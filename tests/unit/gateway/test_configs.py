@@ -200,7 +200,9 @@ def test_what_can_not_be_described_is_refused_here() -> None:
         (TOPIC, "a/b"),
         (BROKER, "x"),
         (BROKER, "7"),
-        (BROKER_LOGGER, "1"),
+        (BROKER_LOGGER, ""),
+        (BROKER_LOGGER, "one"),
+        (BROKER_LOGGER, "7"),
         (GROUP, "g"),
         (3, "z"),
         (3, "z"),
@@ -212,7 +214,9 @@ def test_what_can_not_be_described_is_refused_here() -> None:
         (invalid, invalid.message),
         (wrong, "Broker id must be an integer, but it is: x"),
         (wrong, "Unexpected broker id, expected one of 1, but received 7"),
-        (wrong, "Single loggers have no level: log.level applies to a whole service."),
+        (wrong, "Broker id must not be empty"),
+        (wrong, "Broker id must be an integer, but it is: one"),
+        (wrong, "Unexpected broker id, expected one of 1, but received 7"),
         (wrong, "Configs of groups are not supported."),
         (wrong, "Unsupported resource type: 3"),
         (wrong, "Each resource must appear at most once."),
@@ -300,7 +304,6 @@ def test_what_is_wrong_by_itself_never_reaches_the_controller() -> None:
         (TOPIC, "twice", nothing),
         (TOPIC, "t", [("a", 0, None), ("b", 1, None), ("c", 2, None)]),
         (TOPIC, "u", [("a", 0, "1"), ("a", 0, "2")]),
-        (BROKER_LOGGER, "1", nothing),
         (CLIENT_METRICS, "m", nothing),
         (7, "x", nothing),
     )
@@ -310,7 +313,6 @@ def test_what_is_wrong_by_itself_never_reaches_the_controller() -> None:
         (wrong, "Each resource must appear at most once."),
         (wrong, "Null value not supported for : a, c"),
         (wrong, "Error due to duplicate config keys"),
-        (wrong, "Single loggers have no level: log.level applies to a whole service."),
         (wrong, "Client metrics are not supported."),
         (wrong, "Unknown resource type 7"),
     ]
@@ -438,7 +440,8 @@ def listed(world: World, *types: int, version: int = 1) -> Any:
 def test_topics_and_brokers_are_listed() -> None:
     world = World(nodes=(1, 2))
     every = [(each.resource_type, each.resource_name) for each in listed(world).config_resources]
-    assert every == [(TOPIC, "t"), (BROKER, "1"), (BROKER, "2")]
+    loggers = [(BROKER_LOGGER, "1"), (BROKER_LOGGER, "2")]
+    assert every == [(TOPIC, "t"), *loggers, (BROKER, "1"), (BROKER, "2")]
     assert [each.resource_name for each in listed(world, BROKER).config_resources] == ["1", "2"]
     assert listed(world, GROUP, CLIENT_METRICS).config_resources == []
     assert listed(world, version=0).config_resources == []

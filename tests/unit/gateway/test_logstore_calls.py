@@ -46,6 +46,10 @@ EXCHANGES: list[tuple[AdministrationRequest, AdministrationResponse]] = [
         contract.DescribeConfigsRequest([contract.ConfigResource(2, "t", True, [])], True, False),
         contract.DescribeConfigsResponse([contract.DescribedResource(0, "", [])]),
     ),
+    (
+        contract.AlterBrokerLoggersRequest(3, [contract.LoggerChange("logstore", 0, "DEBUG")], True),
+        contract.AlterBrokerLoggersResponse(40, "Why."),
+    ),
 ]
 
 

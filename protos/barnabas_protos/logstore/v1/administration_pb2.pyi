@@ -572,7 +572,7 @@ class ConfigResource(_message.Message):
     ALL_KEYS_FIELD_NUMBER: _builtins.int
     KEYS_FIELD_NUMBER: _builtins.int
     resource_type: _builtins.int
-    """Kafka's ConfigResource.Type: 2 topic, 4 broker."""
+    """Kafka's ConfigResource.Type: 2 topic, 4 broker, 8 the loggers of a broker."""
     resource_name: _builtins.str
     """A topic, a node id, or empty for the defaults of all brokers."""
     all_keys: _builtins.bool
@@ -660,10 +660,12 @@ class DescribedConfig(_message.Message):
     value: _builtins.str
     read_only: _builtins.bool
     source: _builtins.int
-    """Kafka's ConfigSource: 1 topic, 2 dynamic broker, 3 dynamic default broker, 4 static broker, 5 default."""
+    """Kafka's ConfigSource: 1 topic, 2 dynamic broker, 3 dynamic default broker, 4 static broker, 5 default, 6 broker
+    logger.
+    """
     is_sensitive: _builtins.bool
     config_type: _builtins.int
-    """Kafka's ConfigType: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password."""
+    """Kafka's ConfigType: 0 unknown (a logger's level), 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password."""
     documentation: _builtins.str
     @_builtins.property
     def synonyms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigSynonym]: ...
@@ -715,3 +717,79 @@ class ConfigSynonym(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ConfigSynonym: _TypeAlias = ConfigSynonym  # noqa: Y015
+
+@_typing.final
+class AlterBrokerLoggersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.int
+    """The broker that the client has named; any other refuses."""
+    validate_only: _builtins.bool
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___LoggerChange]: ...
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.int = ...,
+        changes: _abc.Iterable[Global___LoggerChange] | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "node_id", b"node_id", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterBrokerLoggersRequest: _TypeAlias = AlterBrokerLoggersRequest  # noqa: Y015
+
+@_typing.final
+class LoggerChange(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    OPERATION_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    operation: _builtins.int
+    """Kafka's AlterConfigOp: 0 set, 1 delete; others are refused."""
+    level: _builtins.str
+    """Empty with delete."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        operation: _builtins.int = ...,
+        level: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "name", b"name", "operation", b"operation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LoggerChange: _TypeAlias = LoggerChange  # noqa: Y015
+
+@_typing.final
+class AlterBrokerLoggersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_CODE_FIELD_NUMBER: _builtins.int
+    ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
+    error_code: _builtins.int
+    error_message: _builtins.str
+    def __init__(
+        self,
+        *,
+        error_code: _builtins.int = ...,
+        error_message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "error_message", b"error_message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AlterBrokerLoggersResponse: _TypeAlias = AlterBrokerLoggersResponse  # noqa: Y015

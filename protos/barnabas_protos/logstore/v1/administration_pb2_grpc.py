@@ -64,6 +64,11 @@ class AdministrationStub:
                 request_serializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.DescribeConfigsRequest.SerializeToString,
                 response_deserializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.DescribeConfigsResponse.FromString,
                 _registered_method=True)
+        self.AlterBrokerLoggers = channel.unary_unary(
+                '/barnabas.logstore.v1.Administration/AlterBrokerLoggers',
+                request_serializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.AlterBrokerLoggersRequest.SerializeToString,
+                response_deserializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.AlterBrokerLoggersResponse.FromString,
+                _registered_method=True)
 
 
 class AdministrationServicer:
@@ -105,7 +110,14 @@ class AdministrationServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DescribeConfigs(self, request, context):
-        """Any logstore describes any topic; a broker describes itself.
+        """Any logstore describes any topic; a broker describes itself and its loggers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterBrokerLoggers(self, request, context):
+        """KIP-412: all changes are made, or none. They last until the process ends.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,6 +155,11 @@ def add_AdministrationServicer_to_server(servicer, server):
                     servicer.DescribeConfigs,
                     request_deserializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.DescribeConfigsRequest.FromString,
                     response_serializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.DescribeConfigsResponse.SerializeToString,
+            ),
+            'AlterBrokerLoggers': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterBrokerLoggers,
+                    request_deserializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.AlterBrokerLoggersRequest.FromString,
+                    response_serializer=barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.AlterBrokerLoggersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -307,6 +324,33 @@ class Administration:
             '/barnabas.logstore.v1.Administration/DescribeConfigs',
             barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.DescribeConfigsRequest.SerializeToString,
             barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.DescribeConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterBrokerLoggers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.logstore.v1.Administration/AlterBrokerLoggers',
+            barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.AlterBrokerLoggersRequest.SerializeToString,
+            barnabas__protos_dot_logstore_dot_v1_dot_administration__pb2.AlterBrokerLoggersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,7 +47,9 @@ class AdministrationStub:
     AlterReplicaLogDirs: _grpc.UnaryUnaryMultiCallable[_administration_pb2.AlterReplicaLogDirsRequest, _administration_pb2.AlterReplicaLogDirsResponse]
     """KIP-113: answered when the moves are accepted, not when they are done."""
     DescribeConfigs: _grpc.UnaryUnaryMultiCallable[_administration_pb2.DescribeConfigsRequest, _administration_pb2.DescribeConfigsResponse]
-    """Any logstore describes any topic; a broker describes itself."""
+    """Any logstore describes any topic; a broker describes itself and its loggers."""
+    AlterBrokerLoggers: _grpc.UnaryUnaryMultiCallable[_administration_pb2.AlterBrokerLoggersRequest, _administration_pb2.AlterBrokerLoggersResponse]
+    """KIP-412: all changes are made, or none. They last until the process ends."""
 
 @_typing.type_check_only
 class AdministrationAsyncStub(AdministrationStub):
@@ -63,7 +65,9 @@ class AdministrationAsyncStub(AdministrationStub):
     AlterReplicaLogDirs: _aio.UnaryUnaryMultiCallable[_administration_pb2.AlterReplicaLogDirsRequest, _administration_pb2.AlterReplicaLogDirsResponse]  # type: ignore[assignment]
     """KIP-113: answered when the moves are accepted, not when they are done."""
     DescribeConfigs: _aio.UnaryUnaryMultiCallable[_administration_pb2.DescribeConfigsRequest, _administration_pb2.DescribeConfigsResponse]  # type: ignore[assignment]
-    """Any logstore describes any topic; a broker describes itself."""
+    """Any logstore describes any topic; a broker describes itself and its loggers."""
+    AlterBrokerLoggers: _aio.UnaryUnaryMultiCallable[_administration_pb2.AlterBrokerLoggersRequest, _administration_pb2.AlterBrokerLoggersResponse]  # type: ignore[assignment]
+    """KIP-412: all changes are made, or none. They last until the process ends."""
 
 class AdministrationServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -112,6 +116,14 @@ class AdministrationServicer(metaclass=_abc_1.ABCMeta):
         request: _administration_pb2.DescribeConfigsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_administration_pb2.DescribeConfigsResponse, _abc.Awaitable[_administration_pb2.DescribeConfigsResponse]]:
-        """Any logstore describes any topic; a broker describes itself."""
+        """Any logstore describes any topic; a broker describes itself and its loggers."""
+
+    @_abc_1.abstractmethod
+    def AlterBrokerLoggers(
+        self,
+        request: _administration_pb2.AlterBrokerLoggersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_administration_pb2.AlterBrokerLoggersResponse, _abc.Awaitable[_administration_pb2.AlterBrokerLoggersResponse]]:
+        """KIP-412: all changes are made, or none. They last until the process ends."""
 
 def add_AdministrationServicer_to_server(servicer: AdministrationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

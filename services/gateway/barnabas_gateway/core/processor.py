@@ -75,6 +75,7 @@ from barnabas_gateway.core.handlers.api_10_find_coordinator import FindCoordinat
 from barnabas_gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
 from barnabas_gateway.core.handlers.api_25_add_offsets_to_txn import AddOffsetsToTxnHandler
 from barnabas_gateway.core.handlers.api_28_txn_offset_commit import TxnOffsetCommitHandler
+from barnabas_gateway.core.handlers.api_44_incremental_alter_configs import IncrementalAlterConfigsHandler
 from barnabas_gateway.core.handlers.api_66_list_transactions import ListTransactionsHandler
 from barnabas_gateway.core.model.audit import Audit
 from barnabas_gateway.core.model.authorizer import Authorizer
@@ -205,6 +206,7 @@ class GatewayCore:
             AddOffsetsToTxnHandler(environment, coordinators, transactions, group_routing),
             TxnOffsetCommitHandler(environment, coordinators, group_routing, self.verifier),
             ListTransactionsHandler(environment, coordinators, transactions, self.pattern_matcher),
+            IncrementalAlterConfigsHandler(environment, controller, logstore_admin),
             *(serving(environment, coordinators, transactions) for serving in SERVED_FOR_TRANSACTIONS),
             *(serving(environment) for serving in SERVED_ALONE),
             *(serving(environment, controller) for serving in SERVED_BY_CONTROLLER),

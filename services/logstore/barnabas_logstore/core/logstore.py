@@ -58,6 +58,7 @@ from barnabas.cluster.messages import AlterPartitionResponse, ControlRequest
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas_logstore.core.administration.broker_loggers import LoggerLevels
 from barnabas_logstore.core.administration.dispatch import Administration
 from barnabas_logstore.core.config import LogstoreConfig as LogstoreConfig
 from barnabas_logstore.core.control.control_commands import ControlCommands
@@ -115,10 +116,11 @@ class LogstoreCore:
         codecs: Codecs,
         make_member_id: MakeMemberId,
         read_us: Callable[[], int],
+        levels: LoggerLevels,
     ) -> None:
         """`loaded` is what `LogDirectory.load` found in all of `directories`, without what was set aside;
         `make_member_id` returns unique ids for members of groups, with the given prefix. `read_us` is monotonic, and
-        decides nothing: requests are timed by it.
+        decides nothing: requests are timed by it. `levels` are those of the host's loggers.
         """
         self._config = config
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
@@ -238,7 +240,7 @@ class LogstoreCore:
             self._throttles.log_dirs,
         )
         self._administration = Administration(
-            self._replicas, self._directories, self._settings, self._retention, self._moves, self._outbox
+            self._replicas, self._directories, self._settings, self._retention, self._moves, self._outbox, levels
         )
         self._failures = EffectFailures(
             self._replicas,

@@ -24,6 +24,8 @@ ORDER: Final = b"order"
 CANCEL: Final = b"cancel"
 CLEANED: Final = b"cleaned"
 ENDED: Final = b"ended"
+# To the cleaner: the loggers of the broker that have levels of their own, as JSON.
+LOGGER_LEVELS: Final = b"logger levels"
 
 _encode = msgspec.msgpack.Encoder().encode
 _COMMANDS: Final[dict[bytes, msgspec.msgpack.Decoder[CleanOrder] | msgspec.msgpack.Decoder[CancelOrder]]] = {

@@ -7,7 +7,7 @@ has died: the core waits `log.cleaner.backoff.ms` before that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
 import msgspec
@@ -22,7 +22,7 @@ from barnabas_logstore.core.storage.compaction.orders import (
     PassOutcome,
     PassReport,
 )
-from barnabas_logstore.shell.cleaner_messages import CleanerSettings, decode_report, encode_command
+from barnabas_logstore.shell.cleaner_messages import LOGGER_LEVELS, CleanerSettings, decode_report, encode_command
 
 MODULE: Final = "barnabas_logstore.cleaner"
 STOP_GRACE_MS: Final = 2_000
@@ -41,6 +41,7 @@ class CleanerProcess:
         self._on_gone = on_gone
         self._child: ChildProcess | None = None
         self._is_stopping = False
+        self._logger_levels: Mapping[str, str] | None = None
         self.deaths = RecentDeaths("its cleaner")
 
     def send(self, command: CleanerCommand) -> None:
@@ -49,6 +50,12 @@ class CleanerProcess:
             self._spawn()
         if self._child is not None:
             self._child.messages.send(*encode_command(command))
+
+    def set_logger_levels(self, own: Mapping[str, str]) -> None:
+        """Give the process's loggers these levels, now and when it is started again."""
+        self._logger_levels = own
+        if self._child is not None:
+            self._child.messages.send(LOGGER_LEVELS, msgspec.json.encode(own))
 
     async def stop(self) -> None:
         """End it, whatever it is doing."""
@@ -62,6 +69,9 @@ class CleanerProcess:
         except OSError as error:
             _log.error("the cleaner can't be started", error=str(error))
             asyncio.get_running_loop().call_soon(self._on_gone)
+            return
+        if self._logger_levels is not None:
+            self.set_logger_levels(self._logger_levels)
 
     def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
         self._on_report(decode_report(kind, payload))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from barnabas_logstore.control import (
     COMMAND,
     LISTEN,
     LISTENING,
+    LOGGER_LEVELS,
     METRICS,
     SCRAPED,
     SERVING,
@@ -66,6 +67,7 @@ class ControlProcess:
         self._restart_ms = RESTART_MS_MIN
         self._may_listen = False
         self._is_serving = False
+        self._logger_levels: Mapping[str, str] | None = None
         self._is_stopping = False
         self.deaths = RecentDeaths("its control process")
         self.listening: asyncio.Future[int] = self._loop.create_future()
@@ -104,6 +106,12 @@ class ControlProcess:
         if self._child is not None:
             self._child.messages.send(SERVING, b"1" if serving else b"0")
 
+    def set_logger_levels(self, own: Mapping[str, str]) -> None:
+        """Give the process's loggers these levels, now and after restarts."""
+        self._logger_levels = own
+        if self._child is not None:
+            self._child.messages.send(LOGGER_LEVELS, msgspec.json.encode(own))
+
     async def stop(self) -> None:
         self._is_stopping = True
         if self._child is not None:
@@ -115,6 +123,8 @@ class ControlProcess:
         self._generation += 1
         arguments = (self._address, *self._arguments)
         self._child = spawn(CONTROL_MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
+        if self._logger_levels is not None:
+            self.set_logger_levels(self._logger_levels)
         if self._metrics_socket is not None:
             self._child.messages.send(SCRAPED, msgspec.json.encode(self._scraped), [self._metrics_socket.fileno()])
         if self._may_listen:

@@ -27,7 +27,7 @@ from barnabas.runtime.configuration.config import Loaded
 from barnabas.runtime.contained import CONTAINED, HEALTH
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.health_reports import HealthReports
-from barnabas.runtime.logs import get_logger
+from barnabas.runtime.logs import LoggerLevels, get_logger
 from barnabas.runtime.loop.background import awaited_task
 from barnabas.runtime.loop.beat import wait_to_beat
 from barnabas.runtime.membership import MembershipClient
@@ -82,9 +82,10 @@ def _conditions_of(core: LogstoreCore) -> list[Condition]:
 
 
 class LogstoreNode:
-    def __init__(self, loaded: Loaded[LogstoreSettings]) -> None:
+    def __init__(self, loaded: Loaded[LogstoreSettings], levels: LoggerLevels) -> None:
         """Locks the directories and binds the data listener. Raises StartRefused and OSError."""
         settings = loaded.config
+        self._levels = levels
         self._settings = settings
         self._described_settings = loaded.settings
         self._boot_id = BOOT_ID_FILE.read_text().strip()
@@ -108,6 +109,8 @@ class LogstoreNode:
             self._metrics_socket,
             self._metrics.asked,
         )
+        levels.follow(self._control.set_logger_levels)
+        levels.follow(lambda own: _log.info("levels of loggers changed", own=own))
         self._offline_log_dirs: dict[str, str] = {}
         self._full_log_dirs: dict[str, str] = {}
         self._offline_partitions: dict[str, str] = {}
@@ -244,7 +247,9 @@ class LogstoreNode:
             transactions=settings.transactions(),
             commit_hold_ms=COMMIT_HOLD_MS,
         )
-        core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS, _new_member_id, monotonic_us)
+        core = LogstoreCore(
+            config, loaded.directories, loaded.partitions, CODECS, _new_member_id, monotonic_us, self._levels
+        )
         for directory in loaded.directories:
             if directory.error is not None:
                 self._offline_log_dirs[directory.path] = str(directory.error)
@@ -256,6 +261,7 @@ class LogstoreNode:
         membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
         self._requests = ControllerRequests(settings.node_id, membership, self._loop)
         self._cleaner = CleanerProcess(self._cleaner_settings(), self._on_cleaner_report, self._on_cleaner_gone)
+        self._levels.follow(self._cleaner.set_logger_levels)
         self._health_reports = HealthReports(Role.LOGSTORE, str(settings.node_id), membership)
         self._health_reports.add_source(lambda: _conditions_of(core))
         self._health_reports.add_source(self._control.deaths.conditions)

@@ -45,6 +45,7 @@ from barnabas_logstore.core.storage.effects import StorageEffect
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from tests.compiled import attributes_of
+from tests.logger_levels import FixedLoggers
 from tests.sim.disk_model import DiskModel
 from tests.sim.page_cache import carry_out
 
@@ -111,6 +112,7 @@ class Host:
             loaded += directory.load(lambda _: TopicConfig(), 0)
         self.clock_us = 0
         """Passes when a test says so; requests are timed by it."""
+        self.loggers = FixedLoggers()
         self.core = LogstoreCore(
             LogstoreConfig(NODE_ID, CLUSTER_ID, **config),  # type: ignore[arg-type]
             self.log_directories,
@@ -118,6 +120,7 @@ class Host:
             CODECS,
             lambda prefix: f"{prefix}-{next(self._unique)}",
             lambda: self.clock_us,
+            self.loggers,
         )
         self.core.on_registered(BROKER_EPOCH)
 

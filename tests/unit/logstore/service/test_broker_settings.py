@@ -145,5 +145,5 @@ def test_the_broker_describes_itself_and_no_other(host: Host) -> None:
     assert (described["log.segment.bytes"].value, described["log.segment.bytes"].source) == ("4000000", 2)
     assert described["num.io.threads"].read_only
     assert describe(host, 4, "7").error_code == ErrorCode.INVALID_REQUEST
-    assert describe(host, 8, str(NODE_ID)).error_code == ErrorCode.INVALID_REQUEST
+    assert describe(host, 16, str(NODE_ID)).error_code == ErrorCode.INVALID_REQUEST
     assert describe(host, 2, "nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -2,7 +2,8 @@
 
 - A topic is described by a logstore, since its defaults are the logstores' own; if one does not answer the next one is
   asked, independent of the topic's leaders. A broker is described by itself, with the keys that gateways read from this
-  one. Without a name: the dynamic defaults of all brokers, from this gateway's image.
+  one. Without a name: the dynamic defaults of all brokers, from this gateway's image. A broker's loggers (KIP-412) are
+  those of the logstore with this id.
 - Keys that do not exist are left out; no keys, or null, are all keys. Passwords are null.
 - UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION; INVALID_REQUEST for a broker that is not live or not a number,
   and for types of resources that are not served; REQUEST_TIMED_OUT when no logstore answers in 30 s, or when none of
@@ -38,7 +39,15 @@ from barnabas.wire.messages.describe_configs import (
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection
-from barnabas_gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
+from barnabas_gateway.core.model.config_resources import (
+    BROKER,
+    BROKER_LOGGER,
+    NOT_SERVED,
+    TOPIC,
+    acl_resource,
+    authorization_error,
+    node_id_of,
+)
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import LogstoreCall
 from barnabas_gateway.core.requests.admin_request import AdminHandler
@@ -217,8 +226,9 @@ class DescribeConfigsHandler(AdminHandler):
                 ]
             else:
                 _set_error(result, ErrorCode.REQUEST_TIMED_OUT, "")
-                if asked.resource_type == BROKER:
-                    pending.add_broker(asked)
+                if asked.resource_type in (BROKER, BROKER_LOGGER):
+                    if asked.resource_type == BROKER:
+                        pending.add_broker(asked)
                     question = _Question([int(asked.resource_name)])
                     questions.append(question)
                 else:
@@ -246,9 +256,13 @@ def _refusal(pending: PendingDescribeConfigs, asked: DescribeConfigsResource) ->
             return ErrorCode.NONE, ""
         is_legal = is_legal_topic_name(name)
         return (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION), ""
-    if name and not (name.isascii() and name.isdecimal() and len(name) <= 10):
+    if not name:
+        is_every_broker = asked.resource_type == BROKER
+        return (ErrorCode.NONE, "") if is_every_broker else (ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    node_id = node_id_of(name)
+    if node_id is None:
         return ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name[:100]}"
-    if name and int(name) not in image.brokers:
+    if node_id not in image.brokers:
         live = ", ".join(map(str, image.brokers))
         return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected one of {live}, but received {name}"
     return ErrorCode.NONE, ""

@@ -2,11 +2,11 @@
 
 - The given configs replace all configs that a topic, a broker or (with the empty name) all brokers had before; the
   controller decides, each resource as a whole. The answer waits until every live logstore and gateway has the change.
-- A null value, a key twice or a resource twice is INVALID_REQUEST.
+- A null value, a key twice or a resource twice is INVALID_REQUEST, and so are loggers, as in Kafka.
 - No controller, or none that answers in 30 s: REQUEST_TIMED_OUT; the configs may still be changed.
 
-Deviations: any broker's configs may be changed by any connection, since a gateway serves all of them. Broker loggers,
-client metrics and groups are INVALID_REQUEST, and so are all configs that a broker can't change dynamically.
+Deviations: any broker's configs may be changed by any connection, since a gateway serves all of them. Client metrics
+and groups are INVALID_REQUEST, and so are all configs that a broker can't change dynamically.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """ListConfigResources, API key 74, versions 0 to 1 (KIP-1000, KIP-1142).
 
-- v1 lists the topics and brokers of this gateway's image; no types requests all that exist. There are no configs of
-  client metrics or of groups, so v0 and these types give an empty list.
+- v1 lists the topics of this gateway's image, its brokers, and its brokers again for their loggers; no types requests
+  all that exist. There are no configs of client metrics or of groups, so v0 and these types give an empty list.
 - A type that Kafka does not list either is UNSUPPORTED_VERSION, as in Kafka.
-
-Deviations: no broker loggers, which have no configs here.
 """
 
 from __future__ import annotations
@@ -43,6 +41,7 @@ class ListConfigResourcesHandler(Handler):
                 for name in list(image.topics_by_name):
                     response.config_resources.append(ConfigResource(name, TOPIC))
                     yield 1
-            if BROKER in types:
-                response.config_resources += [ConfigResource(str(node_id), BROKER) for node_id in image.brokers]
+            for each in (BROKER_LOGGER, BROKER):
+                if each in types:
+                    response.config_resources += [ConfigResource(str(node_id), each) for node_id in image.brokers]
         self.responder.respond(pending, response)

@@ -15,10 +15,10 @@ from barnabas.metrics.family import Sample
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from barnabas_gateway.core.model.audited_changes import changes_asked_for, changes_of
+from barnabas_gateway.core.model.audited_changes import AuditedAnswer, AuditedRequest, changes_asked_for, changes_of
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
-from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest, LogLevel
+from barnabas_gateway.core.model.outputs import LogLevel
 from barnabas_gateway.core.model.request_context import RequestContext
 
 RECORDS_PER_SECOND_MAX: Final = 100
@@ -74,10 +74,10 @@ class Audit:
                 fields["left_out"] = len(acls) - CHANGES_MAX
             self._log_lines.add_line(LogLevel.INFO, event, context, header, fields, is_audited=True)
 
-    def controller_answered(
-        self, context: RequestContext, header: RequestHeader, request: ControllerRequest, answer: ControllerAnswer
+    def change_answered(
+        self, context: RequestContext, header: RequestHeader, request: AuditedRequest, answer: AuditedAnswer
     ) -> None:
-        """Record what one call to the controller has changed, or has not."""
+        """Record what one call has changed, or has not."""
         for number, change in enumerate(changes_of(request, answer)):
             if number == CHANGES_MAX:
                 break
@@ -92,8 +92,8 @@ class Audit:
             event = _event_not_done(change.event, "not") if change.error_code else change.event
             self._log_lines.add_line(LogLevel.INFO, event, context, header, fields, is_audited=True)
 
-    def answer_lost(self, context: RequestContext, header: RequestHeader, request: ControllerRequest) -> None:
-        """Record what one call to the controller was to change: it may be done, or may not be."""
+    def answer_lost(self, context: RequestContext, header: RequestHeader, request: AuditedRequest) -> None:
+        """Record what one call was to change: it may be done, or may not be."""
         for number, (event, resource) in enumerate(changes_asked_for(request)):
             if number == CHANGES_MAX:
                 break

@@ -1,4 +1,4 @@
-"""What a client has asked the controller to change, and what came of it, for records of the audit.
+"""What a client has asked the controller or a broker to change, and what came of it, for records of the audit.
 
 Names of keys are recorded, not values: a broker's config can be a password, a credential is one. ACLs have records of
 their own, which say what an ACL allows; elections change nothing that is kept.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from barnabas.cluster.acls import describe_acl
+from barnabas.cluster.administration import AlterBrokerLoggersRequest, AlterBrokerLoggersResponse
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
 from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from barnabas.cluster.messages import (
@@ -30,6 +32,9 @@ from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClie
 from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 
+AuditedRequest: TypeAlias = ControllerRequest | AlterBrokerLoggersRequest
+AuditedAnswer: TypeAlias = ControllerAnswer | AlterBrokerLoggersResponse
+
 _RESOURCES = {2: "TOPIC", 4: "BROKER", 32: "GROUP"}
 
 
@@ -43,7 +48,7 @@ class Change:
     detail: str = ""
 
 
-def changes_of(request: ControllerRequest, answer: ControllerAnswer) -> Iterator[Change]:
+def changes_of(request: AuditedRequest, answer: AuditedAnswer) -> Iterator[Change]:
     """Yield a change for each element of the request, in its order; nothing for what is only validated."""
     match request:
         case CreateTopicsRequest(validate_only=False):
@@ -64,6 +69,10 @@ def changes_of(request: ControllerRequest, answer: ControllerAnswer) -> Iterator
                 kind = _RESOURCES.get(altered.resource_type, str(altered.resource_type))
                 keys = ",".join(change.name for change in altered.changes)
                 yield Change("config changed", f"{kind} {altered.resource_name}", outcome.error_code, keys)
+        case AlterBrokerLoggersRequest(validate_only=False):
+            assert isinstance(answer, AlterBrokerLoggersResponse)
+            loggers = ",".join(change.name for change in request.changes)
+            yield Change("config changed", f"BROKER_LOGGER {request.node_id}", answer.error_code, loggers)
         case AlterReassignmentsRequest():
             assert isinstance(answer, AlterReassignmentsResponse)
             for moved, decided in zip(request.partitions, answer.results, strict=False):
@@ -89,7 +98,7 @@ def changes_of(request: ControllerRequest, answer: ControllerAnswer) -> Iterator
                 yield Change("feature changed", update.feature, answer.error_code, str(update.level))
 
 
-def changes_asked_for(request: ControllerRequest) -> Iterator[tuple[str, str]]:
+def changes_asked_for(request: AuditedRequest) -> Iterator[tuple[str, str]]:
     """Yield event and resource of each element of a request whose answer is lost; nothing for what changes nothing."""
     match request:
         case CreateTopicsRequest(validate_only=False):
@@ -102,6 +111,8 @@ def changes_asked_for(request: ControllerRequest) -> Iterator[tuple[str, str]]:
             for altered in request.resources:
                 kind = _RESOURCES.get(altered.resource_type, str(altered.resource_type))
                 yield "config changed", f"{kind} {altered.resource_name}"
+        case AlterBrokerLoggersRequest(validate_only=False):
+            yield "config changed", f"BROKER_LOGGER {request.node_id}"
         case AlterReassignmentsRequest():
             yield from (("replicas moved", f"{each.topic}-{each.partition}") for each in request.partitions)
         case AlterScramCredentialsRequest():

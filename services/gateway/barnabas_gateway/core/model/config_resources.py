@@ -13,12 +13,19 @@ BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16
 GROUP: Final = 32
 
+_NODE_ID_DIGITS: Final = 10
+
 NOT_SERVED: Final[dict[int, str]] = {
-    BROKER_LOGGER: "Single loggers have no level: log.level applies to a whole service.",
     CLIENT_METRICS: "Client metrics are not supported.",
     GROUP: "Configs of groups are not supported.",
 }
 """The error message for a client, by type."""
+
+
+def node_id_of(resource_name: str) -> int | None:
+    """Return the node id of a broker, or of a broker's loggers; None: the name is not a number."""
+    is_number = resource_name.isascii() and resource_name.isdecimal() and len(resource_name) <= _NODE_ID_DIGITS
+    return int(resource_name) if is_number else None
 
 
 def acl_resource(resource_type: int, resource_name: str) -> Resource | None:

@@ -25,7 +25,14 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from barnabas_gateway.core.connections.connection import Connection
-from barnabas_gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
+from barnabas_gateway.core.model.config_resources import (
+    BROKER,
+    BROKER_LOGGER,
+    NOT_SERVED,
+    TOPIC,
+    acl_resource,
+    authorization_error,
+)
 from barnabas_gateway.core.model.error_messages import client_message
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.requests.controller_request import (
@@ -92,15 +99,18 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
             yield 1
         unknown_left = UNKNOWN_NAMES_MAX
         for each in resources:
-            error, message = self._refusal(each, named[each.resource_type, each.resource_name])
+            error, message = self.refusal(each, named[each.resource_type, each.resource_name])
+            if not error and each.resource_type == BROKER_LOGGER:
+                # The controller has no loggers; IncrementalAlterConfigs asks brokers.
+                error, message = ErrorCode.INVALID_REQUEST, f"Unknown resource type {BROKER_LOGGER}"
             is_known = each.resource_type != TOPIC or each.resource_name in self._topics
             if not error and not is_known:
                 unknown_left -= 1
                 error = ErrorCode.NONE if unknown_left >= 0 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if error:
-                _refuse(each.outcome, error, message)
+                fill_outcome(each.outcome, error, message)
             else:
-                _refuse(each.outcome, ErrorCode.REQUEST_TIMED_OUT, "")
+                fill_outcome(each.outcome, ErrorCode.REQUEST_TIMED_OUT, "")
                 changes = [ConfigChange(change.name, change.operation, change.value or "") for change in each.changes]
                 asked = AlterConfigsResource(each.resource_type, each.resource_name, replace, changes)
                 self.add_query((asked, each.outcome), 1 + len(changes))
@@ -112,7 +122,8 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
     def _topics(self) -> Container[str]:
         return self.handler.image.topics_by_name
 
-    def _refusal(self, asked: AskedResource, times_named: int) -> tuple[ErrorCode, str]:
+    def refusal(self, asked: AskedResource, times_named: int) -> tuple[ErrorCode, str]:
+        """Return what is wrong with a resource as far as this gateway can say; NONE: nothing."""
         if times_named > 1:
             return ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
         if len(asked.changes) > SHORT_ELEMENTS_MAX:
@@ -163,10 +174,10 @@ class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
     def fill_results(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
         assert isinstance(answer, AlterConfigsResponse)
         for (_, outcome), result in zip(queries, answer.results, strict=False):
-            _refuse(outcome, result.error_code, result.error_message)
+            fill_outcome(outcome, result.error_code, result.error_message)
         return answer.revision
 
 
-def _refuse(outcome: Outcome, error_code: int, message: str) -> None:
+def fill_outcome(outcome: Outcome, error_code: int, message: str) -> None:
     outcome.error_code = error_code
     outcome.error_message = client_message(error_code, message)

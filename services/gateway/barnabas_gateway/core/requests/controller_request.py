@@ -107,7 +107,7 @@ class PendingControllerRequest(BaseRequest[ControllerHandler], ABC, Generic[Quer
             return
         if self._request is not None:
             audit = self.handler.authorizer.audit
-            audit.controller_answered(self.connection.context, self.header, self._request, answer)
+            audit.change_answered(self.connection.context, self.header, self._request, answer)
             self._request = None
         self._revision = max(self._revision, self.fill_results(self._asked, answer))
         if self._calls:

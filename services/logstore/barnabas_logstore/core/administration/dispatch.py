@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from barnabas.cluster.administration import (
     AdministrationRequest,
+    AlterBrokerLoggersRequest,
     AlterReplicaLogDirsRequest,
     DeleteRecordsRequest,
     DescribeConfigsRequest,
@@ -15,6 +16,7 @@ from barnabas.cluster.administration import (
     DescribeProducersRequest,
     EndOffsetsRequest,
 )
+from barnabas_logstore.core.administration.broker_loggers import BrokerLoggers, LoggerLevels
 from barnabas_logstore.core.administration.configs import Configs
 from barnabas_logstore.core.administration.delete_records import DeleteRecords
 from barnabas_logstore.core.administration.end_offsets import EndOffsets
@@ -52,16 +54,19 @@ class Administration:
         retention: Retention,
         moves: AlterReplicaLogDirs,
         outbox: Outbox,
+        levels: LoggerLevels,
     ) -> None:
+        loggers = BrokerLoggers(replicas.node_id, levels)
         self._outbox = outbox
         self._contained = replicas.contained
         self._answers: dict[type[AdministrationRequest], Answer] = {
             EndOffsetsRequest: EndOffsets(replicas).answer,
-            DescribeConfigsRequest: Configs(replicas, settings).answer,
+            DescribeConfigsRequest: Configs(replicas, settings, loggers).answer,
             DescribeProducersRequest: Producers(replicas).answer,
             DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
             DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox, self.wake_waiting).answer,
             AlterReplicaLogDirsRequest: ReplicaMoves(moves).answer,
+            AlterBrokerLoggersRequest: loggers.alter,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}
         """By call id: calls that have not begun, and calls that have."""
