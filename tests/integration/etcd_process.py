@@ -29,14 +29,15 @@ class EtcdProcess:
         certificate: Path | None = None,
         key: Path | None = None,
         election_ms: int = _ELECTION_MS,
+        authority: Path | None = None,
     ) -> None:
-        """With a certificate (PEM, its own authority) clients must speak TLS, and have one of that authority too.
+        """With a certificate (PEM) clients must speak TLS, and have one of `authority`, which is itself if not given.
 
         It serves one to two election timeouts after its start, and grants no lease shorter than one and a half.
         """
         self._directory = directory
         self._election_ms = election_ms
-        self._tls = (certificate, key) if certificate is not None else None
+        self._tls = (certificate, key, authority or certificate) if certificate is not None else None
         self.endpoint = f"127.0.0.1:{free_port()}"
         self._peer_url = f"http://127.0.0.1:{free_port()}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,11 +76,11 @@ class EtcdProcess:
     def _tls_options(self) -> list[str]:
         if self._tls is None:
             return []
-        certificate, key = self._tls
+        certificate, key, authority = self._tls
         return [
             f"--cert-file={certificate}",
             f"--key-file={key}",
-            f"--trusted-ca-file={certificate}",
+            f"--trusted-ca-file={authority}",
             "--client-cert-auth",
         ]
 

@@ -12,14 +12,18 @@ import cramjam
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.runtime.compression import CODECS, decompress
+from barnabas.runtime.compression import CODECS, compress, decompress
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.message_set import encode_message
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
+from barnabas.wire.messages.push_telemetry import PushTelemetryRequest
 from barnabas.wire.record_batch import Compression, Record, assemble_batch, build_batch, parse_header
 from barnabas_gateway.core.backends.up_conversion import Refusal as UpRefusal
 from barnabas_gateway.core.backends.up_conversion import up_convert
 from barnabas_logstore.core.storage.batches.batch_opening import open_batch
 from barnabas_logstore.core.storage.effect_results import Refusal
+from tests.unit.gateway.world import World
 
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 BLOCK = bytes(cramjam.snappy.compress_raw(b"content"))
@@ -91,3 +95,22 @@ def test_cve_2026_111073_a_bomb_in_an_old_format_is_refused(codec: Compression, 
     outcome = up_convert(encode_message(0, magic, None, bomb(codec), compression=codec), CODECS)
     assert isinstance(outcome, UpRefusal)
     assert outcome.error is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+def test_cve_2026_111073_metrics_that_a_client_pushes_are_not_opened(codec: Compression) -> None:
+    """PushTelemetry needs no right, and its compressed metrics were opened without a bound. Here it is not offered."""
+    world = World()
+    client, other = world.client(), world.client()
+    bomb = compress(codec, bytes(LIMIT), None)
+    request = PushTelemetryRequest(bytes(16), 1, False, codec, bomb)
+    tracemalloc.start()
+    try:
+        client.ask(request, ApiKey.PUSH_TELEMETRY, 0)
+        assert tracemalloc.get_traced_memory()[1] < LIMIT // 4
+    finally:
+        tracemalloc.stop()
+    assert (client.is_closed, client.answers) == (True, [])
+    other.ask(ApiVersionsRequest(), ApiKey.API_VERSIONS, 0)
+    (answer,) = other.answers
+    assert ApiKey.PUSH_TELEMETRY not in {each.api_key for each in answer.api_keys}

@@ -14,11 +14,14 @@ import grpc
 import grpc.aio
 import pytest
 
+from barnabas.cli.local.etcd import ETCD_ADMINISTRATOR
+from barnabas.cli.local.layout import ClusterLayout, members_of
+from barnabas.cli.local.secrets import _certificates_of_etcd
 from barnabas.cluster.keys import Keys, Role
 from barnabas.ports.etcd import EtcdRefused, Put, Txn, prefix_end
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
-from barnabas.runtime.etcd.users import MemberUser
+from barnabas.runtime.etcd.users import ROOT, MemberUser
 from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 KEYS = Keys("/b/")
@@ -48,6 +51,13 @@ def test_a_controller_writes_below_the_prefix_alone() -> None:
     controller = MemberUser("c", Role.CONTROLLER, "c")
     assert granted(controller, pb.Permission.READWRITE) == {("/b/", "/b0")}
     assert granted(controller, pb.Permission.READ, pb.Permission.WRITE) == set()
+
+
+def test_cve_2018_16886_no_user_has_the_name_in_etcds_own_certificate() -> None:
+    """Etcd's JSON gateway shows etcd that certificate for each caller: where its name was a user, each was that."""
+    name, _ = _certificates_of_etcd(ClusterLayout(9092, 19092, 3, secure=True))["etcd"]
+    users = {user for user, _, _ in members_of(ClusterLayout(9092, 19092, 3, secure=True))}
+    assert name not in {*users, ETCD_ADMINISTRATOR, ROOT, *(role.value for role in Role)}
 
 
 class Etcd(grpc.GenericRpcHandler):

@@ -10,6 +10,8 @@ from typing import TypeVar
 import click
 import msgspec
 
+from barnabas.cli.local.etcd import ETCD_ADMINISTRATOR
+from barnabas.cli.recovery.etcd_options import EtcdOptions, etcd_options
 from barnabas.cli.terminal import clear_errors
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.pem_files import PemError, TlsFiles
@@ -71,6 +73,32 @@ def access(wanted: Path, controller: str, memory: str, tls_path: Path | None, do
             for line in client.apply(changes):
                 click.echo(line)
         objects.write("configmaps", memory, _memory(after), asked.labels, objects.read("configmaps", memory))
+
+
+@kubernetes.command("etcd-users")
+@etcd_options
+@click.option("--limits/--no-limits", default=True, show_default=True, help="Whether a role may do only what it needs.")
+@click.option("--wait", "wait_s", default=300.0, show_default=True, metavar="SECONDS", help="For etcd.")
+def etcd_users(etcd: EtcdOptions, *, limits: bool, wait_s: float) -> None:
+    """Set what each role may do in etcd, by the common name of its certificate; this caller, barnabas, everything."""
+    from barnabas.cli.recovery.etcd_state import StateError, ask_etcd
+    from barnabas.cluster.keys import Keys, Role
+    from barnabas.runtime.etcd import EtcdClient
+    from barnabas.runtime.etcd.users import MemberUser, let_all_in, limit_users
+
+    async def work(client: EtcdClient) -> None:
+        await client.version(timeout_ms=int(wait_s * 1000))
+        if limits:
+            users = [MemberUser(role.value, role) for role in Role]
+            await limit_users(client, Keys(etcd.prefix), users, ETCD_ADMINISTRATOR)
+        else:
+            await let_all_in(client)
+
+    with clear_errors(StateError):
+        if not etcd.endpoints:
+            raise click.UsageError("--etcd is needed")
+        ask_etcd(etcd, etcd.endpoints, work)
+    click.echo("each role may do in etcd what it needs" if limits else "etcd lets all in that have a certificate")
 
 
 def _memory(applied: object) -> dict[str, bytes]:

@@ -29,6 +29,14 @@ def render_files(values: Values | None = None, release: str = "barnabas", namesp
     return {Path(path).name: text for path, text in sorted(files.items()) if path.endswith(".yaml") and text.strip()}
 
 
+def notes(values: Values | None = None) -> str:
+    """What `helm install` prints."""
+    with helm_python.Chart.load(CHART) as chart:
+        files = chart.render(values or {}, name="barnabas", namespace="prod")
+    (text,) = [text for path, text in files.items() if path.endswith("NOTES.txt")]
+    return str(text)
+
+
 def render(values: Values | None = None, release: str = "barnabas", namespace: str = "prod") -> list[Object]:
     """Every object. Raises helm_python.HelmError."""
     texts = render_files(values, release, namespace).values()

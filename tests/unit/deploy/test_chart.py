@@ -26,7 +26,7 @@ from tests.unit.deploy.chart import (
     pod_templates,
     render,
 )
-from tests.unit.deploy.shapes import BALANCED, MATRIX, MONITORED, NODE_PORTS, ROLES
+from tests.unit.deploy.shapes import BALANCED, COMPONENT, MATRIX, MONITORED, NODE_PORTS, ROLES
 
 pytestmark = pytest.mark.deep
 
@@ -109,8 +109,9 @@ def test_every_pod_is_confined(values: Values) -> None:
     assert templates.keys() >= ROLES.keys()
     for template in (*templates.values(), *job_templates(objects)):
         spec = template["spec"]
-        # Only the jobs talk to Kubernetes, by accounts of their own.
-        assert spec["automountServiceAccountToken"] is (spec.get("restartPolicy") == "OnFailure")
+        # Only jobs talk to Kubernetes, by accounts of their own; the one for etcd's users does not.
+        talks = spec.get("restartPolicy") == "OnFailure" and template["metadata"]["labels"][COMPONENT] != "etcd-users"
+        assert spec["automountServiceAccountToken"] is talks
         assert spec["enableServiceLinks"] is False
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}

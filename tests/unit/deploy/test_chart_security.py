@@ -11,13 +11,26 @@ import pytest
 from barnabas.cli.__main__ import main
 from barnabas.cli.kubernetes.access import WantedAccess
 from barnabas.cli.kubernetes.certificates import WantedSecrets
+from barnabas.cli.local.etcd import ETCD_ADMINISTRATOR
 from barnabas.cli.operator_access import read_access
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.acls import describe_acl
+from barnabas.cluster.keys import Role
 from barnabas.runtime.configuration.properties import parse_properties
+from barnabas.runtime.etcd.users import ROOT
 from barnabas.runtime.rpc import LIVENESS
 from barnabas_logstore.shell.node import IN_SYNC
-from tests.unit.deploy.chart import Object, Values, container, example, find, job_templates, pod_templates, render
+from tests.unit.deploy.chart import (
+    Object,
+    Values,
+    container,
+    example,
+    find,
+    job_templates,
+    notes,
+    pod_templates,
+    render,
+)
 from tests.unit.deploy.shapes import COMPONENT, MATRIX, ROLES, SECRETS
 
 pytestmark = pytest.mark.deep
@@ -325,3 +338,110 @@ def test_each_listener_has_its_ports_its_address_and_its_certificate() -> None:
     (policy,) = [each for each in objects if is_policy(each) and each["metadata"]["name"] == "barnabas-gateway"]
     admitted = [(each["port"], each["endPort"]) for each in policy["spec"]["ingress"][0]["ports"]]
     assert admitted == [(9092, 9095), (19092, 19095), (29092, 29095), (39092, 39095)]
+
+
+# --- etcd ---
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_has_its_own_key_of_the_bundled_etcd_and_the_administrators_is_in_no_pod(role: str) -> None:
+    """All pods had one, by which etcd let each do everything."""
+    objects = render()
+    spec = pod_templates(objects)[role]["spec"]
+    mounted = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
+    assert {name for name in mounted if "etcd" in name} == {f"barnabas-etcd-{role}-tls"}
+    (wanted,) = [each for each in wanted_secrets(objects).certificates if each.secret == f"barnabas-etcd-{role}-tls"]
+    # The user that `barnabas kubernetes etcd-users` gives its rights.
+    assert (wanted.common_name, wanted.authority) == (role, "barnabas-etcd-ca")
+    assert role in {each.value for each in Role}
+    # CVE-2018-16886: etcd's own certificate is no user's.
+    (server,) = [each for each in wanted_secrets(objects).certificates if each.secret == "barnabas-etcd-tls"]
+    assert server.common_name not in {*(each.value for each in Role), ETCD_ADMINISTRATOR, ROOT}
+
+
+@pytest.mark.parametrize("shape", ["default", "three members"])
+def test_a_job_limits_the_users_of_the_bundled_etcd(shape: str) -> None:
+    members = 3 if shape == "three members" else 1
+    bundled: Values = {"bundled": {"replicas": members}, "prefix": "/p/"}
+    objects = render({"etcd": bundled})
+    pod = the_job_of(objects, "etcd-users")
+    (only,) = pod["containers"]
+    command = only["command"]
+    assert command[:3] == ["barnabas", "kubernetes", "etcd-users"]
+    given = list(zip(command[3::2], command[4::2], strict=True))
+    assert [value for option, value in given if option == "--etcd"] == [
+        f"barnabas-etcd-{number}.barnabas-etcd:2379" for number in range(members)
+    ]
+    assert ("--etcd-prefix", "/p/") in given
+    (volume,) = pod["volumes"]
+    assert volume["secret"]["secretName"] == "barnabas-etcd-client-tls"
+    (mount,) = only["volumeMounts"]
+    assert {value.rpartition("/")[0] for option, value in given if "tls" in option} == {mount["mountPath"]}
+    assert not pod["automountServiceAccountToken"]
+    users = main.commands["kubernetes"].commands["etcd-users"]  # type: ignore[attr-defined]
+    taken = users.make_context("etcd-users", command[3:]).params
+    assert taken["etcd_endpoints"] == tuple(value for option, value in given if option == "--etcd")
+    assert (taken["limits"], taken["etcd_prefix"]) == (True, "/p/")
+    policy = find(objects, "NetworkPolicy", "barnabas-etcd")["spec"]["ingress"]
+    (clients, *_) = [rule for rule in policy if rule["ports"][0]["port"] == 2379]
+    assert "etcd-users" in clients["from"][0]["podSelector"]["matchExpressions"][0]["values"]
+
+
+def test_limits_of_etcd_are_ended_by_a_value() -> None:
+    (only,) = the_job_of(render({"etcd": {"bundled": {"limitUsers": False}}}), "etcd-users")["containers"]
+    assert only["command"][-1] == "--no-limits"
+
+
+@pytest.mark.parametrize("shape", ["without TLS", "its own"])
+def test_an_etcd_without_certificates_of_the_release_has_no_users_of_it(shape: str) -> None:
+    own: Values = {"bundled": {"enabled": False}, "external": {"endpoints": ["e:2379"]}}
+    objects = render({"etcd": own if shape == "its own" else {"bundled": {"tls": "none"}}})
+    assert not [each for each in objects if each["metadata"]["name"].startswith("barnabas-etcd-users")]
+
+
+def the_job_of(objects: list[Object], task: str) -> Object:
+    (job,) = [each for each in objects if each["kind"] == "Job" and f"-{task}-" in each["metadata"]["name"]]
+    spec: Object = job["spec"]["template"]["spec"]
+    return spec
+
+
+# --- what is said ---
+
+
+def test_an_install_says_what_is_open_and_what_closes_it() -> None:
+    """Nothing said that the default lets everyone read and delete all topics."""
+    warned = notes().partition("WARNING: this release is open.")[2].partition("\n\n")[0]
+    assert [line.split(":")[0].split(".")[0].strip() for line in warned.splitlines()[1:]] == [
+        "- port 9092 is in the clear",
+        "- port 9092 asks for no credentials",
+        "- every client may read, write and delete all topics",
+        "- every pod of the cluster reaches Kafka's ports",
+    ]
+    assert "reaches all ports" in notes({"networkPolicy": {"enabled": False}})
+
+
+def test_a_secure_release_warns_of_nothing() -> None:
+    closed: Values = {"networkPolicy": {"clients": [{"podSelector": {}}]}}
+    listeners = [
+        {"name": "CLIENTS", "protocol": "SASL_SSL", "port": 9092, "mechanisms": ["SCRAM-SHA-512"]},
+        {"name": "BY_CERTIFICATE", "protocol": "SSL", "port": 9192, "clientAuth": "required"},
+    ]
+    secure = example("secure")
+    assert "WARNING" not in notes(secure | closed)
+    text = notes({"listeners": [listeners[0] | {"protocol": "SASL_PLAINTEXT"}]} | closed)
+    assert "port 9092 is in the clear" in text
+    assert "asks for no credentials" not in text
+
+
+def test_no_secret_is_in_a_config_map_an_argument_or_a_value_of_the_environment() -> None:
+    """But by reference: etcd's password, which has no file."""
+    for values in MATRIX.values():
+        for each in render(values):
+            if each["kind"] == "Secret":
+                raise AssertionError("the chart writes no Secret: its values are in the release's")
+            text = msgspec.json.encode(each).decode()
+            assert "PRIVATE KEY" not in text
+        for template in (*pod_templates(render(values)).values(), *job_templates(render(values))):
+            for variable in template["spec"]["containers"][0].get("env", []):
+                if "PASSWORD" in variable["name"] or "SECRET" in variable["name"]:
+                    assert variable.keys() == {"name", "valueFrom"}, variable

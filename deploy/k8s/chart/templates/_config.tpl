@@ -25,7 +25,7 @@ file. A user's key never replaces one of these: `barnabas.validate` refuses it.
 {{- $etcd := .Values.etcd -}}
 etcd.endpoints: {{ include "barnabas.etcdEndpoints" . | quote }}
 etcd.prefix: {{ $etcd.prefix | quote }}
-{{- if include "barnabas.etcdTlsSecret" . }}
+{{- if include "barnabas.etcdTlsSecret" (list . "controller") }}
 etcd.tls.authority: /etc/etcd-tls/ca.crt
 {{- if or $etcd.bundled.enabled $etcd.external.tls.clientCertificate }}
 etcd.tls.certificate: /etc/etcd-tls/tls.crt
@@ -115,9 +115,11 @@ grpc: {port: {{ $port }}}
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret by which a role is known to etcd; empty without TLS. Call with (list . "gateway"). */}}
 {{- define "barnabas.etcdTlsSecret" -}}
-{{- if not .Values.etcd.bundled.enabled -}}{{ .Values.etcd.external.tls.existingSecret }}
-{{- else if eq (include "barnabas.etcdTls" .) "generated" -}}{{ include "barnabas.fullname" . }}-etcd-client-tls
+{{- $root := index . 0 -}}
+{{- if not $root.Values.etcd.bundled.enabled -}}{{ $root.Values.etcd.external.tls.existingSecret }}
+{{- else if eq (include "barnabas.etcdTls" $root) "generated" -}}{{ include "barnabas.fullname" $root }}-etcd-{{ index . 1 }}-tls
 {{- end -}}
 {{- end -}}
 
@@ -193,7 +195,7 @@ min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
 # For the command line: kubectl exec deployment/… -- barnabas nodes list
 - name: BARNABAS_CONTROLLER
   value: {{ include "barnabas.fullname" . }}-controller:9090
-{{- if include "barnabas.etcdTlsSecret" . }}
+{{- if include "barnabas.etcdTlsSecret" (list . "controller") }}
 # And kubectl exec deployment/… -- barnabas backup
 - name: BARNABAS_ETCD_TLS_AUTHORITY
   value: /etc/etcd-tls/ca.crt

@@ -111,7 +111,7 @@ spec:
         - name: config
           mountPath: /etc/barnabas
           readOnly: true
-        {{- if include "barnabas.etcdTlsSecret" $root }}
+        {{- if include "barnabas.etcdTlsSecret" $labels }}
         - name: etcd-tls
           mountPath: /etc/etcd-tls
           readOnly: true
@@ -151,7 +151,7 @@ spec:
     - name: config
       configMap:
         name: {{ $name | quote }}
-    {{- with include "barnabas.etcdTlsSecret" $root }}
+    {{- with include "barnabas.etcdTlsSecret" $labels }}
     - name: etcd-tls
       secret:
         secretName: {{ . | quote }}

@@ -103,6 +103,9 @@ tls.server.name={{ include "barnabas.fullname" . }}-controller
 {{- range $ordinal := until (int .Values.etcd.bundled.replicas) -}}{{- $hosts = append $hosts (printf "%s-%d.%s" $etcd $ordinal $etcd) -}}{{- end -}}
 {{- $certificates = append $certificates (dict "secret" (printf "%s-tls" $etcd) "authority" (printf "%s-ca" $etcd) "commonName" "etcd" "names" $hosts) -}}
 {{- $certificates = append $certificates (dict "secret" (printf "%s-client-tls" $etcd) "authority" (printf "%s-ca" $etcd) "commonName" "barnabas" "names" list) -}}
+{{- range $role := list "controller" "gateway" "logstore" "purgatory" -}}
+{{- $certificates = append $certificates (dict "secret" (printf "%s-%s-tls" $etcd $role) "authority" (printf "%s-ca" $etcd) "commonName" $role "names" list) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (ne (include "barnabas.operatorsAuthentication" .) "none") (not .Values.operators.tlsSecret) -}}
 {{- $authority := printf "%s-operators-ca" $name -}}

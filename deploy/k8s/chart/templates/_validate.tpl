@@ -41,6 +41,9 @@
 {{- if and $values.etcd.bundled.enabled $values.etcd.external.endpoints -}}
 {{- fail "etcd.external.endpoints are given and etcd.bundled.enabled is true: set it to false to use them" -}}
 {{- end -}}
+{{- if and $values.etcd.bundled.enabled $values.etcd.bundled.limitUsers (eq (include "barnabas.etcdTls" .) "none") (eq (include "barnabas.liveEtcdTls" .) "generated") -}}
+{{- fail "etcd.bundled.tls=none: this etcd knows its clients by their certificates, and would refuse all; upgrade with etcd.bundled.limitUsers=false and --wait-for-jobs first, then with both" -}}
+{{- end -}}
 {{- if not (or $values.etcd.bundled.enabled $values.etcd.external.endpoints) -}}
 {{- fail "etcd.external.endpoints is empty: name the members (host:port), or set etcd.bundled.enabled=true for a trial" -}}
 {{- end -}}
