@@ -6,6 +6,7 @@ the member for an hour.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import Counter
@@ -32,6 +33,7 @@ MESSAGE: Final = Place(
     "a message of another service, before and after its core, and what a stream does by time",
 )
 PACKING: Final = Place("runtime.packing", Scope.STREAM, "packing a large message, and the writing of those behind it")
+CALL: Final = Place("runtime.call", Scope.REQUEST, "a call of another service or of an operator, which gets UNKNOWN")
 LANE: Final = Place("runtime.lane", Scope.STREAM, "the handshake of a lane; the stream stays on gRPC")
 SCRAPE: Final = Place("runtime.scrape", Scope.REQUEST, "a scrape of the metrics, or one process's part of it")
 SCRAPES: Final = Place("runtime.scrapes", Scope.DUTY, "the thread that accepts scrapes, which begins again")
@@ -42,7 +44,11 @@ CALLBACK: Final = Place(
     "runtime.callback", Scope.PROCESS, "a callback of the event loop: a reader, a writer, a timer, a turn"
 )
 
-PLACES: Final = (LINK, MESSAGE, PACKING, LANE, SCRAPE, SCRAPES, TRACES, HEALTH, LIBRARY, CALLBACK)
+PLACES: Final = (LINK, MESSAGE, PACKING, CALL, LANE, SCRAPE, SCRAPES, TRACES, HEALTH, LIBRARY, CALLBACK)
+
+_CALL_LOGGER: Final = "grpc._cython.cygrpc"
+_UNEXPECTED: Final = "Unexpected ["
+"""Begins gRPC's line about what a handler has raised, other than by `abort`."""
 
 _log = get_logger("containment")
 
@@ -85,9 +91,13 @@ class ProcessContainment:
 
     def contain(self, place: Place, error: BaseException, fields: Mapping[str, str | int] | None = None) -> None:
         """Report an exception that was caught at `place`."""
+        _log_one(EVENT, describe_exception(place, error, fields or {}))
+        self.count(place)
+
+    def count(self, place: Place) -> None:
+        """Count one that is in the log already."""
         with self._lock:
             self._counts[place] = self._counts.get(place, 0) + 1
-        _log_one(EVENT, describe_exception(place, error, fields or {}))
         if self.on_contained is not None:
             self.on_contained()
 
@@ -113,6 +123,21 @@ class ProcessContainment:
 
 
 CONTAINED: Final = ProcessContainment(PLACES)
+
+
+class _FailedCalls(logging.Handler):
+    """Counts the calls whose handler has raised something: gRPC writes the line, and answers its caller."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and str(record.msg).startswith(_UNEXPECTED):
+            CONTAINED.count(CALL)
+
+
+def count_failed_calls() -> None:
+    """Count those of all servers of this process from now on."""
+    logger = logging.getLogger(_CALL_LOGGER)
+    if not any(isinstance(each, _FailedCalls) for each in logger.handlers):
+        logger.addHandler(_FailedCalls())
 
 
 def end_process(place: Place, error: BaseException) -> None:

@@ -15,6 +15,7 @@ from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined
 from grpc_reflection.v1alpha import reflection
 
 from barnabas.cluster.keys import Role
+from barnabas.runtime.contained import count_failed_calls
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.call_guard import CallGuard, RoleCheck
 from barnabas.runtime.inter_service.identity import reloading_server_credentials
@@ -92,6 +93,7 @@ def bind_server(
 
     Raises OSError that names the address.
     """
+    count_failed_calls()
     ports: list[int] = []
     for address in addresses:
         try:

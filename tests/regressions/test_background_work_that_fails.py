@@ -413,6 +413,17 @@ async def test_a_control_stream_whose_event_is_not_handled_ends_the_controller(e
     await stream.close()
 
 
+@pytest.mark.parametrize("event", ["subscribe", "acknowledge", "unsubscribe"])
+async def test_a_subscription_that_is_not_handled_ends_the_controller(event: str) -> None:
+    core: Any = SimpleNamespace(on_subscribed=fail, on_acknowledged=fail, on_unsubscribed=fail)
+    driver: Any = ControllerDriver.__new__(ControllerDriver)
+    driver.core, driver._subscribers, driver._last_id = core, {}, 0
+    driver.failed = asyncio.get_running_loop().create_future()
+    arguments = {"subscribe": (None, None, "pod"), "acknowledge": (1, 2), "unsubscribe": (1,)}[event]
+    getattr(driver, event)(*arguments)
+    assert isinstance(driver.failed.exception(), RuntimeError)
+
+
 async def test_an_update_that_can_not_be_packed_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted()
     monkeypatch.setattr(packing, "to_proto_in_steps", fail)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 from structlog.testing import capture_logs
 
@@ -20,6 +22,7 @@ from barnabas.metrics.conditions import ConditionKind
 from barnabas.metrics.containment_families import CONTAINED_EXCEPTIONS
 from barnabas.runtime import conversation, lane_offers, streams
 from barnabas.runtime.contained import (
+    CALL,
     CONTAINED,
     ENDS,
     EVENT,
@@ -39,6 +42,7 @@ from barnabas.runtime.loop.event_loop import EventLoop, _thread_failed
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.processes import contained_counts
 from barnabas.runtime.processes.contained_counts import ContainedCounts
+from barnabas.runtime.rpc import create_channel, create_server, stop_server
 from tests.unit.metrics.test_exposition import bound, read, read_error, some_samples, url
 from tests.unit.runtime.containment_counts import Counted
 from tests.unit.runtime.test_streams import Echo, Served, linked, until
@@ -340,6 +344,32 @@ async def test_a_lane_whose_handshake_fails_is_counted_and_the_stream_goes_on(
         await until(lambda: counted.at(LANE))
         assert listener.is_listening
     listener.withdraw(token)
+
+
+async def test_a_call_whose_handler_fails_is_counted_and_one_that_is_refused_is_not() -> None:
+    async def failing(_request: bytes, _context: Any) -> bytes:
+        raise RuntimeError("a bug")
+
+    async def refusing(_request: bytes, context: Any) -> bytes:
+        await context.abort(grpc.StatusCode.NOT_FOUND, "as expected")
+        return b""
+
+    server, port = create_server("127.0.0.1:0")
+    handlers = {
+        "Fail": grpc.unary_unary_rpc_method_handler(failing),
+        "Refuse": grpc.unary_unary_rpc_method_handler(refusing),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("barnabas.test.v1.Calls", handlers),))
+    await server.start()
+    counted, codes = Counted(), []
+    async with create_channel(f"127.0.0.1:{port}", None) as channel:
+        for method in ("Fail", "Refuse"):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await channel.unary_unary(f"/barnabas.test.v1.Calls/{method}")(b"")
+            codes.append(caught.value.code())
+    await stop_server(server, 0)
+    assert codes == [grpc.StatusCode.UNKNOWN, grpc.StatusCode.NOT_FOUND]
+    assert counted.at(CALL) == 1
 
 
 # --- metrics ----------------------------------------------------------------------------------------------------------
