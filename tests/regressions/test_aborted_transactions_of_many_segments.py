@@ -17,7 +17,7 @@ from barnabas.wire.file_range import Records
 from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effect_results import AbortedTransaction, FoundAborted
 from barnabas_logstore.core.storage.effects import FindAbortedEffect
-from barnabas_logstore.core.storage.log.features.aborted_lookup import SEGMENTS_MAX
+from barnabas_logstore.core.storage.log.features.aborted_lookup import SEGMENTS_MAX, AbortedLookup
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.compiled import COUNTS, interpreted_only
@@ -97,6 +97,17 @@ def look_up(
         disk.take_opened()
     assert disk.take_opened() == []
     return lookup, effects
+
+
+def finish(disk: CountingDisk, lookup: AbortedLookup, effect: FindAbortedEffect) -> object:
+    """The answer of a lookup that waits for `effect`."""
+    while True:
+        found = execute(disk, effect)
+        assert isinstance(found, FoundAborted)
+        try:
+            effect = lookup.send(found)
+        except StopIteration as done:
+            return done.value
 
 
 def lines_of(disk: CountingDisk, log: PartitionLog, offset: int) -> int:
@@ -192,3 +203,24 @@ def test_a_segment_that_is_cleaned_while_its_index_is_read() -> None:
     with pytest.raises(StopIteration) as done:
         lookup.send(result)
     assert {each.first_offset for each in done.value.value} >= {0, 3}
+
+
+@pytest.mark.parametrize("segment_bytes", [300, 500, 1_000])
+def test_the_last_segment_of_one_turn_is_put_together_with_the_first_of_the_next(segment_bytes: int) -> None:
+    """The one that has replaced both was passed over, and with it a transaction whose marker is there."""
+    disk = CountingDisk()
+    config = TopicConfig(segment_bytes=150, index_interval_bytes=0, cleanup_policy="compact")
+    log = with_one_that_spans(disk, SEGMENTS_MAX, config)
+    assert len(log.segments.with_aborted(0, 2 * SEGMENTS_MAX)) > SEGMENTS_MAX
+    expected = look_up(disk, log, 0)[0]
+    plan, records = read_at(disk, log, 0)
+    lookup = log.aborted_transactions(plan, records)
+    assert not isinstance(lookup, list | ErrorCode)
+    effect = lookup.send(None)
+    assert effect.paths == [], "all that is known does not matter"
+    log.apply_config(config)
+    append(log, batch(1, timestamp_ms=WALL_MS))
+    log.apply_config(replace(config, segment_bytes=segment_bytes))
+    settle(disk, log)
+    clean(disk, log)
+    assert finish(disk, lookup, effect) == expected

@@ -85,6 +85,9 @@ def _find(
         result = yield FindAbortedEffect(paths, question.from_offset, question.upto_offset, end)
         assert isinstance(result, FoundAborted)
         question.upto_offset, end = result.upto_offset, None
+        if segments and segments[-1].is_retired:
+            # What has replaced it may reach into those that follow.
+            return False
         for segment, in_file in zip(to_read, result.files, strict=False):
             if segment.is_retired or segment.aborted.index is not None:
                 return False
