@@ -16,6 +16,7 @@ from barnabas.cluster.administration import EndOffsetsRequest
 from barnabas.containment import REPORTS_MAX, Scope
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.data.uncommitted_results import UncommittedResults
+from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.replica.containment import (
     ADMINISTRATION,
     APPEND,
@@ -31,6 +32,8 @@ from barnabas_logstore.core.replica.containment import (
 from barnabas_logstore.core.replica.containment import READ as READ_PLACE
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.storage.checkpoints import parse_partition_metadata
+from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.log.features.log_writes import LogWrites
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
@@ -405,6 +408,24 @@ def test_a_partition_that_can_not_be_created_is_without_a_disk(host: Host, monke
         response = host.lead(other)
     assert [(each.partition, each.error_code) for each in response.partition_errors] == [(0, STORAGE)]
     assert host.lead(other).partition_errors == [], "the controller repeats it"
+
+
+@pytest.mark.parametrize(
+    ("owner", "method"), [(Directories, "create_log"), (LogDirectory, "create"), (Replicas, "add")]
+)
+def test_a_log_that_a_failed_creation_has_left_is_taken_when_the_command_is_repeated(
+    host: Host, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
+) -> None:
+    """Each repetition met a log that nobody hosts, and the partition could not be created until the next start."""
+    first, second = (topic(name="other", topic_id=bytes([each] * 16)) for each in (7, 8))
+    with monkeypatch.context() as planted:
+        planted.setattr(owner, method, raises if owner is Replicas else after(getattr(owner, method)))
+        response = host.lead(first)
+    assert [(each.partition, each.error_code) for each in response.partition_errors] == [(0, STORAGE)]
+    assert host.lead(second).partition_errors == [], "another topic of that name, since the first one was deleted"
+    assert host.core.contained.counts[CONTROL] == 1
+    content = host.disk.read_file("/data0/other-0/partition.metadata")
+    assert parse_partition_metadata(content) == second.topic_id, "a start finds the partition of the second topic"
 
 
 def test_a_call_of_the_administration_is_answered_as_failed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,18 @@ class Directories:
 
     def create_log(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | None:
         """Create a log in the directory with the fewest, as in Kafka, if it has space; None if no directory can take
-        it.
+        it. An empty log that an unexpected exception has left without its partition is taken.
         """
         online = self.online
         if not online:
             return None
+        for each in online:
+            if topic_partition in each.logs:
+                error = each.record_topic_id(topic_partition, topic_id)
+                if error is None:
+                    return each.logs[topic_partition]
+                self._replicas.directory_failed(each.path, error)
+                return None
         directory = self.preferred.pop(topic_partition, None)
         if directory is None or directory.error is not None:
             directory = min(online, key=lambda each: (each.no_room is not None, len(each.logs)))
