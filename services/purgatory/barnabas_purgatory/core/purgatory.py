@@ -169,10 +169,10 @@ class PurgatoryCore:
                 wait.heap.push(wait.required_offset, wait)
 
     def _register_produce(self, entry: ParkedProduce, conditions: list[ProduceCondition]) -> Iterator[int]:
-        for each in conditions:
-            if entry.has_ended:
-                return
-            try:
+        try:
+            for each in conditions:
+                if entry.has_ended:
+                    return
                 watch = self._watches.watch(each.leader_id, (each.topic_id, each.partition))
                 wait = ProduceWait(entry, watch, each)
                 entry.waits.append(wait)
@@ -181,9 +181,9 @@ class PurgatoryCore:
                     wait.heap.push(wait.required_offset, wait)
                 else:
                     self._resolve(entry, wait, code)
-            except Exception as error:
-                self._entries.fail(entry, error)
-            yield 1
+                yield 1
+        except Exception as error:
+            self._entries.fail(entry, error)
 
     def park_fetch(self, stream_id: int, park: ParkFetch, now_ms: int) -> None:
         conditions = park.conditions
