@@ -416,7 +416,7 @@ def test_a_partition_that_can_not_be_created_is_without_a_disk(host: Host, monke
 def test_a_log_that_a_failed_creation_has_left_is_taken_when_the_command_is_repeated(
     host: Host, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
 ) -> None:
-    """Each repetition met a log that nobody hosts, and the partition could not be created until the next start."""
+    """Each repetition met a log without a partition, and the partition could not be created until the next start."""
     first, second = (topic(name="other", topic_id=bytes([each] * 16)) for each in (7, 8))
     with monkeypatch.context() as planted:
         planted.setattr(owner, method, raises if owner is Replicas else after(getattr(owner, method)))
