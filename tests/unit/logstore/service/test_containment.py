@@ -14,9 +14,11 @@ import pytest
 from barnabas.channel.messages import Append
 from barnabas.cluster.administration import EndOffsetsRequest
 from barnabas.containment import REPORTS_MAX, Scope
+from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.data.uncommitted_results import UncommittedResults
 from barnabas_logstore.core.maintenance.directories import Directories
+from barnabas_logstore.core.maintenance.full_disks import PROBE_MS
 from barnabas_logstore.core.replica.containment import (
     ADMINISTRATION,
     APPEND,
@@ -40,6 +42,7 @@ from barnabas_logstore.core.storage.log.state.producer_state import ProducerStat
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.core.streams.streams import ExchangeStream
 from tests.sim.disk_model import DiskModel, ModelFile
+from tests.sim.disk_model import Fault as DiskFault
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,
@@ -426,6 +429,24 @@ def test_a_log_that_a_failed_creation_has_left_is_taken_when_the_command_is_repe
     assert host.core.contained.counts[CONTROL] == 1
     content = host.disk.read_file("/data0/other-0/partition.metadata")
     assert parse_partition_metadata(content) == second.topic_id, "a start finds the partition of the second topic"
+
+
+def test_a_log_that_was_left_and_finds_no_room_for_its_topic_id_costs_no_other(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory was out of use from then on, and did not even get its last checkpoints."""
+    other, added = topic(name="other", topic_id=bytes([7] * 16)), topic(name="added", topic_id=bytes([8] * 16))
+    with monkeypatch.context() as planted:
+        planted.setattr(LogDirectory, "create", after(LogDirectory.create))
+        host.lead(other)
+    host.disk.faults.append(DiskFault("write_at", "/other-0/partition.metadata", DiskErrorKind.NO_SPACE))
+    (refused,) = host.lead(other).partition_errors
+    assert refused.error_code == STORAGE
+    for now_ms in (0, PROBE_MS):
+        host.core.tick(now_ms)
+        host.settle()
+    assert host.lead(added, other).partition_errors == []
+    assert host.append().error_code == ErrorCode.NONE
 
 
 def test_a_call_of_the_administration_is_answered_as_failed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,8 @@ DELETIONS_PER_TICK = 256
 class OpenedPartition:
     """`high_watermark` is the last one in the checkpoint, 0 if there was none; the log may be shorter after a crash.
 
-    `topic_id` is None if its file is missing or torn: a power cut came before the first flush. The id is recorded when
-    it becomes known (`LogDirectory.record_topic_id`).
+    `topic_id` is None if its file is missing or torn: a power cut came before the first flush. The owner of its records
+    is unknown then, so that it is set aside.
     """
 
     topic_partition: TopicPartition
@@ -280,11 +280,14 @@ class LogDirectory:
         return error
 
     def record_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> DiskError | None:
-        """Write `partition.metadata` of a partition that was found without it."""
+        """Write `partition.metadata` of a partition that is there. An error takes the directory offline, unless only
+        space was lacking.
+        """
         try:
             self._write_topic_id(self.logs[topic_partition], topic_id)
         except DiskError as error:
-            self.error = error
+            if not error.is_lack_of_room:
+                self.error = error
             return error
         return None
 
