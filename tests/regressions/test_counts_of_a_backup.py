@@ -48,8 +48,8 @@ from barnabas.cluster.keys import (
     TopicRecord,
     encode_record,
 )
-from barnabas.cluster.recovery.plan import PARTITIONS_MAX, Plan, plan_recovery
-from barnabas.cluster.recovery.remembered import Remembered, remember
+from barnabas.cluster.recovery.plan import Plan, plan_recovery
+from barnabas.cluster.recovery.remembered import PARTITIONS_MAX, Remembered, remember
 
 KEYS = Keys("/b/")
 TOPIC_ID = bytes(range(16))
@@ -77,7 +77,7 @@ def plan_of(remembered: Remembered, *nodes: NodeInspection) -> Plan:
     return plan_recovery(KEYS, remembered, nodes, picked_topic_ids={}, wall_ms=1)
 
 
-@pytest.mark.parametrize("partitions", [2**31 - 1, 2**62, 501, 0, -1])
+@pytest.mark.parametrize("partitions", [2**31 - 1, 2**62, PARTITIONS_MAX + 1, 0, -1])
 def test_a_topic_of_more_partitions_than_the_file_has_is_named_with_its_line(partitions: int) -> None:
     with pytest.raises(UnreadableBackup, match=rf"^line 4: topic orders has {partitions} partitions"):
         remember(decode_backup(backup(topic(partitions))), KEYS)
@@ -93,6 +93,19 @@ def test_partitions_of_chunks_that_rotted_are_no_reason_to_refuse() -> None:
     content = decode_backup(backup(topic(900), chunks=2))
     rotten = tuple(replace(each, value=b"{") if each.key.endswith("/00001") else each for each in content.entries)
     assert remember(replace(content, entries=rotten), KEYS).topics["orders"].partitions == 900
+
+
+def test_nor_are_those_of_a_chunk_that_etcd_lacked_as_well() -> None:
+    """A controller goes on without it, and its logstores keep the replicas; the backup could not be restored."""
+    remembered = remember(decode_backup(backup(topic(501))), KEYS)
+    assert remembered.problems == [
+        "line 4: topic orders has 501 partitions, and the file has at most 500 of it: "
+        "the others are known by log directories alone"
+    ]
+    plan = plan_of(remembered, node(PartitionFound("orders", TOPIC_ID.hex(), 500, 0, 7, 0)))
+    assert [each.partitions for each in plan.topics] == [501]
+    assert plan.partitions["orders"][500].replicas == (0,)
+    assert remembered.problems[0] in plan.notes
 
 
 def test_the_partitions_of_all_sources_together_are_bounded_before_they_are_planned() -> None:

@@ -36,16 +36,13 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.recovery.found import Found, gather
 from barnabas.cluster.recovery.partitions import EPOCHS_SKIPPED, Loss, recover_partition
-from barnabas.cluster.recovery.remembered import Remembered
+from barnabas.cluster.recovery.remembered import PARTITIONS_MAX, Remembered
 from barnabas.cluster.topic_config import TopicConfig
 
 PRODUCER_IDS_SKIPPED: Final = 2**32
 """How far to go past the largest known id: a producer that has an id and has not written yet is in no log. Every
 controller epoch has as many of its own, below 2^53 for two million epochs.
 """
-
-PARTITIONS_MAX: Final = 1_000_000
-"""Of all topics together: a partition takes about half a kilobyte until the plan is written."""
 
 HELD_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """For a topic whose configs are unknown: by the defaults, its old records would be deleted within minutes."""

@@ -29,6 +29,9 @@ from barnabas.cluster.keys import (
     decode_record,
 )
 
+PARTITIONS_MAX: Final = 1_000_000
+"""Of all topics together: a partition takes about half a kilobyte until the plan is written."""
+
 REPLICATION_FACTOR_MAX: Final = 2**15 - 1
 """What Kafka's protocol can say."""
 _TOPIC_ID_DIGITS: Final = 32
@@ -88,7 +91,9 @@ def remember(backup: Backup, keys: Keys) -> Remembered:
 
 
 def _check_counts(entries: Sequence[BackupEntry], keys: Keys, found: Remembered) -> None:
-    """A topic has no more partitions than its chunks in the file have room for, readable or not."""
+    """A topic has no more partitions than its chunks in the file have room for, readable or not; unless a chunk was
+    missing in etcd as well, where no controller takes its partitions for deleted either.
+    """
     directory = keys.partitions[len(keys.prefix) :]
     chunks = Counter(
         [entry.key.removeprefix(directory)[:_TOPIC_ID_DIGITS] for entry in entries if entry.key.startswith(directory)]
@@ -97,11 +102,11 @@ def _check_counts(entries: Sequence[BackupEntry], keys: Keys, found: Remembered)
     for topic in found.topics.values():
         line = lines[keys.topic(topic.topic)[len(keys.prefix) :]]
         partitions_max = chunks[topic.topic_id.hex()] * PARTITIONS_PER_CHUNK
-        if not 1 <= topic.partitions <= partitions_max:
-            raise UnreadableBackup(
-                f"line {line}: topic {topic.topic} has {topic.partitions} partitions, and the file has at most "
-                f"{partitions_max} of it"
-            )
+        has = f"line {line}: topic {topic.topic} has {topic.partitions} partitions, and the file has at most"
+        if not 1 <= topic.partitions <= PARTITIONS_MAX:
+            raise UnreadableBackup(f"{has} {partitions_max} of it")
+        if topic.partitions > partitions_max:
+            found.problems.append(f"{has} {partitions_max} of it: the others are known by log directories alone")
         if not 1 <= topic.replication_factor <= REPLICATION_FACTOR_MAX:
             raise UnreadableBackup(f"line {line}: topic {topic.topic} has {topic.replication_factor} replicas")
 
