@@ -115,7 +115,7 @@ def test_the_charts_job_limits_roles_and_ends_that(tmp_path: Path) -> None:
     keys = ("/p/gateways/any-pod", "/p/logstores/1", "/p/topics/t", "/elsewhere")
 
     def written() -> dict[str, list[bool]]:
-        names = ("barnabas", "controller", "gateway", "stranger")
+        names = ("barnabas", "controller", "gateway", "stranger", "etcd")
         return {name: [asyncio.run(writes(name, key)) for key in keys] for name in names}
 
     try:
@@ -127,6 +127,7 @@ def test_the_charts_job_limits_roles_and_ends_that(tmp_path: Path) -> None:
                 "controller": [True, True, True, False],
                 "gateway": [True, False, False, False],
                 "stranger": [False, False, False, False],
+                "etcd": [False, False, False, False],
             }
         run("--no-limits")
         assert all(all(each) for each in written().values())
