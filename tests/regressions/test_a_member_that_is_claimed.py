@@ -31,6 +31,7 @@ from barnabas_controller.shell.membership import _Subscription, add_membership
 from barnabas_logstore.shell.data_listener import DataListener
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 from barnabas_protos.controller.v1.membership_pb2_grpc import MembershipStub
+from tests.compiled import interpreted_only
 from tests.regressions.test_a_role_that_is_claimed import Driver as SubscriptionDriver
 from tests.regressions.test_a_role_that_is_claimed import Records, Stream
 
@@ -76,6 +77,7 @@ def test_a_subscription_is_its_own_pods(pod_id: str, subscribed: bool) -> None:
     assert (bool(driver.subscribed), bool(stream.closed)) == (subscribed, not subscribed)
 
 
+@interpreted_only("holds a listener to the type of its loop")
 @pytest.mark.parametrize(("replica_id", "closed"), [(1, False), (2, True)])
 def test_a_follower_is_the_one_of_its_certificate(replica_id: int, closed: bool) -> None:
     taken: list[ReplicateRequest] = []
