@@ -19,6 +19,8 @@ def load_object(value: bytes) -> dict[str, Any]:
         values = _loads(value)
     except RecursionError:
         raise UnreadableValue("nested too deep") from None
+    except UnicodeEncodeError:
+        raise UnreadableValue("half a surrogate pair") from None
     if not isinstance(values, dict):
         raise UnreadableValue("not an object")
     return values
@@ -28,7 +30,10 @@ def _loads(value: bytes) -> Any:
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError:
-        return json.loads(value)  # it accepts more, such as NaN, and its errors describe the rest
+        values = json.loads(value)  # it accepts more, such as NaN, and its errors describe the rest
+        # Half a surrogate pair, too, which neither a message nor the log can carry.
+        json.dumps(values, ensure_ascii=False).encode()
+        return values
 
 
 def typed(kind: type[T], values: dict[str, Any]) -> T:

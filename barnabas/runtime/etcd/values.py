@@ -46,7 +46,8 @@ def watch_event(message: pb.Event) -> WatchEvent:
 
 def _key_value(message: pb.KeyValue) -> KeyValue:
     return KeyValue(
-        key=message.key.decode(),
+        # Any bytes are a key, and a key that none of ours is must not end the processes that follow its prefix.
+        key=message.key.decode(errors="backslashreplace"),
         value=message.value,
         create_revision=message.create_revision,
         mod_revision=message.mod_revision,
