@@ -1,5 +1,6 @@
-"""A key in etcd of bytes that are not UTF-8 ended each process that followed its prefix, at each of its starts. So did a
-value with half a surrogate pair, which JSON can spell: no log line and no message can have it.
+"""A key in etcd of bytes that are not UTF-8 ended each process that followed its prefix, at each of its starts.
+
+So did a value with half a surrogate pair, which JSON can spell: no log line and no message can have it.
 
 With users in etcd a service may write its registration, or that of any member of its role: its stolen key could so end
 all controllers for good.
@@ -59,7 +60,7 @@ def test_half_a_surrogate_pair_makes_a_value_unreadable(half: bytes) -> None:
         changed = KeyValue(key, value.replace(b"HALF", half), revision, revision)
         image.apply(WatchBatch(revision, (WatchEvent(changed),)))
     assert image.unreadable.keys() == whole.keys()
-    assert all(reason.encode() for reason in image.unreadable.values()), "it can be told"
+    assert all(reason.encode() for reason in image.unreadable.values()), "a log line can have it"
 
 
 def test_a_whole_pair_is_read() -> None:
