@@ -50,6 +50,7 @@ from barnabas.cluster.scram import UserScramCredential
 from barnabas.wire.topic_names import topic_name_problem
 
 PARTITIONS_PER_CHUNK = 500
+NODE_ID_MAX = 2**31 - 1
 
 
 class Role(Enum):
@@ -315,7 +316,16 @@ def encode_registration(registration: Registration) -> bytes:
 
 def decode_registration(role: Role, value: bytes) -> Registration:
     """Raises ValueError. Unknown fields are skipped: a rolling upgrade can add some."""
-    return typed(_REGISTRATION_BY_ROLE[role], load_object(value))
+    registration = typed(_REGISTRATION_BY_ROLE[role], load_object(value))
+    if isinstance(registration, LogstoreRegistration):
+        _check_node_id(registration.node_id, 0)
+    return registration
+
+
+def _check_node_id(node_id: int, node_id_min: int) -> None:
+    """Others are in no message. Raises UnreadableValue."""
+    if not node_id_min <= node_id <= NODE_ID_MAX:
+        raise UnreadableValue("its node id is none that a logstore can have")
 
 
 def member_id_of(registration: Registration) -> str:
@@ -449,6 +459,7 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
             return held_by(key, keys.deletion(deletion.topic_id), deletion)
         case ["broker_configs", _]:
             broker_configs = typed(BrokerConfigsRecord, load_object(value))
+            _check_node_id(broker_configs.broker_id, ALL_BROKERS)
             return held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
         case ["acls", _]:
             acl = typed(Acl, load_object(value))

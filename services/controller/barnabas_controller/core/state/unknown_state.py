@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from barnabas.cluster.keys import NODE_ID_MAX
 from barnabas.cluster.messages import ALL_BROKERS, UnknownPartitions
 from barnabas_controller.core.state.image import ControllerImage
 
@@ -38,9 +39,12 @@ def unknown_broker_configs(image: ControllerImage) -> list[int]:
     """Return the brokers, including ALL_BROKERS, whose dynamic configs are unknown."""
     directory = image.keys.broker_configs_directory
     brokers = [key.removeprefix(directory) for key in image.unreadable if key.startswith(directory)]
-    return [
-        ALL_BROKERS if each == "default" else int(each) for each in brokers if each == "default" or each.isdecimal()
-    ]
+    return [ALL_BROKERS if each == "default" else int(each) for each in brokers if each == "default" or _is_id(each)]
+
+
+def _is_id(name: str) -> bool:
+    """Whether a key's name is a node id: no message has a larger number."""
+    return name.isascii() and name.isdecimal() and len(name) <= len(str(NODE_ID_MAX)) and int(name) <= NODE_ID_MAX
 
 
 def knows_acls(image: ControllerImage) -> bool:
