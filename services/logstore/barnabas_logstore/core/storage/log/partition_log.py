@@ -307,7 +307,7 @@ class PartitionLog(LogAppends):
         """The log is what recovery has found."""
         self.truncation.end(effect)
         state = self.state
-        opened.producers.recall(state.producers)
+        opened.producers.recall(state.producers, opened.next_offset)
         state.become(opened)
         self.flushes.log_opened(opened.unflushed)
         for segment, following in pairwise(state.segments.all()):

@@ -11,7 +11,8 @@ Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4
   are out of order from then on, and the client starts over with another epoch (KIP-360). Kafka insists on 0 only for
   transactions of version 2 (KIP-890).
 - A snapshot keeps of each producer its last batch: after a restart only that one is known as a duplicate, and those
-  that have been read back since the snapshot. (In Kafka after a truncation as well; here the others are recalled.)
+  that have been read back since the snapshot. It keeps no transactions that have ended: only a marker that has been
+  read back is waited for. (In Kafka after a truncation as well; here the others are recalled.)
 - A producer expires by the timestamp of its last batch, which is the client's own where the topic has CreateTime.
 
 It differs in two points. Kafka reads a connection only when the request before is answered, so a batch that comes again
@@ -281,10 +282,11 @@ class ProducerState:
         self._removable = OrderedDict((each, None) for each in self._producers if each not in with_transaction)
         self.transactions.restart(opened, end_offset)
 
-    def recall(self, earlier: ProducerState) -> None:
-        """Recall the batches that `earlier` knew of the same log, before that was truncated: the snapshot from which
-        this state was loaded has only the last batch of each producer.
+    def recall(self, earlier: ProducerState, end_offset: int) -> None:
+        """Recall what `earlier` knew of the same log, before that was truncated at `end_offset`: the snapshot from
+        which this state was loaded has only the last batch of each producer, and no transactions that have ended.
         """
+        self.transactions.recall(earlier.transactions, end_offset)
         for entry in self._producers.values():
             known = earlier._producers.get(entry.producer_id)
             if known is None or known.producer_epoch != entry.producer_epoch or not entry.batches:

@@ -59,6 +59,21 @@ class Transactions:
                 self._unreplicated.pop()
         self._settle()
 
+    def recall(self, earlier: Transactions, end_offset: int) -> None:
+        """Recall those that `earlier` knew to have ended below `end_offset`, where the log was truncated: a snapshot
+        contains only what is open.
+        """
+        unreplicated = self._unreplicated
+        for ended in reversed(earlier._unreplicated):
+            if not unreplicated:
+                is_next = ended.last_offset < end_offset
+            else:
+                following = unreplicated[0]
+                is_next = ended.last_offset < following.last_offset and ended.first_offset < following.first_offset
+            if is_next:
+                unreplicated.appendleft(ended)
+        self._settle()
+
     def begin(self, first_offset: int, producer_id: int) -> None:
         """A producer's first batch of a transaction is in the log."""
         insort(self.open, (first_offset, producer_id))
