@@ -74,16 +74,21 @@ class EtcdClient:
         return Snapshot(response.header.revision, values.key_values(response.kvs))
 
     async def txn(self, txn: Txn) -> TxnResult:
-        """Make one attempt. Raises AmbiguousResult if its answer was lost, EtcdRefused if it certainly did nothing."""
+        """Make one attempt. Raises AmbiguousResult if its answer was lost, EtcdRefused if it certainly did nothing.
+
+        What changes of users have overtaken is sent again, as long as one attempt may last.
+        """
         connection = self._endpoints.current()
+        backoff, until_ms = Backoff(), self._now_ms() + self._timeout_s * 1000
         try:
             while True:
                 call = connection.kv.Txn(values.txn_request(txn), timeout=self._timeout_s)
                 try:
                     return values.txn_result(await self.meter.time("txn", call))
                 except grpc.aio.AioRpcError as error:
-                    if not is_overtaken(error.code(), error.details()):
+                    if not is_overtaken(error.code(), error.details()) or self._now_ms() >= until_ms:
                         raise
+                await backoff.wait()
         except grpc.aio.AioRpcError as error:
             if error.code() not in _AMBIGUOUS:
                 raise EtcdRefused(error.details()) from error

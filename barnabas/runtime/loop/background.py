@@ -47,7 +47,9 @@ class BackgroundTasks:
         return task
 
     def keep(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Run it, and again after a pause whenever it has raised something, until it is cancelled or returns."""
+        """Run it, and again after a pause whenever it has raised something, until it is cancelled or returns. That what
+        it waits for was cancelled (a call, another task) ends it no more than an exception does.
+        """
         assert self._place.scope is not Scope.PROCESS, "what ends the process does not begin again"
         return self.start(self._run_again(work))
 
@@ -63,15 +65,21 @@ class BackgroundTasks:
             await asyncio.wait(list(self._tasks))
 
     async def _run_again(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        loop = asyncio.get_running_loop()
+        loop, own = asyncio.get_running_loop(), asyncio.current_task()
+        assert own is not None, "this is a task"
         pause_s = PAUSE_S_MIN
         while True:
             began_s = loop.time()
             try:
                 await work()
                 return
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                is_to_end = own.cancelling() > 0
+                if is_to_end and isinstance(error, asyncio.CancelledError):
+                    raise
                 CONTAINED.contain(self._place, error)
+                if is_to_end:
+                    return
             if loop.time() - began_s >= CALM_S:
                 pause_s = PAUSE_S_MIN
             await asyncio.sleep(pause_s)

@@ -60,6 +60,8 @@ class ChildProcess:
         on_exit: Callable[[int], None],
         on_silence: Callable[[bool], None],
     ) -> None:
+        # First, since it may fail: nothing else is begun then.
+        self._pidfd = os.pidfd_open(process.pid)
         self.messages = MessageSocket(joined, on_message, self._cut_off, self._beat)
         self.is_silent = False
         """Nothing has been received from it for SILENT_MS_MAX: it may not be running at all."""
@@ -68,7 +70,6 @@ class ChildProcess:
         self._on_silence = on_silence
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
-        self._pidfd = os.pidfd_open(process.pid)
         self._loop.add_reader(self._pidfd, self._reap)
 
     @property
@@ -136,11 +137,26 @@ def spawn(
 
     `on_exit` gets the exit code (negative: the signal) once the child is reaped; `on_silence` is called when the child
     falls silent (`ChildProcess.is_silent`) and when it is heard again. The environment and the standard streams are
-    inherited, other descriptors are not.
+    inherited, other descriptors are not. Raises OSError, and leaves no child then.
     """
+    process: Process
     forked = take_forked(module, arguments)
     if forked is not None:
-        return ChildProcess(forked.process, forked.joined, on_message, on_exit, on_silence)
+        process, ours = forked.process, forked.joined
+    else:
+        process, ours = _start(module, arguments)
+    try:
+        return ChildProcess(process, ours, on_message, on_exit, on_silence)
+    except OSError:
+        # Without a descriptor for its end: it would live on, and nothing would know it.
+        ours.close()
+        process.kill()
+        process.wait()
+        raise
+
+
+def _start(module: str, arguments: Sequence[str]) -> tuple[Process, socket.socket]:
+    """Start a new process; return it, and our end of what joins it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         process = subprocess.Popen(
@@ -148,7 +164,7 @@ def spawn(
             pass_fds=(theirs.fileno(),),
             env={**os.environ, PARENT_VARIABLE: parent_variable(theirs.fileno(), os.getpid(), module)},
         )
-    return ChildProcess(process, ours, on_message, on_exit, on_silence)
+    return process, ours
 
 
 def parent_socket(
