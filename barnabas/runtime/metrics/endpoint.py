@@ -64,12 +64,15 @@ class MetricsEndpoint:
         start_thread(SCRAPES, self._accept, "metrics")
 
     def _accept(self) -> None:
-        while not self._is_stopped.is_set():
+        """Serve at least once, even if `stop` comes first: it waits for the end of that."""
+        while True:
             try:
                 self._server.serve_forever()
+                return
             except Exception as error:
                 CONTAINED.contain(SCRAPES, error)
-                self._is_stopped.wait(_AGAIN_S)
+            if self._is_stopped.wait(_AGAIN_S):
+                return
 
     def stop(self) -> None:
         """Accept no more requests; those that are being served end with the process."""
@@ -108,7 +111,7 @@ class MetricsEndpoint:
             return _plain(start_response, "503 Service Unavailable", f"no samples within {COLLECT_S_MAX:.0f} s")
         except Exception:  # its task has reported it
             return _plain(start_response, "500 Internal Server Error", "samples can't be collected; see the log")
-        encode, content_type = exposition.choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        encode, content_type = _encoder(environ.get("HTTP_ACCEPT", ""))
         try:
             encoded = encode(_Samples(samples))
         except Exception as error:
@@ -116,6 +119,16 @@ class MetricsEndpoint:
             return _plain(start_response, "500 Internal Server Error", "samples can't be encoded; see the log")
         start_response("200 OK", [("Content-Type", content_type)])
         return [encoded]
+
+
+def _encoder(accept: str) -> tuple[Callable[[Any], bytes], str]:
+    """Return the encoder for the formats that a client accepts, and its content type: the text, if the client names
+    none that can be read.
+    """
+    try:
+        return exposition.choose_encoder(accept)
+    except (TypeError, ValueError):  # a version that is no number
+        return exposition.choose_encoder("")
 
 
 def _plain(start_response: StartResponse, status: str, line: str) -> list[bytes]:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -56,10 +56,10 @@ def url(listening: socket.socket, path: str = metrics_endpoint.PATH) -> str:
     return f"http://127.0.0.1:{listening.getsockname()[1]}{path}"
 
 
-async def read(address: str) -> str:
+async def read(address: str, accept: str = "*/*") -> str:
     def get() -> str:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(address, timeout=20) as response:
+        with opener.open(urllib.request.Request(address, headers={"Accept": accept}), timeout=20) as response:
             text: str = response.read().decode()
             return text
 
@@ -283,6 +283,30 @@ def test_every_family_is_declared_well() -> None:
         assert not family.name.endswith("_total"), f"{family.name}: exposition puts it there"
         assert family.help.endswith("."), family.name
         assert len(set(family.labels)) == len(family.labels)
+
+
+@pytest.mark.parametrize("version", ["abc", "1..0", "x; escaping"])
+async def test_a_format_of_a_version_that_is_no_number_is_answered_with_text(version: str) -> None:
+    listening = bound()
+    endpoint = MetricsEndpoint(listening, some_samples)
+    endpoint.start()
+    try:
+        text = await read(url(listening), f"application/openmetrics-text; version={version}")
+        assert "kafka_queue_size 1.5" in text
+    finally:
+        await asyncio.to_thread(endpoint.stop)
+
+
+async def test_an_endpoint_can_be_stopped_before_its_thread_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = MetricsEndpoint(bound(), some_samples)
+    begin: list[Callable[[], None]] = []
+    monkeypatch.setattr(metrics_endpoint, "start_thread", lambda _place, work, _name: begin.append(work))
+    endpoint.start()
+    stopping = asyncio.create_task(asyncio.to_thread(endpoint.stop))
+    while not endpoint._is_stopped.is_set():
+        await asyncio.sleep(0)
+    await asyncio.to_thread(begin[0])
+    await stopping
 
 
 async def test_the_version_is_exposed() -> None:
