@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.containment import Uncontained
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
@@ -73,24 +74,34 @@ class EffectFailures:
             log.effect_ended(effect)
 
     def act(self) -> None:
-        """Take directories offline in which an effect failed, and with them every partition that they hold."""
+        """Take directories offline in which an effect failed, and with them every partition that they hold.
+
+        Raises Uncontained if something unexpected ends that: a partition that is half offline serves nothing, and no
+        one would learn of it.
+        """
         failures = self._replicas.contained.failures
         while failures:
             path, error = failures.pop(0)
-            if isinstance(path, PartitionLog):
-                self._take_offline(path, error)
-                continue
-            if error.is_lack_of_room:
-                self._full_disks.ran_out(path, error)
-                continue
-            logs = self._directories.go_offline(path, error)
-            if logs is None:
-                continue
-            self._outbox.report_offline(path, error)
-            for log in logs:
-                partition = self._replicas.by_log.get(log)
-                if partition is not None:
-                    self._fail(partition)
+            try:
+                self._take_away(path, error)
+            except Exception as fault:
+                raise Uncontained from fault
+
+    def _take_away(self, path: str | PartitionLog, error: DiskError) -> None:
+        if isinstance(path, PartitionLog):
+            self._take_offline(path, error)
+            return
+        if error.is_lack_of_room:
+            self._full_disks.ran_out(path, error)
+            return
+        logs = self._directories.go_offline(path, error)
+        if logs is None:
+            return
+        self._outbox.report_offline(path, error)
+        for log in logs:
+            partition = self._replicas.by_log.get(log)
+            if partition is not None:
+                self._fail(partition)
 
     def _fail(self, partition: Partition) -> None:
         partition.fail()

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
+from barnabas.containment import Uncontained
 from barnabas.runtime.large_messages import over_turns
 from barnabas.runtime.protobuf import from_proto, to_proto_in_steps
 from barnabas_logstore.core.streams.outbox import Outputs
@@ -72,7 +73,7 @@ class AdministrationListener:
         call_id = self._calls_taken
         try:
             is_accepted = loop.core.on_administration(call_id, request)
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             loop.fail(error)
             raise
         if not is_accepted:
@@ -86,7 +87,7 @@ class AdministrationListener:
             del self._calls[call_id]
             try:
                 loop.core.on_administration_cancelled(call_id)
-            except Exception as error:
+            except (Exception, Uncontained) as error:
                 loop.fail(error)
         if response is None:
             await context.abort(grpc.StatusCode.INTERNAL, "an internal error, see the log of the logstore")

@@ -35,6 +35,7 @@ from barnabas.channel.packing_in_steps import scan_read_request_in_steps
 from barnabas.channel.range_files import HandedFiles
 from barnabas.channel.shared_records import SHARED_BYTES, resolve
 from barnabas.cluster.keys import Role
+from barnabas.containment import Uncontained
 from barnabas.runtime.inter_service.identity import is_itself
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
@@ -222,6 +223,8 @@ class _Stream(Generic[M]):
             return
         try:
             self._core_takes(self.stream_id, message)
+        except Uncontained as error:
+            self._loop.fail(error)
         except Exception as error:
             self._loop.core.contained.contain(MESSAGE, error, {"stream_id": self.stream_id, "peer": self._stream.peer})
             self._stream.close("an internal error")
@@ -231,7 +234,7 @@ class _Stream(Generic[M]):
         self._listener.remove(self.stream_id)
         try:
             self._loop.core.on_stream_closed(self.stream_id)
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self._loop.fail(error)
         self._loop.wake()
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Final
 
+from barnabas.containment import Uncontained
 from barnabas.runtime.clock import monotonic_ms, wall_ms
 from barnabas.runtime.contained import log_contained
 from barnabas.runtime.logs import get_logger
@@ -80,8 +81,11 @@ class LogstoreDriver:
             if timer is not None:
                 timer.cancel()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception | Uncontained) -> None:
         """Take no more turns, and end the process: the core's state can't be trusted any more."""
+        if isinstance(error, Uncontained):
+            cause, error = error, RuntimeError("a partition may be half offline")
+            error.__cause__ = cause
         if not self.failed.done():
             self.failed.set_exception(error)
 
@@ -91,7 +95,7 @@ class LogstoreDriver:
             return
         try:
             self._take_turn()
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self.fail(error)
 
     def _take_turn(self) -> None:

@@ -21,6 +21,7 @@ from barnabas.channel.packing import (
 )
 from barnabas.channel.shared_records import SHARED_BYTES, SharedInbox, resolve
 from barnabas.cluster.messages import Broker
+from barnabas.containment import Uncontained
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
 from barnabas_logstore.core.replica.containment import MESSAGE
@@ -143,6 +144,8 @@ class _Link(Generic[Wanted, Requested, Responded]):
                 kind.resolve(response, self.stream.inbox)
             try:
                 kind.on_response(self._node_id, response)
+            except Uncontained as error:
+                self._loop.fail(error)
             except Exception as error:
                 named: dict[str, str | int] = {"node_id": self._node_id, "method": kind.method}
                 self._loop.core.contained.contain(MESSAGE, error, named)
@@ -155,7 +158,7 @@ class _Link(Generic[Wanted, Requested, Responded]):
             _log.info("logstore lost", method=self._kind.method, node_id=self._node_id, reason=reason)
             try:
                 self._kind.on_lost(self._node_id)
-            except Exception as error:
+            except (Exception, Uncontained) as error:
                 self._loop.fail(error)
             self._loop.wake()
 

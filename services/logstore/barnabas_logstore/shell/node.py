@@ -19,6 +19,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.containment import Uncontained
 from barnabas.metrics.conditions import Condition
 from barnabas.runtime.clock import monotonic_ms, monotonic_us, wall_ms
 from barnabas.runtime.cluster_version import check_cluster_version
@@ -325,7 +326,10 @@ class LogstoreNode:
             # No command is sent before the elections that the registration requires: no ISR relies on records that may
             # be lost.
             self._may_lack_records = False
-        self._loop.core.on_control(session_id, request)
+        try:
+            self._loop.core.on_control(session_id, request)
+        except (Exception, Uncontained) as error:
+            self._loop.fail(error)
         self._loop.wake()
 
     def _send(self, outputs: Outputs) -> None:
@@ -395,7 +399,7 @@ class LogstoreNode:
         assert self._loop is not None
         try:
             self._loop.core.on_cleaner_report(report)
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self._loop.fail(error)
         self._loop.wake()
 
@@ -403,7 +407,7 @@ class LogstoreNode:
         assert self._loop is not None
         try:
             self._loop.core.on_cleaner_gone()
-        except Exception as error:
+        except (Exception, Uncontained) as error:
             self._loop.fail(error)
         self._loop.wake()
 

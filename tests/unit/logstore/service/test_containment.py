@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.channel.messages import Append
 from barnabas.cluster.administration import EndOffsetsRequest
-from barnabas.containment import REPORTS_MAX, Scope
+from barnabas.containment import REPORTS_MAX, Scope, Uncontained
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.data.uncommitted_results import UncommittedResults
@@ -133,6 +133,16 @@ def test_an_append_that_may_be_in_its_log_takes_the_partition_offline(
     assert out.offline == [], "the directory goes on"
     assert host.append().error_code == STORAGE
     assert host.append(partition=1).error_code == ErrorCode.NONE
+
+
+def test_a_partition_that_is_half_offline_ends_the_process(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed: it neither served nor followed, and neither the controller nor `barnabas status` learned of it."""
+    with monkeypatch.context() as planted:
+        planted.setattr(LogWrites, "add", raises)
+        planted.setattr(LogWrites, "abandon", raises)
+        host.send(host.append_request())
+        with pytest.raises(Uncontained):
+            host.turn()
 
 
 def test_what_waits_with_a_log_in_doubt_is_answered_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,15 @@ import errno
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from barnabas.channel.messages import ExchangeRequest
+from barnabas.channel.packing import pack_exchange_request
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.containment import Uncontained
 from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.runtime.compression import CODECS
@@ -34,6 +39,7 @@ from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.storage.recovery.log_recovery import open_log
 from barnabas_logstore.core.streams.outbox import Outputs
 from barnabas_logstore.shell import io_workers
+from barnabas_logstore.shell.data_listener import DataListener
 from barnabas_logstore.shell.driver import LogstoreDriver
 from barnabas_logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, EffectFault, IoWorkers
 from barnabas_logstore.shell.open_files import PosixFile
@@ -320,3 +326,25 @@ async def test_a_fault_takes_the_log_directory_offline_and_is_counted(
     assert host.core.contained.counts[DISK_WORK] == 1
     assert not driver.failed.done()
     assert not host.core.all_directories_offline
+
+
+def uncontained(*args: object) -> object:
+    raise Uncontained("planted")
+
+
+@pytest.mark.parametrize("part", ["step", "on_exchange"])
+async def test_a_partition_that_is_half_offline_ends_the_process(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """In a turn, and in a message of a stream, where other exceptions cost the stream alone."""
+    host = Host()
+    running = IoWorkers(host.disk, 1)
+    driver = LogstoreDriver(host.core, running, lambda outputs: None, lambda: None)
+    listener = DataListener(cast("Any", SimpleNamespace(add_generic_rpc_handlers=lambda handlers: None)))
+    listener.serve(driver)
+    monkeypatch.setattr(host.core, part, uncontained)
+    if part == "step":
+        driver._turn()
+    else:
+        opened: Any = SimpleNamespace(peer="a gateway", close=pytest.fail, inbox=None)
+        listener._open_exchange(opened).on_message(pack_exchange_request(ExchangeRequest()))
+    running.stop()
+    assert isinstance(driver.failed.exception(), RuntimeError)
