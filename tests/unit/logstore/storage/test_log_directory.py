@@ -310,6 +310,8 @@ def test_a_partition_for_which_there_is_no_room_leaves_nothing_behind(disk: Disk
         ("orders-0.0a1b-stray", None),
         ("orders-²", None),
         ("orders-99999999999999999999", None),
+        ("orders of 2026-0", None),
+        (".-0", None),
     ],
 )
 def test_the_names_of_partition_directories(name: str, parsed: tuple[str, int] | None) -> None:

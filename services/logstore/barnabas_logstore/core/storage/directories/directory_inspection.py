@@ -47,7 +47,7 @@ def inspect_directory(disk: Disk, path: str) -> InspectedDirectory | DirectoryRe
         if not entry.is_directory or (topic_partition is None and not entry.name.endswith(STRAY_SUFFIX)):
             continue
         if topic_partition is None:
-            strays.append(entry.name)
+            strays.append(entry.name.encode(errors="backslashreplace").decode())
             continue
         directory = f"{path}/{entry.name}"
         log = inspect_log(

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
+from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_logstore.core.storage import checkpoints
 from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
 from barnabas_logstore.core.storage.directories.directory_format import check_format, raise_format
@@ -439,11 +440,11 @@ class LogDirectory:
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
     """Return (topic, partition) of `<topic>-<partition>`; None for anything else, such as a directory that was set
-    aside.
+    aside, or one of a name that no topic can have: checkpoints could not contain it.
     """
     topic, dash, digits = name.rpartition("-")
     partition = checkpoints.whole_number(digits)
-    if not dash or not topic or partition is None or str(partition) != digits:
+    if not dash or not is_legal_topic_name(topic) or partition is None or str(partition) != digits:
         return None
     return topic, partition
 
