@@ -13,6 +13,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
@@ -38,6 +39,9 @@ _LATENESS_MS_MAX: Final = 500
 # So long the end waits for the status that gRPC reports: it has the reason, which a lost lane or a failed write lacks.
 _STATUS_S: Final = 0.1
 _HELD_POLL_S: Final = 0.01
+
+PACKINGS_MAX: Final = 1_000
+"""Large messages that wait to be packed: a peer that reads more slowly than they come loses the stream."""
 
 _SWITCH: Final = struct.Struct("<Q")
 """The first message on a lane: how many its sender has sent by gRPC."""
@@ -65,6 +69,7 @@ class Conversation:
         "_on_message",
         "_outbox",
         "_pack_heartbeat",
+        "_packings",
         "_pending_bytes",
         "_pending_bytes_max",
         "_queue",
@@ -99,6 +104,8 @@ class Conversation:
         self._queue: deque[bytes | Packing] = deque()
         """What gRPC is to send, with `_pending_bytes` and `_queued`: how many messages there were."""
         self._pending_bytes = 0
+        self._packings = 0
+        """Messages whose packing has not begun, of gRPC or of the lane."""
         self._queued = 0
         self._delivered = 0
         """Messages that came by gRPC and are handled."""
@@ -158,12 +165,21 @@ class Conversation:
     def send_when_packed(self, packing: Packing) -> None:
         if self.ended.done():
             return
+        if self._packings >= PACKINGS_MAX:
+            self.end(f"the peer reads too slowly: {self._packings} large messages are waiting for it")
+            return
+        self._packings += 1
         self._has_spoken = True
+        begun = partial(self._begin_packing, packing)
         if self._sends_by_lane:
             assert self._lane is not None
-            self._lane.send_when_packed(packing)
+            self._lane.send_when_packed(begun)
         else:
-            self._enqueue(packing)
+            self._enqueue(begun)
+
+    def _begin_packing(self, packing: Packing) -> Awaitable[bytes]:
+        self._packings -= 1
+        return packing()
 
     def end(self, reason: str) -> None:
         """End the exchange; the first reason is kept."""

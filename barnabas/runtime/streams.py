@@ -277,7 +277,9 @@ class ServerStream:
         self._conversation.send(data, descriptors)
 
     def send_when_packed(self, packing: Packing) -> None:
-        """Queue one large message, which is packed at its turn; what is sent later waits for it."""
+        """Queue one large message, which is packed at its turn; what is sent later waits for it. The stream is closed
+        if a thousand of them wait.
+        """
         self._conversation.send_when_packed(packing)
 
     def close(self, reason: str) -> None:
