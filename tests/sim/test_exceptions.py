@@ -17,7 +17,7 @@ from tests.sim.exceptions.account import Account, Ended, Scope, Thrown
 from tests.sim.exceptions.bystanders import check_lost_partitions
 from tests.sim.exceptions.call_sites import Moment, Place, call_sites, places
 from tests.sim.exceptions.campaign import ROUNDS, Tally, tours_of
-from tests.sim.exceptions.exceptions import Exceptions
+from tests.sim.exceptions.exceptions import INTERVAL_US, Exceptions
 from tests.sim.mutants.planting import SMALL
 from tests.sim.network import Network
 from tests.sim.process import Process
@@ -39,7 +39,7 @@ def thrown_at(*named: str, seed: int = 1, seconds: int = SECONDS) -> Outcome:
 
 @pytest.mark.parametrize("seed", seeds(range(1, 31), quick=1))
 def test_a_seed_holds_every_invariant_whatever_is_thrown(seed: int) -> None:
-    outcome = simulate(seed, replace(OPTIONS, exceptions=Exceptions()))
+    outcome = simulate(seed, replace(OPTIONS, exceptions=Exceptions(interval_us=INTERVAL_US // 2)))
     assert not outcome.failure, str(outcome)
     assert outcome.thrown
     assert outcome.operations > 0
@@ -132,6 +132,14 @@ def test_what_nothing_has_thrown_is_not_contained(mute: Mute) -> None:
         Account().reported(mute, "a guard", Scope.REQUEST, "KeyError: 7")
     with pytest.raises(InvariantViolation, match="has contained an exception"):
         mute.scheduler.contained(mute, "a guard", "request", "KeyError: 7")
+
+
+def test_one_report_tells_of_an_exception_that_another_one_met_in_its_guard(mute: Process) -> None:
+    account = Account()
+    first, second = (account.thrown(Thrown(PLACE, mute, mute.incarnation, 0)) for _ in range(2))
+    account.reported(mute, "a guard", Scope.REQUEST, f"{first}\nDuring handling another exception occurred: {second}")
+    account.check_that_all_are_reported()
+    assert [each.scope for each in account.ended()] == [None, Scope.REQUEST]
 
 
 def test_a_partition_is_lost_by_an_exception_that_the_next_turn_may_report() -> None:

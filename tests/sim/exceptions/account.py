@@ -33,6 +33,8 @@ class Thrown:
     incarnation: int
     at_us: int
     reports: list[tuple[str, Scope]] = field(default_factory=list)
+    is_in_another: bool = False
+    """A report of an exception that was raised while this one was handled has told of both."""
 
     @property
     def is_excused(self) -> bool:
@@ -78,6 +80,8 @@ class Account:
         if not numbers:
             raise InvariantViolation(f"{process.name} has contained what nothing has thrown, at {guard}: {text}")
         thrown = self.all[max(numbers) - 1]
+        for number in numbers:
+            self.all[number - 1].is_in_another |= number != max(numbers)
         thrown.reports.append((guard, scope))
         if len(thrown.reports) > 1:
             raise InvariantViolation(f"{thrown} is reported more than once: {thrown.reports}")
@@ -85,5 +89,5 @@ class Account:
 
     def check_that_all_are_reported(self) -> None:
         for thrown in self.all:
-            if not thrown.reports and not thrown.is_excused:
+            if not (thrown.reports or thrown.is_in_another or thrown.is_excused):
                 raise InvariantViolation(f"{thrown} was swallowed: nothing has reported it")
