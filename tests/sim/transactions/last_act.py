@@ -76,6 +76,8 @@ class LastActOfTransactions:
             if not self._what_is_unstable():
                 return
             cluster.run_for(LOOK_US)
+        if transactions.history.has_lost_states:
+            return  # an administrator has to abort it (KIP-664): its coordinator may have lost that it was begun
         raise InvariantViolation(f"liveness: a transaction hangs: {self._what_is_unstable()}")
 
     def _what_is_unstable(self) -> str:
@@ -93,7 +95,7 @@ class LastActOfTransactions:
     def read_committed(self) -> None:
         """A new read_committed consumer gets everything that it may."""
         cluster = self._cluster
-        if not self._transactions.shape.is_used:
+        if not self._transactions.shape.is_used or self._what_is_unstable():
             return
         taste = Taste(12, 100, 1, 1, uses_sessions=cluster.scheduler.random.random() < 0.5)
         environment = cluster.client_environment
