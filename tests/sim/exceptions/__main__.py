@@ -39,7 +39,7 @@ def main() -> None:
     named = [place for place in places() if arguments.at and str(place).startswith(tuple(arguments.at.split(",")))]
     if arguments.seed is not None:
         sys.exit(0 if run_one(arguments.seed, arguments.round, arguments.at) else 1)
-    campaign = ExceptionCampaign(arguments.ledger, commit(), arguments.processes)
+    campaign = ExceptionCampaign(arguments.ledger, commit(), arguments.processes, " ".join(sys.argv[1:]))
     toured = list(places()) if arguments.learn else named or None
     holds = campaign.run(arguments.hours, toured)
     if arguments.learn and campaign.is_complete:

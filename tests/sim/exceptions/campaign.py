@@ -130,9 +130,11 @@ def hour_options(seed: int, profile: Profile = Profile.LONG, seconds: int | None
 
 
 class ExceptionCampaign:
-    def __init__(self, directory: Path, commit: str, processes: int | None) -> None:
+    def __init__(self, directory: Path, commit: str, processes: int | None, arguments: str = "") -> None:
+        """`arguments`: of the command that runs it, to be saved with the result."""
         self._path = directory / f"{commit}.json"
         self._commit = commit
+        self._arguments = arguments
         self._processes = processes
         self._saved_s = time.monotonic()
         self.tally = _load(self._path)
@@ -158,7 +160,7 @@ class ExceptionCampaign:
             print("interrupted: the next campaign at this commit goes on here", flush=True)
         finally:
             workers.close()
-            self._save(hours, is_complete=self.is_complete)
+            self._save(is_complete=self.is_complete)
         print(self.tally)
         left = self._left(tour_places)
         for place in left:
@@ -188,12 +190,12 @@ class ExceptionCampaign:
             print(f"seed {outcome.seed} FAILED: {outcome.failure}", flush=True)
         if time.monotonic() - self._saved_s >= SAVE_EVERY_S:
             print(self.tally, flush=True)
-            self._save(self.tally.virtual_hours, is_complete=False)
+            self._save(is_complete=False)
 
-    def _save(self, hours: float, *, is_complete: bool) -> None:
+    def _save(self, *, is_complete: bool) -> None:
         self._saved_s = time.monotonic()
         saved = {
-            "command": f"python -m tests.sim.exceptions --hours {hours:g}",
+            "command": f"python -m tests.sim.exceptions {self._arguments}",
             "commit": self._commit,
             "is_complete": is_complete,
             **{name: getattr(self.tally, name) for name in _COUNTS},
