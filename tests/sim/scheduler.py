@@ -56,7 +56,11 @@ class InjectedFault(Exception):  # noqa: N818 - of ours, thrown where none is ex
 
 
 def injected(error: BaseException | None) -> InjectedFault | None:
-    """Return what was thrown on purpose, where `error` is that, was raised from it, or while it was handled."""
+    """Return what was thrown on purpose, where `error` is that, was raised from it, or while it was handled. A verdict
+    about it is none of these.
+    """
+    if isinstance(error, InvariantViolation):
+        return None
     while error is not None and not isinstance(error, InjectedFault):
         error = error.__cause__ or error.__context__
     return error

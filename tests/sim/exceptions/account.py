@@ -34,7 +34,7 @@ class Thrown:
     at_us: int
     reports: list[tuple[str, Scope]] = field(default_factory=list)
     is_in_another: bool = False
-    """A report of an exception that was raised while this one was handled has told of both."""
+    """A report of an exception that was raised while this one was handled names both."""
 
     @property
     def is_excused(self) -> bool:
