@@ -201,10 +201,8 @@ class LedPartitions:
         number, coordinator = partition.partition, self._coordinators[partition.topic]
         led = self._led.get((partition.topic, number))
         if led is None or not led.holds:
-            is_readable = self._unreadable.get(partition) != partition.leader_epoch
             pause = self._pauses.get(partition)
-            is_over = pause is None or now_ms >= pause.until_ms
-            begins = partition.leading and is_readable and is_over and not self.is_stopped
+            begins = self._may_begin(partition) and (pause is None or now_ms >= pause.until_ms)
             if led is not None:
                 self._forget(led)
                 # Under the same epoch it only starts again: what was appended was rolled back.
@@ -223,6 +221,11 @@ class LedPartitions:
                 coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
             except Exception as error:
                 led.state_in_doubt(COORDINATOR_STATE, error)
+
+    def _may_begin(self, partition: Partition) -> bool:
+        """Whether it is to be coordinated, unless it is already or a pause is not over."""
+        is_readable = self._unreadable.get(partition) != partition.leader_epoch
+        return partition.leading and is_readable and not self.is_stopped
 
     def _lose(self, coordinator: Coordinator, led: LedPartition, now_ms: int) -> None:
         """Report a lost epoch. What of the state may be half-changed is let go of with it."""
@@ -257,15 +260,18 @@ class LedPartitions:
         for partition, pause in list(self._pauses.items()):
             if not partition.leading:
                 del self._pauses[partition]
-            elif now_ms >= pause.until_ms and (partition.topic, partition.partition) not in self._led:
+            elif now_ms >= pause.until_ms and self._waits(partition):
                 self._changed[partition] = None
 
     def next_pause_ms(self) -> int | None:
         """Return when the first pause is over."""
         if not self._pauses:
             return None
-        paused = [each for each in self._pauses if each.leading and (each.topic, each.partition) not in self._led]
-        return min([self._pauses[each].until_ms for each in paused], default=None)
+        return min([pause.until_ms for each, pause in self._pauses.items() if self._waits(each)], default=None)
+
+    def _waits(self, partition: Partition) -> bool:
+        """Whether it begins when its pause is over: of any other one the end of a pause would be due for ever."""
+        return (partition.topic, partition.partition) not in self._led and self._may_begin(partition)
 
     @property
     def unreadable_partitions(self) -> list[Partition]:

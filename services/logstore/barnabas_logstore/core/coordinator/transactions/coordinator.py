@@ -131,6 +131,10 @@ class TransactionCoordinator:
             self._expire_ms = None if expires else self._expire_ms
             self._plan_checks(now_ms)
         for led in [each for each in self._refused if now_ms >= each.complete_at_ms]:
+            if self._partitions.get(led.partition) is not led:
+                # Its epoch is over: the next coordinator completes them.
+                del self._refused[led]
+                continue
             try:
                 led.complete_again()
             except Exception as error:
@@ -149,6 +153,9 @@ class TransactionCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """Return when `step` has something to do, unless an event comes first."""
+        if not self._partitions:
+            # `step` does nothing, not even for a lost partition with a completion that the log has refused.
+            return None
         deadlines_ms = [led.complete_at_ms for led in self._refused]
         deadlines_ms += [each for each in (self._look_for_timeouts_ms, self._expire_ms) if each is not None]
         return min(deadlines_ms, default=None)
@@ -226,10 +233,10 @@ class TransactionCoordinator:
         if led is not None and led.leader_epoch == leader_epoch:
             del self._partitions[partition]
             self._loading.pop(partition, None)
+            if not self._partitions:
+                # They may be over long before there is anything to look at.
+                self._look_for_timeouts_ms = self._expire_ms = None
             led.lose()
-        if not self._partitions:
-            # `step` does nothing any more: a deadline that stayed would be due for ever.
-            self._look_for_timeouts_ms = self._expire_ms = None
 
     def log_of(self, partition: int) -> CoordinatedLog | None:
         """Return the log of a coordinated partition."""
