@@ -38,7 +38,7 @@ def given_secrets(trial: Trial) -> list[str]:
     trial.install()
     generated = trial.cluster.get("secrets", trial.namespace, "app.kubernetes.io/managed-by=barnabas")
     names = [each["metadata"]["name"] for each in generated]
-    assert not [each for each in names if each.endswith(tuple(f"-{role}-tls" for role in ROLES))], names
+    assert not {f"{trial.name}-{role}-tls" for role in ROLES} & set(names), names
     lines = [f"`helm install --wait` ended with {len(trial.ready())} pods ready; the job created {in_words(names)}"]
     lines.append(inside(trial, services))
     trusted = {"security.protocol": "SSL", "ssl.ca.pem": clients.pem.decode()}
