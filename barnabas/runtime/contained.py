@@ -32,6 +32,9 @@ MESSAGE: Final = Place(
     Scope.STREAM,
     "a message of another service, before and after its core, and what a stream does by time",
 )
+PROCESS_MESSAGE: Final = Place(
+    "runtime.process_message", Scope.REQUEST, "a message between the processes of a service, which is lost"
+)
 PACKING: Final = Place("runtime.packing", Scope.STREAM, "packing a large message, and the writing of those behind it")
 CALL: Final = Place("runtime.call", Scope.REQUEST, "a call of another service or of an operator, which gets UNKNOWN")
 LANE: Final = Place("runtime.lane", Scope.STREAM, "the handshake of a lane; the stream stays on gRPC")
@@ -44,7 +47,20 @@ CALLBACK: Final = Place(
     "runtime.callback", Scope.PROCESS, "a callback of the event loop: a reader, a writer, a timer, a turn"
 )
 
-PLACES: Final = (LINK, MESSAGE, PACKING, CALL, LANE, SCRAPE, SCRAPES, TRACES, HEALTH, LIBRARY, CALLBACK)
+PLACES: Final = (
+    LINK,
+    MESSAGE,
+    PROCESS_MESSAGE,
+    PACKING,
+    CALL,
+    LANE,
+    SCRAPE,
+    SCRAPES,
+    TRACES,
+    HEALTH,
+    LIBRARY,
+    CALLBACK,
+)
 
 _CALL_LOGGER: Final = "grpc._cython.cygrpc"
 _UNEXPECTED: Final = "Unexpected ["

@@ -23,8 +23,8 @@ UNARY, STREAMED = f"/{SERVICE}/Unary", f"/{SERVICE}/Streamed"
 MALFORMED = b"malformed"
 
 
-class Door:
-    """Lets all in, or none; counts what is decoded behind it."""
+class Guard:
+    """Lets all in, or none; counts what is decoded after that."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -50,7 +50,7 @@ async def streamed(request: bytes, _context: object) -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def guarded_by(door: Door) -> AsyncIterator[grpc.aio.Channel]:
+async def guarded_by(door: Guard) -> AsyncIterator[grpc.aio.Channel]:
     handlers = {
         "Unary": grpc.unary_unary_rpc_method_handler(unary, door.decode),
         "Streamed": grpc.unary_stream_rpc_method_handler(streamed, door.decode),
@@ -75,7 +75,7 @@ async def answered(channel: grpc.aio.Channel, method: str, message: bytes) -> by
 
 @pytest.mark.parametrize("method", [UNARY, STREAMED])
 async def test_a_message_of_a_refused_caller_is_not_decoded(method: str) -> None:
-    door = Door()
+    door = Guard()
     async with guarded_by(door) as channel:
         for message in (b"one", MALFORMED):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -89,7 +89,7 @@ async def test_a_message_of_a_refused_caller_is_not_decoded(method: str) -> None
 
 @pytest.mark.parametrize("method", [UNARY, STREAMED])
 async def test_a_malformed_message_of_a_caller_that_is_let_in_ends_its_call_alone(method: str) -> None:
-    door = Door()
+    door = Guard()
     door.is_open = True
     async with guarded_by(door) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:

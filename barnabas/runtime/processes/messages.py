@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from barnabas.runtime.contained import CONTAINED, PROCESS_MESSAGE
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.beat import BEAT_MS, next_beat
 
@@ -215,8 +216,8 @@ class MessageSocket:
                 continue
             try:
                 self._on_message(kind, payload, fds)
-            except Exception:
-                _log.exception("a message between processes was not handled", kind=kind)
+            except Exception as error:
+                CONTAINED.contain(PROCESS_MESSAGE, error, {"kind": kind.decode("latin-1")})
 
 
 def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

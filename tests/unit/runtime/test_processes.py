@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
+from barnabas.runtime.contained import CONTAINED, PROCESS_MESSAGE
 from barnabas.runtime.processes import messages, spawning
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
@@ -122,6 +123,7 @@ async def test_closing_one_end_tells_the_other_once_and_what_was_sent_arrives() 
 
 
 async def test_a_message_that_its_handler_cannot_handle_harms_no_other() -> None:
+    before = CONTAINED.counts()[PROCESS_MESSAGE.name]
     left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     received: list[bytes] = []
 
@@ -133,6 +135,7 @@ async def test_a_message_that_its_handler_cannot_handle_harms_no_other() -> None
     sender.send(b"one")
     sender.send(b"two")
     await until(lambda: len(received) == 2)
+    assert CONTAINED.counts()[PROCESS_MESSAGE.name] == before + 2
     sender.close()
     receiver.close()
 
