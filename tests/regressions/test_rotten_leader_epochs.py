@@ -13,15 +13,20 @@ are outside the checksum too, and are checked in the same way.
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.disk import DiskFile
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_logstore.core.replica.partition import LeadershipChange, Partition
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from barnabas_logstore.core.storage.recovery.epoch_evidence import EPOCHS_CHECKED_MAX
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import flush_all
 
@@ -189,3 +194,173 @@ def test_the_name_of_the_next_segment_tells_of_the_last_offset_before_it() -> No
     directory = started(disk)
     assert log_of(directory).log_end_offset == 3
     assert directory.may_lack_records
+
+
+RECORDS_PER_BATCH = 7
+SEVEN = build_batch([Record(None, b"a value", 1)] * RECORDS_PER_BATCH)
+SEVEN_EACH = TopicConfig(segment_bytes=4 * len(SEVEN), index_interval_bytes=1)
+EPOCHS = [0, 0, 0, 3, 3, 6, 6, 6, 6, 6, 9, 9, 9]
+"""One for each batch of 7 records: epochs begin within segments, and at the begin of none."""
+TRUTH = [(0, 0), (3, 21), (6, 35), (9, 70)]
+END_OFFSET = RECORDS_PER_BATCH * len(EPOCHS)
+
+
+def stored(disk: DiskModel, *, log_start_offset: int = 0) -> LogDirectory:
+    directory = started(disk, SEVEN_EACH)
+    execute(disk, directory.trust())
+    log = directory.create(TOPIC_PARTITION, TOPIC_ID, SEVEN_EACH)
+    assert isinstance(log, PartitionLog)
+    for epoch in EPOCHS:
+        assert isinstance(log.append(memoryview(bytearray(SEVEN)), epoch, 1, None), AppendOutcome)
+        write = log.begin_write()
+        assert write is not None
+        execute(disk, write)
+        log.on_written(write)
+    log.state.move_log_start(log_start_offset)
+    return directory
+
+
+def stop(disk: DiskModel, directory: LogDirectory, *, cleanly: bool) -> None:
+    flush_all(disk, directory)
+    if cleanly:
+        assert directory.shut_down({}, broker_epoch=7)
+    else:
+        execute(disk, directory.checkpoint_recovery_points())
+        execute(disk, directory.checkpoint_log_starts())
+
+
+def ends(log: PartitionLog) -> list[tuple[int, int]]:
+    return [log.leader_epochs.end_offset_of(epoch, log.log_end_offset) for epoch in range(11)]
+
+
+def expected_ends(log_start_offset: int) -> list[tuple[int, int]]:
+    epochs = LeaderEpochs()
+    for epoch, start_offset in TRUTH:
+        epochs.assign(epoch, start_offset)
+    epochs.trim_to(log_start_offset)
+    return [epochs.end_offset_of(epoch, END_OFFSET) for epoch in range(11)]
+
+
+def test_an_epoch_that_seems_to_begin_within_a_batch_of_another() -> None:
+    """A leader answered 29, its follower truncated there, and records were lost that had been committed."""
+    disk = DiskModel()
+    stop(disk, stored(disk), cleanly=False)
+    disk.replace_file(CHECKPOINT, disk.read_file(CHECKPOINT).replace(b"6 35", b"6 31"))
+    log = log_of(started(disk, SEVEN_EACH))
+    assert log.leader_epochs.end_offset_of(3, log.log_end_offset) == (3, 35)
+    assert log.log_end_offset == END_OFFSET
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+@pytest.mark.parametrize("log_start_offset", [0, 24, 38, 42])
+def test_no_bit_of_the_checkpoint_moves_an_epoch(log_start_offset: int, cleanly: bool) -> None:
+    """Log starts within an epoch, within a batch, and where an epoch begins."""
+    sound = DiskModel()
+    stop(sound, stored(sound, log_start_offset=log_start_offset), cleanly=cleanly)
+    content = sound.read_file(CHECKPOINT)
+    believed = []
+    for position in range(len(content)):
+        for bit in range(8):
+            disk = copy.deepcopy(sound)
+            disk.flip_bit(CHECKPOINT, position, bit)
+            found = started(disk, SEVEN_EACH)
+            log = log_of(found)
+            assert (log.log_start_offset, log.log_end_offset) == (log_start_offset, END_OFFSET)
+            assert not found.may_lack_records
+            if ends(log) != expected_ends(log_start_offset):
+                believed.append((disk.read_file(CHECKPOINT), log.leader_epochs.entries()))
+    assert not believed
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_a_bit_of_the_checkpoint_beside_indexes_that_are_missing(cleanly: bool) -> None:
+    disk = DiskModel()
+    stop(disk, stored(disk), cleanly=cleanly)
+    for entry in disk.list(PATH):
+        if entry.name.endswith(".index"):
+            disk.lose_file(f"{PATH}/{entry.name}")
+    disk.replace_file(CHECKPOINT, b"0\n4\n0 0\n3 21\n6 34\n9 70\n")
+    assert log_of(started(disk, SEVEN_EACH)).leader_epochs.entries() == TRUTH
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_a_wrong_checkpoint_is_reported_and_written_again(cleanly: bool) -> None:
+    disk = DiskModel()
+    directory = stored(disk)
+    stop(disk, directory, cleanly=cleanly)
+    right = disk.read_file(CHECKPOINT)
+    for wrong, is_reported in ((right, False), (right.replace(b"6 35", b"6 31"), True), (b"0\n1\n", True)):
+        disk.replace_file(CHECKPOINT, wrong)
+        again = started(disk, SEVEN_EACH)
+        [found] = again.load(lambda topic: SEVEN_EACH, 0)
+        assert found.opened.has_wrong_epochs == is_reported
+        stop(disk, again, cleanly=cleanly)
+        assert disk.read_file(CHECKPOINT) == right
+
+
+def test_a_rotten_epoch_at_the_begin_of_one_contradicts_no_checkpoint() -> None:
+    """The batch is wrong, and the checkpoint has the place where the epoch begins."""
+    disk = DiskModel()
+    stop(disk, stored(disk), cleanly=True)
+    disk.flip_bit(f"{PATH}/{28:020d}.log", len(SEVEN) + LEADER_EPOCH_AT, 4)
+    found = started(disk, SEVEN_EACH)
+    assert log_of(found).leader_epochs.entries() == TRUTH
+    assert log_of(found).log_end_offset == END_OFFSET
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+@pytest.mark.parametrize("removed", [[5], [4, 5], [5, 6, 7, 8, 9], [3, 4], [0, 1, 2]])
+def test_an_epoch_may_begin_where_compaction_has_left_nothing(removed: list[int], cleanly: bool) -> None:
+    """Batches of closed segments, beginning with whole ones of an epoch."""
+    disk = DiskModel()
+    stop(disk, stored(disk), cleanly=cleanly)
+    for base in range(0, len(EPOCHS), 4):
+        path = f"{PATH}/{base * RECORDS_PER_BATCH:020d}"
+        batches = disk.read_file(f"{path}.log")
+        size = len(SEVEN)
+        kept = [batches[at : at + size] for at in range(0, len(batches), size) if base + at // size not in removed]
+        if len(kept) < len(batches) // size:
+            disk.replace_file(f"{path}.log", b"".join(kept))
+            for suffix in (".index", ".timeindex"):
+                disk.lose_file(path + suffix)
+    for content in (disk.read_file(CHECKPOINT), b"", disk.read_file(CHECKPOINT).replace(b"9 70", b"9 71")):
+        disk.replace_file(CHECKPOINT, content)
+        again = copy.deepcopy(disk)
+        found = started(again, SEVEN_EACH)
+        log = log_of(found)
+        assert log.log_end_offset == END_OFFSET
+        assert not found.may_lack_records
+        if content:
+            assert log.leader_epochs.entries() == TRUTH
+
+
+def test_an_epoch_without_records_after_the_last_batch() -> None:
+    disk = DiskModel()
+    directory = stored(disk)
+    log_of_stored = directory.logs[TOPIC_PARTITION]
+    log_of_stored.begin_leader_epoch(12)
+    stop(disk, directory, cleanly=True)
+    [found] = started(disk, SEVEN_EACH).load(lambda topic: SEVEN_EACH, 0)
+    assert found.opened.log.leader_epochs.entries() == TRUTH
+    assert not found.opened.has_wrong_epochs
+
+
+class _CountingDisk(DiskModel):
+    reads = 0
+
+    def read_at(self, file: DiskFile, position: int, byte_count: int) -> bytes:
+        self.reads += 1
+        return super().read_at(file, position, byte_count)
+
+
+def test_only_the_newest_epochs_are_looked_at() -> None:
+    """A log may have thousands; each costs an index entry and some headers."""
+    reads = []
+    for count in (EPOCHS_CHECKED_MAX, 2 * EPOCHS_CHECKED_MAX, 4 * EPOCHS_CHECKED_MAX):
+        disk = _CountingDisk()
+        stop(disk, written(disk, list(range(count))), cleanly=True)
+        disk.reads = 0
+        assert len(log_of(started(disk)).leader_epochs.entries()) == count
+        reads.append(disk.reads)
+    assert reads[1] - reads[0] <= 4, "an entry more is checked, since the log start is not among the newest"
+    assert reads[2] == reads[1] <= 4 * EPOCHS_CHECKED_MAX

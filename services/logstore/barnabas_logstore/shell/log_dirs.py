@@ -226,6 +226,12 @@ def _load(
         dropped_bytes=sum(partition.opened.dropped_bytes for partition in kept),
         took_ms=monotonic_ms() - began_ms,
     )
+    for partition in kept:
+        if partition.opened.has_wrong_epochs:
+            topic, number = partition.topic_partition
+            _log.warning(
+                "leader-epoch-checkpoint was wrong: epochs are taken from the batches", topic=topic, partition=number
+            )
     if kept and directory.may_lack_records:
         _log.warning(
             "the machine stopped, a flush failed, or a log is damaged: the last records may be lost",

@@ -12,6 +12,7 @@ from barnabas.ports.disk import Disk, DiskFile
 from barnabas_logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH, LeaderEpochs
 from barnabas_logstore.core.storage.log.state.producer_state import NO_PRODUCER_ID, parse_snapshot
+from barnabas_logstore.core.storage.recovery.epoch_evidence import EpochsOfBatches, supported_epochs
 from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
 from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES, OffsetIndex
 from barnabas_logstore.core.storage.segment.scan import ascending, offsets_of, scan_batches
@@ -57,28 +58,37 @@ class _Reading:
 
     def read(self, shut_down_cleanly: bool) -> LogFound:
         start = max([self._log_start_offset, *self._base_offsets[:1]])
-        epochs_are_known = self._read_epochs()
+        self._read_epochs()
         self._read_producers()
         self._end_offset = start
         if self._base_offsets:
-            first = 0
-            if epochs_are_known and shut_down_cleanly:
+            first = sum(base_offset <= self._recovery_point for base_offset in self._base_offsets[1:])
+            if shut_down_cleanly:
                 first = len(self._base_offsets) - 1
-            elif epochs_are_known:
-                first = sum(base_offset <= self._recovery_point for base_offset in self._base_offsets[1:])
-            if not (epochs_are_known and shut_down_cleanly and self._read_tail(self._base_offsets[-1])):
-                is_end_known = epochs_are_known and shut_down_cleanly and self._epochs.latest != NO_EPOCH
+            self._check_epochs(first, shut_down_cleanly)
+            if not (shut_down_cleanly and self._read_tail(self._base_offsets[-1])):
+                is_end_known = shut_down_cleanly and self._epochs.latest != NO_EPOCH
                 self._recover(first, OffsetAndEpoch(_OFFSET_MAX, self._epochs.latest) if is_end_known else None)
         self._epochs.truncate_from(self._end_offset)
         return LogFound(start, max(self._end_offset, start), self._epochs.latest, self._producer_id_max)
 
-    def _read_epochs(self) -> bool:
-        """Return whether the checkpoint could be read."""
-        if LEADER_EPOCH_CHECKPOINT not in self._files:
-            return False
-        epochs = LeaderEpochs.parse(self._disk.read_file(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"))
-        self._epochs = epochs or self._epochs
-        return epochs is not None
+    def _read_epochs(self) -> None:
+        if LEADER_EPOCH_CHECKPOINT in self._files:
+            epochs = LeaderEpochs.parse(self._disk.read_file(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"))
+            self._epochs = epochs or self._epochs
+
+    def _check_epochs(self, first_suspect: int, shut_down_cleanly: bool) -> None:
+        sound = self._base_offsets if shut_down_cleanly else self._base_offsets[:first_suspect]
+        if sound:
+            epochs = supported_epochs(
+                self._disk,
+                self._directory,
+                [(base_offset, self._byte_count(base_offset)) for base_offset in sound],
+                self._epochs,
+                self._log_start_offset,
+                may_begin_below=0 if shut_down_cleanly else self._base_offsets[first_suspect],
+            )
+            self._epochs = epochs or self._epochs
 
     def _read_producers(self) -> None:
         """Read every snapshot: the id of a producer that the log has dropped must not be assigned again either."""
@@ -105,6 +115,9 @@ class _Reading:
         suspects = self._base_offsets[first:]
         self._end_offset = suspects[0]
         epoch = self._epoch_before(self._base_offsets[first - 1]) if first else NO_EPOCH
+        hints = [entry for entry in self._epochs.entries() if entry[1] >= self._end_offset]
+        self._epochs.truncate_from(self._end_offset)
+        epochs = EpochsOfBatches(self._epochs, hints, self._end_offset)
         for index, base_offset in enumerate(suspects):
             byte_count = self._byte_count(base_offset)
             if byte_count == 0 and 0 < index < len(suspects) - 1:
@@ -116,9 +129,7 @@ class _Reading:
             sound = in_order(batches, OffsetAndEpoch(self._end_offset, epoch), after)
             end_position = 0
             for position, header in ascending(sound, base_offset):
-                if self._epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
-                    self._epochs.truncate_from(header.base_offset)
-                    self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+                epochs.add(header)
                 self._producer_id_max = max(self._producer_id_max, header.producer_id)
                 self._end_offset, epoch = header.next_offset, header.partition_leader_epoch
                 end_position = position + header.size_bytes

@@ -3,7 +3,7 @@
 After a crash everything from the recovery point on is suspect. Its segments are read with their CRCs; the log ends at
 the first batch that is torn, corrupt, missing or out of order (`batch_order`), and whatever follows is dropped: a later
 segment is useless with a gap before it. Indexes are rebuilt; leader epochs and producers come from what is durable
-below the recovery point plus the batches that were read.
+below the recovery point plus the batches that were read. The epochs are held against the batches (`epoch_evidence`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from barnabas_logstore.core.storage.log.state.leader_epochs import NO_EPOCH, Lea
 from barnabas_logstore.core.storage.log.state.log_state import LogState, UnflushedFiles
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState, note_producer, stray_snapshots
 from barnabas_logstore.core.storage.log.state.transactions import index_aborted
+from barnabas_logstore.core.storage.recovery.epoch_evidence import EpochsOfBatches, supported_epochs
 from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers
 from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
@@ -46,13 +47,15 @@ class RecoveredLog:
     """`scanned_bytes` were found valid by their CRCs, `dropped_bytes` came after the last valid batch and are removed.
 
     `is_damaged`: there were more of them than a process leaves that dies during a write, or the log ends before it may
-    begin. Records that had been acknowledged may be missing.
+    begin. Records that had been acknowledged may be missing. `has_wrong_epochs`: those of the checkpoint were, and are
+    the batches' now.
     """
 
     state: LogState
     scanned_bytes: int
     dropped_bytes: int
     is_damaged: bool
+    has_wrong_epochs: bool
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,6 +66,7 @@ class OpenedLog:
     scanned_bytes: int
     dropped_bytes: int
     is_damaged: bool
+    has_wrong_epochs: bool
 
 
 def open_log(
@@ -85,7 +89,13 @@ def open_log(
         shut_down_cleanly=shut_down_cleanly,
         log_start_offset=log_start_offset,
     )
-    return OpenedLog(PartitionLog(disk, found.state), found.scanned_bytes, found.dropped_bytes, found.is_damaged)
+    return OpenedLog(
+        PartitionLog(disk, found.state),
+        found.scanned_bytes,
+        found.dropped_bytes,
+        found.is_damaged,
+        found.has_wrong_epochs,
+    )
 
 
 def recover_log(
@@ -128,7 +138,7 @@ def recover_log(
         recovery_point=min(opening.recovery_point, opening.next_offset),
     )
     is_damaged = opening.is_damaged or (shut_down_cleanly and opening.dropped_bytes > 0)
-    return RecoveredLog(state, opening.scanned_bytes, opening.dropped_bytes, is_damaged)
+    return RecoveredLog(state, opening.scanned_bytes, opening.dropped_bytes, is_damaged, opening.has_wrong_epochs)
 
 
 class _Opening:
@@ -154,6 +164,8 @@ class _Opening:
         self.scanned_bytes = 0
         self.dropped_bytes = 0
         self.is_damaged = False
+        self.has_wrong_epochs = False
+        self._saved_epochs: list[tuple[int, int]] = []
         self._directory_changed = False
 
     def open_segments(self, shut_down_cleanly: bool) -> None:
@@ -163,11 +175,10 @@ class _Opening:
             return
         suspect_index = sum(segment.base_offset <= self.recovery_point for segment in found[1:])
         end: OffsetAndEpoch | None = None
-        if not self._load_leader_epochs():
-            # Epochs determine where a follower truncates: without the file they are read from every batch.
-            suspect_index = 0
-        elif shut_down_cleanly:
+        self._load_leader_epochs()
+        if shut_down_cleanly:
             suspect_index = len(found) - 1
+            self._check_leader_epochs(found, 0)
             file_bytes = found[-1].byte_count
             tail = found[-1].open_active()
             tail_end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
@@ -178,6 +189,8 @@ class _Opening:
                 return
             if self.leader_epochs.latest != NO_EPOCH:
                 end = OffsetAndEpoch(_OFFSET_MAX, self.leader_epochs.latest)
+        else:
+            self._check_leader_epochs(found[:suspect_index], found[suspect_index].base_offset)
         self._add_sound(found[:suspect_index], [])
         self._recover(found[suspect_index:], end)
 
@@ -253,15 +266,28 @@ class _Opening:
             position += byte_count
         return segments
 
-    def _load_leader_epochs(self) -> bool:
-        """Return whether the checkpoint could be read."""
-        if LEADER_EPOCH_CHECKPOINT not in self.files:
-            return False
-        epochs = LeaderEpochs.parse(self.disk.read_file(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"))
-        if epochs is None:
-            return False
-        self.leader_epochs = epochs
-        return True
+    def _load_leader_epochs(self) -> None:
+        if LEADER_EPOCH_CHECKPOINT in self.files:
+            epochs = LeaderEpochs.parse(self.disk.read_file(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"))
+            self.has_wrong_epochs = epochs is None
+            self.leader_epochs = epochs or self.leader_epochs
+            self._saved_epochs = self.leader_epochs.entries()
+
+    def _check_leader_epochs(self, sound: list[Segment], may_begin_below: int) -> None:
+        """`sound` are segments that recovery does not read. Without a checkpoint their epochs are all missing."""
+        if sound:
+            segments = [(segment.base_offset, segment.byte_count) for segment in sound]
+            epochs = supported_epochs(
+                self.disk,
+                self.directory,
+                segments,
+                self.leader_epochs,
+                self.log_start_offset,
+                may_begin_below=may_begin_below,
+            )
+            if epochs is not None:
+                self.has_wrong_epochs = LEADER_EPOCH_CHECKPOINT in self.files
+                self.leader_epochs = epochs
 
     def _are_of_known_epochs(self, batches: list[tuple[int, BatchHeader]]) -> bool:
         """After a clean stop the checkpoint has every epoch, except for those before the log's start."""
@@ -305,6 +331,9 @@ class _Opening:
             if tail:
                 # If one of the two were damaged and too large, valid batches would seem to be wrong.
                 epoch = min(tail[-1][1].partition_leader_epoch, self.leader_epochs.epoch_of(self.next_offset - 1))
+        hints = [entry for entry in self.leader_epochs.entries() if entry[1] >= self.next_offset]
+        self.leader_epochs.truncate_from(self.next_offset)
+        epochs = EpochsOfBatches(self.leader_epochs, hints, self.next_offset)
         is_cut = False
         for index, segment in enumerate(suspects):
             # Every suspect except the first begins past the recovery point, where compaction can't have left a gap.
@@ -324,7 +353,7 @@ class _Opening:
             after = self._begin_of_first(suspects[index + 1 :]) or end
             for position, header in segment.rebuild(in_order(batches, OffsetAndEpoch(self.next_offset, epoch), after)):
                 self.segments.recent.add(header.base_offset, position)
-                self._note_leader_epoch(header)
+                epochs.add(header)
                 ended = note_producer(self.producers, header, read_marker(self.disk, segment.file, position, header))
                 index_aborted(segment, ended)
                 self.next_offset, epoch = header.next_offset, header.partition_leader_epoch
@@ -337,7 +366,7 @@ class _Opening:
             cut_bytes = segment.cut()
             self.dropped_bytes += cut_bytes
             is_cut = cut_bytes > 0
-        self.leader_epochs.truncate_from(self.next_offset)
+        self.leader_epochs.unsaved = self.leader_epochs.entries() != self._saved_epochs
 
     def _begin_of_first(self, segments: list[Segment]) -> OffsetAndEpoch | None:
         """Return where the first non-empty one begins: its name decides, whatever its batches contain."""
@@ -349,14 +378,6 @@ class _Opening:
                 epoch = first[1].partition_leader_epoch if first is not None and is_begin else _EPOCH_MAX
                 return OffsetAndEpoch(segment.base_offset, epoch)
         return None
-
-    def _note_leader_epoch(self, header: BatchHeader) -> None:
-        """The checkpoint is kept as long as the batches agree: it has the start of an epoch whose first batches have
-        been compacted away.
-        """
-        if self.leader_epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
-            self.leader_epochs.truncate_from(header.base_offset)
-            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _close_active(self) -> None:
         """Give the indexes of a segment that has a successor their last entries; the next flush includes it."""

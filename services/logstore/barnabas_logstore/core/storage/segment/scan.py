@@ -30,7 +30,13 @@ def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
 
 
 def scan_batches(
-    disk: Disk, file: DiskFile, position: int, end: int, *, check_crc: bool = False
+    disk: Disk,
+    file: DiskFile,
+    position: int,
+    end: int,
+    *,
+    check_crc: bool = False,
+    chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of each complete batch in [position, end); stop before the first that is torn or can't
     be one.
@@ -41,7 +47,7 @@ def scan_batches(
     chunk_start = position
     while position + HEADER_BYTES <= end:
         if position - chunk_start + HEADER_BYTES > len(chunk):
-            chunk, chunk_start = disk.read_at(file, position, min(CHUNK_BYTES, end - position)), position
+            chunk, chunk_start = disk.read_at(file, position, min(chunk_bytes, end - position)), position
             if len(chunk) < HEADER_BYTES:
                 return
         header = parse_header(chunk, position - chunk_start)
@@ -50,7 +56,7 @@ def scan_batches(
             return
         if check_crc:
             if position - chunk_start + byte_count > len(chunk):
-                wanted = min(max(CHUNK_BYTES, byte_count), end - position)
+                wanted = min(max(chunk_bytes, byte_count), end - position)
                 chunk, chunk_start = disk.read_at(file, position, wanted), position
                 if len(chunk) < byte_count:
                     return

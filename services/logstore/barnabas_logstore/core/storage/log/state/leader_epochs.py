@@ -91,6 +91,8 @@ class LeaderEpochs:
             epoch, start_offset = whole_number(epoch_text), whole_number(offset_text)
             if epoch is None or start_offset is None or epoch <= epochs.latest:
                 return None
+            if epochs._start_offsets and start_offset <= epochs._start_offsets[-1]:
+                return None
             epochs.assign(epoch, start_offset)
         epochs.unsaved = False
         return epochs
