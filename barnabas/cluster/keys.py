@@ -51,6 +51,7 @@ from barnabas.wire.topic_names import topic_name_problem
 
 PARTITIONS_PER_CHUNK = 500
 NODE_ID_MAX = 2**31 - 1
+TOPIC_PARTITIONS_MAX = 200_000  # each costs a controller some 300 bytes; Kafka has no limit
 
 
 class Role(Enum):
@@ -318,14 +319,14 @@ def decode_registration(role: Role, value: bytes) -> Registration:
     """Raises ValueError. Unknown fields are skipped: a rolling upgrade can add some."""
     registration = typed(_REGISTRATION_BY_ROLE[role], load_object(value))
     if isinstance(registration, LogstoreRegistration):
-        _check_node_id(registration.node_id, 0)
+        _check_range(registration.node_id, 0, NODE_ID_MAX, "node id")
     return registration
 
 
-def _check_node_id(node_id: int, node_id_min: int) -> None:
-    """Others are in no message. Raises UnreadableValue."""
-    if not node_id_min <= node_id <= NODE_ID_MAX:
-        raise UnreadableValue("its node id is none that a logstore can have")
+def _check_range(value: int, lowest: int, largest: int, what: str) -> None:
+    """Larger ones are in no message, or would fill the memory. Raises UnreadableValue."""
+    if not lowest <= value <= largest:
+        raise UnreadableValue(f"{what} is {value}, which is not between {lowest} and {largest}")
 
 
 def member_id_of(registration: Registration) -> str:
@@ -450,16 +451,18 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
             topic = typed(TopicRecord, _with_topic_id(load_object(value)))
             if problem := topic_name_problem(topic.topic):
                 raise UnreadableValue(problem)
+            _check_range(topic.partitions, 0, TOPIC_PARTITIONS_MAX, "partitions")
             return held_by(key, keys.topic(topic.topic), topic)
         case ["partitions", _]:
             chunk = typed(PartitionChunk, _with_partitions(_with_topic_id(load_object(value))))
             return held_by(key, keys.chunk(chunk.topic_id, chunk.chunk), chunk)
         case ["deletions", _]:
             deletion = typed(DeletionRecord, _with_topic_id(load_object(value)))
+            _check_range(deletion.partitions, 0, TOPIC_PARTITIONS_MAX, "partitions")
             return held_by(key, keys.deletion(deletion.topic_id), deletion)
         case ["broker_configs", _]:
             broker_configs = typed(BrokerConfigsRecord, load_object(value))
-            _check_node_id(broker_configs.broker_id, ALL_BROKERS)
+            _check_range(broker_configs.broker_id, ALL_BROKERS, NODE_ID_MAX, "broker id")
             return held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
         case ["acls", _]:
             acl = typed(Acl, load_object(value))

@@ -11,7 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
+from barnabas.cluster.keys import (
+    PARTITIONS_PER_CHUNK,
+    TOPIC_PARTITIONS_MAX,
+    PartitionChunk,
+    PartitionRecord,
+    TopicRecord,
+)
 from barnabas.cluster.messages import (
     EXCESSIVE_PARTITIONS,
     PARTITIONS_PER_REQUEST_MAX,
@@ -63,6 +69,9 @@ def create_partitions(
             _check_known(image, topic)
             if excessive:
                 raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
+            if asked.count > TOPIC_PARTITIONS_MAX:
+                message = f"A topic has at most {TOPIC_PARTITIONS_MAX:,} partitions; {asked.count:,} were asked for."
+                raise Refused(ErrorCode.INVALID_PARTITIONS, message)
             added = yield from _place(image, topic, asked, placement)
         except Refused as refused:
             creation.results.append(CreatePartitionsResult(refused.error_code, refused.message))
