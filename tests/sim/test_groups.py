@@ -157,6 +157,13 @@ def test_what_may_be_lost_need_not_be_returned(records: CommittedRecords) -> Non
     records.history.offset_fetched("g", FIRST, 7, "second", asked)
 
 
+def test_a_group_that_may_be_lost_may_be_unknown(records: CommittedRecords) -> None:
+    """Seed 511 of `HANGING` in `test_transactions.py`: its member was answered GROUP_ID_NOT_FOUND."""
+    assert not records.history.has_lost_records("g")
+    records.history.log_of("g").cut(2)
+    assert records.history.has_lost_records("g")
+
+
 def test_no_member_gets_the_share_of_another(records: CommittedRecords) -> None:
     with pytest.raises(InvariantViolation, match="in the log are"):
         records.history.synced("g", 1, "a", pack_assignment([SECOND_ONE]), records.now())

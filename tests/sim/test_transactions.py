@@ -118,6 +118,44 @@ def test_an_answer_is_what_the_markers_say() -> None:
         marked_first.history.ended(marked_first.transaction, commit=True)
 
 
+def test_a_state_that_is_lost_is_unfinished_no_more() -> None:
+    """Seeds 509 and 518 with `HANGING`: the client of a transaction was gone and its state lost, and the run waited for
+    a coordinator to abort it.
+    """
+    log, register = StateLog("__transaction_state-0", Scene().history, lambda *_: False), BatchRegister()
+    empty = Transaction("id", FIRST[0], 60_000, 0, state=TransactionState.EMPTY)
+    states = [empty, empty._replace(state=TransactionState.ONGOING, partitions=frozenset([TARGET]))]
+    for offset, state in enumerate(states):
+        batch = bytearray(build_batch([transaction_record(state)]))
+        batch[:8] = offset.to_bytes(8)
+        log.add(register.take(bytes(batch)))
+    assert log.transactions["id"].state is TransactionState.ONGOING
+    log.cut(1)
+    assert log.transactions["id"].state is TransactionState.EMPTY
+    log.cut(0)
+    assert not log.transactions
+
+
+HANGING = [
+    Fault.CHECKPOINT_LOST,
+    Fault.KILL_LOGSTORE,
+    Fault.KILL_ALL_LOGSTORES,
+    Fault.POWER_CUT,
+    Fault.MARKER_LOST,
+    Fault.ISOLATE,
+]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", [505, 518])
+def test_a_group_waits_for_no_transaction_that_hangs(seed: int) -> None:
+    """One replica in sync was enough for `__transaction_state`, and that one's host had lost power: no coordinator knew
+    of a transaction any more. Its group was to read past it, or to get offsets that were in it.
+    """
+    outcome = simulate(seed, Options(faults=HANGING))
+    assert not outcome.failure, str(outcome)
+
+
 @pytest.mark.parametrize("comes", [True, False])
 def test_the_last_marker_may_be_committed_in_the_turn_that_completes_its_transaction(comes: bool) -> None:
     lacking = [TARGET]

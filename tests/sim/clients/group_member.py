@@ -250,7 +250,7 @@ class GroupMember(Consumer):
             self.meanwhile(self._backoff_us(), "looks for its coordinator", partial(self._find, self._join))
         elif code in JOIN_AGAIN:
             self._join_again(self._backoff_us())
-        elif code == ErrorCode.UNKNOWN_MEMBER_ID:
+        elif code == ErrorCode.UNKNOWN_MEMBER_ID or self._is_group_lost(code):
             self.member_id = ""
             self._join_again(self._backoff_us())
         elif code == ErrorCode.FENCED_INSTANCE_ID and self.group_instance_id is not None:
@@ -258,6 +258,12 @@ class GroupMember(Consumer):
             self.go_away("is fenced")
         else:
             self._unexpected(what, code)
+
+    def _is_group_lost(self, code: int) -> bool:
+        """OffsetCommit says so where `__consumer_offsets` has lost the group, as it may; any other answer says that the
+        member is unknown.
+        """
+        return code == ErrorCode.GROUP_ID_NOT_FOUND and self._groups.has_lost_records(self.group.group_id)
 
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 

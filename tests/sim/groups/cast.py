@@ -113,6 +113,12 @@ class Groups:
         topic_ids = self._elections.ids_of(OFFSETS_TOPIC)
         return (topic_ids[-1], partition) if topic_ids else None
 
+    def offsets_key_of(self, group_id: str) -> PartitionKey:
+        """Where its offsets are; the topic exists."""
+        key = self._key(partition_of_group(group_id, OFFSETS_PARTITIONS))
+        assert key is not None
+        return key
+
     def _standing_of(self, partition: int) -> Standing:
         key = self._key(partition)
         record = self._elections.current.get(key) if key is not None else None

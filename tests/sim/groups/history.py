@@ -90,6 +90,10 @@ class GroupHistory:
     def lost(self, key: PartitionKey, end: int) -> None:
         self.log(key[1]).cut(end)
 
+    def has_lost_records(self, group_id: str) -> bool:
+        """Whether its coordinator may know nothing of it."""
+        return bool(self.log_of(group_id).cuts)
+
     def _may_go(self, group_id: str, topic: str) -> bool:
         return (group_id, topic) in self._asked_to_go or self.topic_is_deleted(topic)
 

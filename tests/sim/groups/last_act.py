@@ -1,6 +1,9 @@
 """Obligations of groups when all processes are alive and nothing is cut: one generation with all live members, an owner
 for every partition, everything read and committed; then nothing happens any more, and no member is left when they
 leave.
+
+Where a transaction hangs (`Transactions.readable_end`), who reads only what is committed stops there, and a group whose
+offsets are in it does not get them.
 """
 
 from __future__ import annotations
@@ -59,6 +62,8 @@ class LastActOfGroups:
             return f"{name} is stable: {known and known.state}"
         if set(known.members) != {each.member_id for each in living}:
             return f"{name} has those who live: {list(known.members)}, {[each.member_id for each in living]}"
+        if self._are_offsets_undecided(shape):
+            return ""
         for member in living:
             if member.generation_id != known.generation_id or not member.has_its_share:
                 return f"{member.name} has its share of generation {known.generation_id}"
@@ -70,9 +75,19 @@ class LastActOfGroups:
             for topic, partition in member.wanted:
                 topic_id = self._cluster.promises.elections.ids_of(topic)[-1]
                 end = self._cluster.promises.of((topic_id, partition)).book.end
+                if member.taste.isolation_level:
+                    end = self._cluster.transactions.readable_end((topic_id, partition), end)
                 if member.committed.get((topic, partition)) != end:
                     return f"{name} has read {topic}-{partition} up to {end}: {member.committed}"
         return ""
+
+    def _are_offsets_undecided(self, shape: GroupShape) -> bool:
+        """Whether they may be in a transaction that hangs; it matters to members that commit theirs in transactions."""
+        if shape is not self._cluster.transactions.shape.loop:
+            return False
+        key = self._groups.offsets_key_of(shape.group_id)
+        end = self._cluster.promises.of(key).book.end
+        return self._cluster.transactions.readable_end(key, end) < end
 
     def _check_that_nothing_happens(self) -> None:
         """For a session: every member that is heard of stays, and there is no reason to rebalance."""

@@ -123,3 +123,22 @@ class Transactions:
         """Those whose transaction is not over."""
         states = {each: self.state_of(each) for each in transactional_ids}
         return [each for each, state in states.items() if state is not None and state.state not in OVER]
+
+    def readable_end(self, key: PartitionKey, end: int) -> int:
+        """Return how far read_committed consumers get in a partition that is committed up to `end`: to its end, unless
+        a transaction hangs.
+
+        None may, except one whose coordinator has lost, as it may, that it was begun: where one replica in sync is
+        enough for the states, it may be the one whose host loses power. No timeout ends such a transaction, an
+        administrator has to abort it (KIP-664). So the exception is made only if no known transaction is to end still.
+        """
+        ids = [each.transactional_id for each in self.producers] + [each.name for each in self.members]
+        if not self.history.has_lost_states or self.unfinished(ids):
+            return end
+        stable_offsets = [
+            partition.last_stable_offset
+            for node in self._cluster.logstores
+            for partition in node.partitions
+            if partition.key == key and partition.leading
+        ]
+        return min([end, *stable_offsets])

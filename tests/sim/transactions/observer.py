@@ -138,7 +138,7 @@ class TransactionObserver:
     def lost(self, key: PartitionKey, end: int) -> None:
         """What was committed from `end` on is lost, as it may be."""
         if self._topic(key) == TRANSACTION_STATE_TOPIC:
-            self.state_log(key[1]).cut()
+            self.state_log(key[1]).cut(end)
             self._history.has_lost_states = True
         else:
             self.spans_of(key).is_cut = True

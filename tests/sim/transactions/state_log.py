@@ -58,11 +58,24 @@ class StateLog:
         """How often each was committed."""
         self.is_cut = False
         """Records were lost that may be: what follows has gaps."""
+        self._entries: list[tuple[int, str, Transaction | None]] = []
+        """Offset, transactional id and state of each record; None: forgotten."""
         self._completed: list[tuple[str, Transaction]] = []
         """In this turn: what each transaction was before, by where it is complete."""
 
-    def cut(self) -> None:
+    def cut(self, end: int) -> None:
+        """What is there from `end` on is lost, as it may be: no coordinator knows of it any more."""
         self.is_cut = True
+        self._entries = [each for each in self._entries if each[0] < end]
+        self.transactions = {}
+        for _, transactional_id, state in self._entries:
+            self._note(transactional_id, state)
+
+    def _note(self, transactional_id: str, state: Transaction | None) -> None:
+        if state is None:
+            self.transactions.pop(transactional_id, None)
+        else:
+            self.transactions[transactional_id] = state
 
     def add(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
@@ -73,15 +86,16 @@ class StateLog:
 
     def _add(self, offset: int, transactional_id: str, after: Transaction | None) -> None:
         before = self.transactions.get(transactional_id)
+        self._entries.append((offset, transactional_id, after))
         where = f"{self._name} at {offset}: {transactional_id}"
         if after is None:
             if before is not None and before.state not in _OVER and not self.is_cut:
                 raise InvariantViolation(f"{where} is forgotten, and {before.state.name}")
-            self.transactions.pop(transactional_id, None)
+            self._note(transactional_id, None)
             return
         if not self.is_cut:
             self._check(where, before, after)
-        self.transactions[transactional_id] = after
+        self._note(transactional_id, after)
         if after.state in (_S.PREPARE_COMMIT, _S.PREPARE_ABORT):
             for topic, partition in after.partitions:
                 decision = (
