@@ -114,6 +114,8 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     thrown = None if options.exceptions is None else ExceptionRun(seed, options.exceptions, seconds * SECOND)
     with nullcontext() if thrown is None else thrown.thrower.planted():
         cluster = Cluster(scheduler, shape)
+        if thrown is not None:
+            thrown.prepare(cluster)
         kinds = random_faults(random)
         if options.faults is not None:
             kinds = options.faults

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,7 +37,7 @@ def play(seed: int, faults: list[Fault]) -> AclAdministrator:
     shape = Shape(logstores=1, gateways=3, purgatories=1, controllers=2, topics={"orders": TopicShape(1, 1)})
     cluster = Cluster(Scheduler(seed), shape)
     for gateway in cluster.gateways:
-        gateway.authorizer = AUTHORIZER
+        gateway.configure = partial(replace, authorizer=AUTHORIZER)
     administrator = AclAdministrator("administrator", cluster.client_environment, cluster.gateways)
     for controller in cluster.controllers:
         controller.acls_answered = administrator.answered

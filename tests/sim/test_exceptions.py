@@ -88,6 +88,17 @@ def test_what_is_raised_about_a_parked_entry_costs_that_entry() -> None:
     assert {(each.guard, each.scope) for each in outcome.thrown} == {("purgatory.entry", Scope.REQUEST)}
 
 
+def test_clients_authenticate_by_every_mechanism() -> None:
+    """Each exception costs a token, and at most its connection."""
+    servers = ("Plain", "Scram", "OAuthBearer", "Gssapi")
+    outcome = thrown_at(
+        *(f"gateway.{each}Server.respond:{moment.value}" for each in servers for moment in Moment), seconds=8
+    )
+    assert not outcome.failure, str(outcome)
+    assert len(outcome.thrown) == len(servers) * len(Moment)
+    assert {each.scope for each in outcome.thrown} <= {Scope.REQUEST, Scope.STREAM}
+
+
 # --- the account ------------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from tests.sim.exceptions.account import Account, Scope
 from tests.sim.exceptions.bystanders import Bystanders
 from tests.sim.exceptions.call_sites import Place, places
-from tests.sim.exceptions.inquirer import TOPIC, Inquirer
+from tests.sim.exceptions.guest import Guest
+from tests.sim.exceptions.inquirer import Inquirer
 from tests.sim.exceptions.poison import CLIENTS, POISON, Poisoner, poisoned_by
+from tests.sim.exceptions.questions import TOPIC
 from tests.sim.exceptions.radius import expected
+from tests.sim.exceptions.surroundings import AUDIT_TOPIC, sasl_addresses, surround
 from tests.sim.exceptions.thrower import Thrower
 from tests.sim.nodes.scraping import scrape
 from tests.sim.process import Process
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
 INTERVAL_US = 800_000
+GUESTS = 2
 QUESTIONS_PER_INTERVAL = 20
 """Of the inquirer: the slower a run, the fewer. Metrics are read once in each interval."""
 
@@ -55,6 +59,10 @@ class ExceptionRun:
         self.account = Account()
         self.thrower = Thrower({place.site for place in chosen}, self.account)
 
+    def prepare(self, cluster: Cluster) -> None:
+        """Before the cluster starts."""
+        surround(cluster)
+
     def begin(self, cluster: Cluster, *, has_faults: bool) -> None:
         """Each place throws at the first call after a time of its own. `has_faults`: other things go wrong, too."""
         self._cluster = cluster
@@ -73,10 +81,16 @@ class ExceptionRun:
             delay_us = self._random.randrange(max(1, self._duration_us - 2 * SECOND))
             scheduler.plan(delay_us, f"{place} is to throw", partial(self.thrower.arm, place))
         cluster.history.may_fail_internally = True
-        for topic in (TOPIC, POISON):
+        for topic in (TOPIC, AUDIT_TOPIC, POISON):
             cluster.history.shortened[topic, 0] = None
-        self._inquirer = Inquirer("inquirer", cluster.client_environment, self._interval_us // QUESTIONS_PER_INTERVAL)
-        self._inquirer.start()
+        pause_us = self._interval_us // QUESTIONS_PER_INTERVAL
+        environment = replace(cluster.client_environment, gateways=sasl_addresses(cluster))
+        self._askers = [
+            Inquirer("inquirer", cluster.client_environment, pause_us),
+            *(Guest(f"guest-{each}", environment, pause_us) for each in range(GUESTS)),
+        ]
+        for client in self._askers:
+            client.start()
         if not has_faults:
             self._bystanders = Bystanders(cluster)
             self._bystanders.watch(self._hosts)
@@ -86,7 +100,7 @@ class ExceptionRun:
         """Nothing more is thrown."""
         self.thrower.stop()
         self._is_over = True
-        for client in (self._inquirer, *self.poisoners):
+        for client in (*self._askers, *self.poisoners):
             client.kill()
         for node in self._cluster.logstores:
             if node.alive and node.offline_partitions:

@@ -13,7 +13,7 @@ from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffset
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.record_batch import Record, build_batch
 from tests.sim.clients.client import Client, ClientEnvironment
-from tests.sim.exceptions.inquirer import Question
+from tests.sim.exceptions.questions import Question
 from tests.sim.process import WALL_START_MS
 from tests.sim.scheduler import MS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -23,12 +23,11 @@ from barnabas.channel.range_files import ReceivedFiles
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
+from barnabas.cluster.quotas.shares import ShareQuotasRequest
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.patterns import compile_pattern
-from barnabas.wire.file_range import FileRange
-from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.model.addresses import broker_port
-from barnabas_gateway.core.model.config import AddressPolicy, AuthorizerConfig, GatewayConfig, Listener
+from barnabas_gateway.core.model.config import AddressPolicy, GatewayConfig, Listener
 from barnabas_gateway.core.model.containment import MESSAGE
 from barnabas_gateway.core.model.outputs import (
     Conversion,
@@ -38,23 +37,25 @@ from barnabas_gateway.core.model.outputs import (
     Outputs,
     PatternMatching,
     RareOutputs,
+    TokenCheck,
 )
 from barnabas_gateway.core.model.request_context import ANY_NODE
 from barnabas_gateway.core.processor import GatewayCore
-from tests.sim.disk_model import ModelFile
 from tests.sim.links import Link
 from tests.sim.network import End, Network, StreamKind
+from tests.sim.nodes.acceptor import Acceptor
+from tests.sim.nodes.client_socket import ClientSocket
 from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.identities import begin_context, validate_token
 from tests.sim.nodes.membership import Answer, Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
 from tests.sim.protocols import ADMINISTRATION, COORDINATE, EXCHANGE, PARK, READ, WithFiles
-from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler
+from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler, injected
 
 PORT = 9092
 LISTENER = "PLAINTEXT"
 ALLOCATE_TIMEOUT_MS = 5_000
-SLOW_CLIENT_US_MAX = 2_000 * MS
 
 
 class GatewayNode(Process):
@@ -70,8 +71,10 @@ class GatewayNode(Process):
         super().__init__(name, scheduler, network)
         self._policy = policy
         self._node_ids = list(node_ids)
-        self.authorizer = AuthorizerConfig()
-        """Of its next life."""
+        self.configure: Callable[[GatewayConfig], GatewayConfig] = lambda config: config
+        """Changes the configuration of its next life."""
+        self.has_acceptor = False
+        """Whether its next life admits connections, and shares quotas, as the service does."""
         self.unexplained_closes = 0
         """Connections of clients that the core has closed so far, without those of which the log says why."""
         self.core: GatewayCore | None = None
@@ -84,7 +87,7 @@ class GatewayNode(Process):
 
     def boot(self) -> None:
         listener = Listener(LISTENER, self.name, PORT, self.name, PORT)
-        config = GatewayConfig(self.name, (listener,), address_policy=self._policy, authorizer=self.authorizer)
+        config = self.configure(GatewayConfig(self.name, (listener,), address_policy=self._policy))
         scheduler = self.scheduler
         self.core = GatewayCore(
             config,
@@ -92,18 +95,22 @@ class GatewayNode(Process):
             lambda: scheduler.now_us,
             scheduler.random.randbytes,
             lambda: self.wall_ms,
+            validate_token,
+            begin_context,
         )
-        self._sockets: dict[int, _ClientSocket] = {}
+        self._acceptor = Acceptor(self) if self.has_acceptor else None
+        self._sockets: dict[int, ClientSocket] = {}
         self._last_connection_id = 0
         self._logstores: dict[int, _LogstoreStreams] = {}
         self._pods: dict[str, tuple[Purgatory, Link]] = {}
         self._calls: dict[int, _LogstoreCall] = {}
         self._timer: Event | None = None
-        self.network.listen(self.address, self, lambda end: self._accept(end, ANY_NODE))
+        for each in config.listeners:
+            self.network.listen(f"{self.name}:{each.port}", self, partial(self._accept, each.name, ANY_NODE))
         if self._policy is AddressPolicy.PER_BROKER_PORT:
             for node_id in self._node_ids:
                 port = broker_port(self._policy, PORT, node_id)
-                self.network.listen(f"{self.name}:{port}", self, partial(self._accept, node_id=node_id))
+                self.network.listen(f"{self.name}:{port}", self, partial(self._accept, LISTENER, node_id))
         etcd = EtcdClient(self)
         self._membership = Membership(self, etcd, Role.GATEWAY, self.name, self._metadata, self._answered)
         Registrar(
@@ -124,12 +131,15 @@ class GatewayNode(Process):
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
-    def _accept(self, end: End, node_id: int) -> _ClientSocket:
+    def _accept(self, listener: str, node_id: int, end: End) -> ClientSocket:
         self._last_connection_id += 1
-        socket = _ClientSocket(self, self._last_connection_id, end)
-        self._sockets[self._last_connection_id] = socket
+        socket = ClientSocket(self, self._last_connection_id, end)
         peer = end.other.process.name
-        self.running.connection_opened(self._last_connection_id, LISTENER, peer, self.now_ms, node_id)
+        if self._acceptor is not None and not self._acceptor.admits(listener, peer):
+            end.close("not admitted")
+            return socket
+        self._sockets[self._last_connection_id] = socket
+        self.running.connection_opened(self._last_connection_id, listener, peer, self.now_ms, node_id)
         self.turn_soon()
         return socket
 
@@ -137,9 +147,15 @@ class GatewayNode(Process):
         self.running.range_cut(connection_id, self.now_ms)
 
     def socket_lost(self, connection_id: int) -> None:
-        if self._sockets.pop(connection_id, None) is not None:
+        if self._forget_socket(connection_id) is not None:
             self.running.connection_closed(connection_id, self.now_ms)
             self.turn_soon()
+
+    def _forget_socket(self, connection_id: int) -> ClientSocket | None:
+        socket = self._sockets.pop(connection_id, None)
+        if socket is not None and self._acceptor is not None:
+            self._acceptor.closed(socket.end.other.process.name)
+        return socket
 
     # --- controller --------------------------------------------------------------------------------------------------
 
@@ -147,10 +163,19 @@ class GatewayNode(Process):
         core = self.running
         core.metadata_updated(update, self.now_ms)
         self._follow_image()
+        if self._acceptor is not None:
+            self._acceptor.image_changed(update)
         self._membership.acknowledge(core.image.revision)
         self.turn_soon()
 
+    def ask_for_shares(self, call_id: int, request: ShareQuotasRequest, timeout_ms: int) -> None:
+        self._membership.call(call_id, request, timeout_ms)
+
     def _answered(self, call_id: int, answer: Answer | None) -> None:
+        if call_id < 0:
+            assert self._acceptor is not None
+            self._acceptor.answered(call_id, answer)
+            return
         assert answer is None or isinstance(answer, ClusterResponse), "only logstores ask for more"
         self.running.controller_answered(call_id, answer, self.now_ms)
         self.turn_soon()
@@ -216,6 +241,9 @@ class GatewayNode(Process):
         core.expire(self.now_ms)
         self._carry_out(core.take_outputs())
         core.turn_over()
+        core.holds_long_requests()
+        if core.metrics.traces:
+            core.metrics.take_traces()
         self._timer = self.wake_at_ms(core.next_deadline_ms(), self._timer)
         self.turned(self)
 
@@ -252,17 +280,23 @@ class GatewayNode(Process):
             self.after(self.scheduler.random.randrange(50, 5 * MS), "conversion", partial(self._converted, conversion))
         for matching in rare.pattern_matchings:
             self.after(self.scheduler.random.randrange(50, 5 * MS), "pattern", partial(self._matched, matching))
+        for check in rare.token_checks:
+            self.after(self.scheduler.random.randrange(50, 5 * MS), "token", partial(self._checked, check))
+        if rare.quota_uses and self._acceptor is not None:
+            self._acceptor.reported(rare.quota_uses)
         for connection_id, buffers in outputs.writes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].write(buffers)
         for connection_id in rare.closes:
-            if connection_id in self._sockets:
+            socket = self._forget_socket(connection_id)
+            if socket is not None:
                 self.unexplained_closes += 1
-                self._sockets.pop(connection_id).close()
+                socket.close()
         for connection_id in rare.aborts:
-            if connection_id in self._sockets:
+            socket = self._forget_socket(connection_id)
+            if socket is not None:
                 self.unexplained_closes += 1
-                self._sockets.pop(connection_id).end.close("closed by the gateway")
+                socket.end.close("closed by the gateway")
         for connection_id in rare.pauses:
             if connection_id in self._sockets:
                 self._sockets[connection_id].is_paused = True
@@ -271,108 +305,37 @@ class GatewayNode(Process):
                 self._sockets[connection_id].resume()
 
     def _converted(self, conversion: Conversion) -> None:
-        conversion.run(CODECS)
+        self._work(conversion, partial(conversion.run, CODECS))
         self.running.converted(conversion, 1.0, self.now_ms)
         self.turn_soon()
 
     def _matched(self, matching: PatternMatching) -> None:
-        matching.run(compile_pattern)
+        self._work(matching, partial(matching.run, compile_pattern))
         self.running.pattern_matched(matching, self.now_ms)
         self.turn_soon()
 
+    def _checked(self, check: TokenCheck) -> None:
+        self._work(check, check.run)
+        if check.fault:
+            self.scheduler.contained(self, "gateway.worker", "stream", check.fault)
+        self.running.token_checked(check, self.now_ms)
+        self.turn_soon()
+
+    def _work(self, work: Conversion | PatternMatching | TokenCheck, run: Callable[[], None]) -> None:
+        """As a worker's thread does: an exception is left with the work."""
+        try:
+            run()
+        except Exception as error:
+            if injected(error) is None:
+                raise
+            work.fault = traceback.format_exc()
+
     def _look_at(self, line: Log) -> None:
         self.scheduler.note(f"{self.name} logs {line.event}")
-        if line.event.startswith("connection closed: "):
+        if line.event.startswith(("connection closed: ", "authentication failed")):
             self.unexplained_closes -= 1
         if line.level is LogLevel.ERROR:
             self.scheduler.contained(self, line.event, "stream", str(line.fields))
-
-
-class _ClientSocket:
-    """A client's connection; while it is paused, what arrives stays in the kernel."""
-
-    def __init__(self, node: GatewayNode, connection_id: int, end: End) -> None:
-        self._node = node
-        self.connection_id = connection_id
-        self.end = end
-        self.is_paused = False
-        self._unread: list[bytes] = []
-        self._unsent: deque[list[Buffer | FileRange]] = deque()
-
-    def on_message(self, message: bytes) -> None:
-        if self.is_paused:
-            self._unread.append(message)
-            return
-        self._node.running.bytes_received(self.connection_id, message, self._node.now_ms)
-        self._node.turn_soon()
-
-    def on_closed(self, reason: str) -> None:
-        self._node.socket_lost(self.connection_id)
-
-    def write(self, buffers: list[Buffer | FileRange]) -> None:
-        """Ranges of files are read when the client does, which may be much later."""
-        for buffer in buffers:
-            if isinstance(buffer, FileRange):
-                _note_sent(buffer)
-        if not self._unsent and not any(isinstance(buffer, FileRange) for buffer in buffers):
-            self.end.send(b"".join(map(_bytes_of, buffers)))
-            return
-        self._unsent.append(buffers)
-        if len(self._unsent) == 1:
-            self._send_later()
-
-    def _send_later(self) -> None:
-        scheduler = self._node.scheduler
-        delay_us = scheduler.below(200)
-        if scheduler.random.random() < 0.03:
-            delay_us = scheduler.below(SLOW_CLIENT_US_MAX)
-        self._node.after(delay_us, "sends a range", self._send_first)
-
-    def _send_first(self) -> None:
-        if not self._unsent:
-            return
-        buffers = self._unsent.popleft()
-        try:
-            self.end.send(b"".join(map(_bytes_of, buffers)))
-        except EOFError:
-            self._unsent.clear()
-            self._node.range_cut(self.connection_id)
-            self.end.close("a range is not in its file any more")
-            self._node.socket_lost(self.connection_id)
-            return
-        if self._unsent:
-            self._send_later()
-
-    def close(self) -> None:
-        """Close it after what was written."""
-        while self._unsent:
-            self._send_first()
-        self.end.close("closed by the gateway")
-
-    def resume(self) -> None:
-        self.is_paused = False
-        unread, self._unread = self._unread, []
-        for message in unread:
-            self.on_message(message)
-
-
-def _note_sent(part: FileRange) -> None:
-    """Have the disk hold the file to what a client is being sent of it (ADR 0027)."""
-    assert isinstance(part.file, ModelFile)
-    if not part.file.machine.is_over:
-        node = part.file.node
-        node.sent_end = max(node.sent_end, min(part.position + part.length, len(node.content)))
-
-
-def _bytes_of(buffer: Buffer | FileRange) -> bytes:
-    """Return what is in a file now; raises EOFError if it ends before, or if its machine is gone."""
-    if not isinstance(buffer, FileRange):
-        return bytes(buffer)
-    assert isinstance(buffer.file, ModelFile)
-    content = bytes(buffer.file.node.content[buffer.position : buffer.position + buffer.length])
-    if len(content) < buffer.length or buffer.file.machine.is_over:
-        raise EOFError
-    return content
 
 
 class _LogstoreCall:

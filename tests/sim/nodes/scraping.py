@@ -23,6 +23,8 @@ def scrape(node: ControllerNode | GatewayNode | LogstoreNode | PurgatoryNode) ->
                 pass
             parts = [scan, core.measures]
         case GatewayNode(core=core) if core is not None:
+            core.connections.queued_requests()
+            core.connections.queued_responses()
             parts = core.measured
         case ControllerNode(core=core) if core is not None:
             parts = [Measures(core)]
