@@ -237,9 +237,10 @@ compat: setup etcd ## Real clients of every language against one logstore and th
 compiled: setup ## Compile the cores with mypyc and a C compiler, into build/compiled: services then run them; some minutes
 	@BARNABAS_CORES=interpreted $(BIN)/python -m scripts.compiled
 
-compiled-test: compiled etcd jars ## The tests of make test with compiled cores; traces equal those of interpreted ones: SIMULATED=1..8 CRASHED=1..40
+compiled-test: compiled etcd jars ## All tests with compiled cores but those that take minutes; traces equal those of interpreted ones: SIMULATED=1..8 CRASHED=1..40
 	@echo "== tests with compiled cores"
-	@BARNABAS_CORES=compiled $(PYTEST_BY_MODULE) -m "not deep" tests/integration $(UNIT)
+	@BARNABAS_CORES=compiled $(PYTEST_BY_MODULE) -m "not minutes" tests/integration
+	@BARNABAS_CORES=compiled $(PYTEST_BY_MODULE) -m "not deep" $(UNIT)
 	@$(BIN)/python -m tests.compiled_traces --simulated $(or $(SIMULATED),1..8) --crashed $(or $(CRASHED),1..40)
 
 package: $(if $(COMPILED),compiled,setup) ## Build the sdists and wheels of both distributions, barnabas and barnabas-pipeline, into dist/; COMPILED=1: also a wheel with compiled cores

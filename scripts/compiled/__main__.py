@@ -6,7 +6,7 @@ import argparse
 import os
 
 from barnabas.cores import find_build, problem_of
-from scripts.compiled.build import FOLDER, build
+from scripts.compiled.build import FOLDER, build, find_compiler
 
 
 def main() -> None:
@@ -14,7 +14,11 @@ def main() -> None:
     parser.add_argument("--optimization", type=int, default=2, choices=(0, 1, 2, 3), help="of the C compiler")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="C compilers beside each other")
     parser.add_argument("--check", action="store_true", help="only say whether build/compiled is current")
+    parser.add_argument("--tools", action="store_true", help="only say whether a C compiler and Python.h are there")
     arguments = parser.parse_args()
+    if arguments.tools:
+        find_compiler()
+        return
     if arguments.check:
         problem = problem_of(find_build([FOLDER]))
         raise SystemExit(f"compiled: {problem}: make compiled" if problem else 0)

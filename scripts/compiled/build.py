@@ -3,7 +3,7 @@
 mypyc's own build makes one file of C of everything, which takes gigabytes of memory and one processor, or one for each
 module, each of which begins with the same two megabytes of declarations. Here some dozen units include the files of the
 modules, and are compiled beside each other. All of it is in `build/compiled`; a build with the same sources takes what
-is there.
+is there, or what a clone has left in the cache. After a change of what a function does, one unit of them is compiled.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mypyc.options import CompilerOptions
 
 from barnabas.cores import LIBRARY, MANIFEST, ROOT, digest, find_build, problem_of
 from scripts.compiled.annotations import ErasedAnnotationError, check_annotations
+from scripts.compiled.cache import Cache, digest_of, files_of, of_this_user, version_of
 from scripts.compiled.sources import SEEN, compiled_files, compiled_modules, copy_sources, product_files
 
 FOLDER = ROOT / "build/compiled"
@@ -54,6 +55,7 @@ ignore_missing_imports = True
 class _Unit:
     source: Path
     result: Path
+    includes: tuple[Path, ...] = ()
 
 
 def build(optimization: int, jobs: int) -> None:
@@ -65,22 +67,30 @@ def build(optimization: int, jobs: int) -> None:
     if found is not None and not problem_of(found) and found.made_by == made_by:
         print("compiled: build/compiled is current")
         return
-    compiler = _compiler()
+    compiler = find_compiler()
     try:
         check_annotations(product_files(), compiled_modules())
     except ErasedAnnotationError as error:
         raise SystemExit(f"compiled: {error}") from None
+    cache, tools = of_this_user(), version_of(compiler)
+    content = digest(SEEN)
+    library = FOLDER / (LIBRARY + EXTENSION_SUFFIXES[0])
+    whole = [digest_of(content, made_by, library.name, tools, sys.version, kind) for kind in ("library", "manifest")]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if all(map(cache.take, whole, (library, FOLDER / MANIFEST))):
+        print(f"compiled: {library.name} is from the cache, where a build of the same sources has left it")
+        return
     print(f"compiled: mypyc and {compiler[0]} compile the cores: two to four minutes on two processors", flush=True)
     began = time.monotonic()
     copy = FOLDER / "source"
     copy_sources(copy)
-    content = digest(SEEN)
+    if digest(SEEN) != content:
+        raise SystemExit("compiled: a source was changed while it was copied: start again")
     files = compiled_files(copy)
     with contextlib.chdir(copy):
         needed = _make_c(files)
     print(f"compiled: {len(files)} modules are C after {time.monotonic() - began:.0f} s", flush=True)
-    library = FOLDER / (LIBRARY + EXTENSION_SUFFIXES[0])
-    _compile(compiler, needed, optimization, jobs, library)
+    _compile(compiler, needed, optimization, jobs, library, cache)
     manifest = {
         "suffix": EXTENSION_SUFFIXES[0],
         "modules": [file.removesuffix(".py").replace("/", ".") for file in files],
@@ -91,6 +101,9 @@ def build(optimization: int, jobs: int) -> None:
     written = FOLDER / f"{MANIFEST}.new"
     written.write_text(json.dumps(manifest, indent=1) + "\n")
     written.replace(FOLDER / MANIFEST)
+    for key, made in zip(whole, (library, FOLDER / MANIFEST), strict=True):
+        cache.keep(key, made)
+    cache.prune()
     print(f"compiled: {library.name}, {library.stat().st_size >> 20} MiB, after {time.monotonic() - began:.0f} s")
 
 
@@ -124,7 +137,7 @@ def _make_c(files: Sequence[str]) -> list[SourceDep]:
     return needed
 
 
-def _compiler() -> list[str]:
+def find_compiler() -> list[str]:
     """Return the command of a C compiler; raises SystemExit if there is none, or no header files of Python."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     if shutil.which(compiler[0]) is None:
@@ -135,51 +148,62 @@ def _compiler() -> list[str]:
     return compiler
 
 
-def _compile(compiler: Sequence[str], needed: Sequence[SourceDep], optimization: int, jobs: int, library: Path) -> None:
+def _compile(
+    compiler: Sequence[str],
+    needed: Sequence[SourceDep],
+    optimization: int,
+    jobs: int,
+    library: Path,
+    cache: Cache,
+) -> None:
     objects = FOLDER / "objects"
     objects.mkdir(exist_ok=True)
     mypyc.build.setup_mypycify_vars()
     flags = mypyc.build.get_cflags(compiler_type="unix", opt_level=str(optimization), debug_level="0", multi_file=True)
     folders = [_LIB_RT, *(_LIB_RT / each for dependency in needed for each in dependency.include_dirs)]
     folders += [FOLDER / "c", Path(sysconfig.get_path("include"))]
-    command = [
-        *compiler,
-        "-c",
-        "-fPIC",
-        "-fwrapv",
-        "-DNDEBUG",
-        *flags,
-        *_LAYOUT,
-        *(f"-I{folder}" for folder in folders),
-    ]
-    command += ["-include", str(Path(__file__).with_name("cold.h")), *(f"-I{folder}" for folder in folders)]
+    plain = [*compiler, "-c", "-fPIC", "-fwrapv", "-DNDEBUG", *flags, *_LAYOUT]
+    cold = Path(__file__).with_name("cold.h")
+    command = [*plain, *(f"-I{folder}" for folder in folders), "-include", str(cold)]
     runtime = [*mypyc.common.RUNTIME_C_FILES, *(dependency.path for dependency in needed)]
     units = [
         *_units(objects),
         *(_Unit(_LIB_RT / file, objects / f"{Path(file).stem}.o") for file in runtime),
         _Unit(Path(__file__).with_name("loader.c"), objects / "loader.o"),
     ]
+    tools = (version_of(compiler), mypy.version.__version__, sys.version)
+    declarations = digest_of(*tools, *plain, cold, *files_of(FOLDER / "c", ["*.h"]))
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda unit: _run([*command, "-o", str(unit.result), str(unit.source)]), units))
+        taken = list(pool.map(lambda unit: _object(unit, declarations, command, cache), units))
+    print(f"compiled: {sum(taken)} of {len(units)} objects were from the cache", flush=True)
     linked = library.with_suffix(".new")
     _run([*compiler, "-shared", "-s", "-o", str(linked), *(str(unit.result) for unit in units)])
     linked.replace(library)
 
 
 def _units(objects: Path) -> list[_Unit]:
-    """Return units of about the same size, that together include all modules."""
+    """Return units that together include all modules. The name of a module decides to which it belongs, so that the
+    others stay the same when one grows.
+    """
     parts: list[list[Path]] = [[] for _ in range(UNITS)]
-    sizes = [0] * UNITS
-    for file in sorted((FOLDER / "c").glob("*.c"), key=lambda file: (-file.stat().st_size, file.name)):
-        least = sizes.index(min(sizes))
-        parts[least].append(file)
-        sizes[least] += file.stat().st_size
+    for file in files_of(FOLDER / "c", ["*.c"]):
+        parts[int(digest_of(file.name)[:8], 16) % UNITS].append(file)
     made = []
     for number, part in enumerate(parts):
-        unit = _Unit(objects / f"unit{number}.c", objects / f"unit{number}.o")
-        unit.source.write_text("".join(f'#include "{file}"\n' for file in sorted(part)))
+        unit = _Unit(objects / f"unit{number}.c", objects / f"unit{number}.o", tuple(part))
+        unit.source.write_text("".join(f'#include "{file.name}"\n' for file in part))
         made.append(unit)
     return made
+
+
+def _object(unit: _Unit, declarations: str, command: Sequence[str], cache: Cache) -> bool:
+    """Compile a unit; return whether it was not necessary."""
+    key = digest_of(declarations, unit.source, *unit.includes)
+    if cache.take(key, unit.result):
+        return True
+    _run([*command, "-o", str(unit.result), str(unit.source)])
+    cache.keep(key, unit.result)
+    return False
 
 
 def _run(command: Sequence[str]) -> None:
