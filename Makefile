@@ -141,8 +141,8 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays one exactly,
 sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/verify/simulation-ledger.md
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS) $(if $(LAST_EPOCHS),--last-epochs)
 
-sim-exceptions: setup ## Throw exceptions at every call of the cores for HOURS=100, into docs/verify/simulation-exceptions; LEARN=1 writes what each place may end
-	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.exceptions $(if $(LEARN),--learn,--hours $(HOURS))
+sim-exceptions: setup ## Throw exceptions at every call of the cores for HOURS=100, into docs/verify/simulation-exceptions; LEARN=1 adds to the table of what each place may end
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.exceptions $(if $(LEARN),--learn) --hours $(HOURS)
 
 mutants: setup ## Break one rule at a time in the cores, and check that the simulation detects it
 	@$(BIN)/python -m tests.sim.mutants

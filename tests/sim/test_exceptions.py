@@ -191,6 +191,13 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
     }
 
 
+def test_what_a_call_may_end_on_entry_it_may_end_on_exit() -> None:
+    entry, unknown = (Place(PLACE.site, moment.value) for moment in Moment)
+    other = Place("purgatory.PurgatoryCore.on_message", Moment.EXIT.value)
+    table = {entry: frozenset({Scope.REQUEST}), unknown: frozenset[Scope](), other: frozenset[Scope]()}
+    assert radius.allowed_by(table) == {entry: frozenset({Scope.REQUEST}), unknown: frozenset({Scope.REQUEST})}
+
+
 def test_a_wider_radius_than_the_table_has_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place.parse("gateway.GatewayCore.expire:entry")
     monkeypatch.setattr("tests.sim.exceptions.exceptions.expected", lambda: {place: frozenset({Scope.REQUEST})})

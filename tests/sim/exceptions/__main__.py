@@ -2,7 +2,8 @@
 
 python -m tests.sim.exceptions --hours 100     so many virtual hours, then tours of the places that were missed;
                                                saved in docs/verify/simulation-exceptions, by commit
-python -m tests.sim.exceptions --learn         tours of every place that there is; writes radius.tsv, to be reviewed
+python -m tests.sim.exceptions --learn         the same, then tours of every place that there is; adds what it has seen
+                                               to radius.tsv, to be reviewed
 python -m tests.sim.exceptions --seed 7        one seed of the hours, or of tours, in words
 """
 

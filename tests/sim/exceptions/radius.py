@@ -35,7 +35,17 @@ def merged(first: Radius, second: Radius) -> dict[Place, frozenset[Scope]]:
 
 @cache
 def expected() -> Radius:
-    return read(PATH)
+    """Return what the table allows, by place. A call that may end something on entry may do so on exit, and the other
+    way round: that runs have shown one of them is chance.
+    """
+    return allowed_by(read(PATH))
+
+
+def allowed_by(table: Radius) -> Radius:
+    by_site: dict[str, frozenset[Scope]] = {}
+    for place, scopes in table.items():
+        by_site[place.site] = by_site.get(place.site, frozenset()) | scopes
+    return {place: by_site[place.site] for place in table if by_site[place.site]}
 
 
 def required(path: Path = PATH) -> frozenset[Place]:
