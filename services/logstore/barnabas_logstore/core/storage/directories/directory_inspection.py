@@ -40,6 +40,7 @@ def inspect_directory(disk: Disk, path: str) -> InspectedDirectory | DirectoryRe
     is_clean = disk.exists(f"{path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}")
     recovery_points = _read_offsets(disk, f"{path}/{checkpoints.RECOVERY_POINT_CHECKPOINT}")
     log_starts = _read_offsets(disk, f"{path}/{checkpoints.LOG_START_CHECKPOINT}")
+    cleaner_offsets = _read_offsets(disk, f"{path}/{checkpoints.CLEANER_OFFSET_CHECKPOINT}")
     high_watermarks = _read_offsets(disk, f"{path}/{checkpoints.HIGH_WATERMARK_CHECKPOINT}")
     partitions, strays, producer_id_max = [], [], -1
     for entry in disk.list(path):
@@ -56,6 +57,7 @@ def inspect_directory(disk: Disk, path: str) -> InspectedDirectory | DirectoryRe
             recovery_point=recovery_points.get(topic_partition, 0),
             shut_down_cleanly=is_clean,
             log_start_offset=log_starts.get(topic_partition, 0),
+            first_dirty_offset=cleaner_offsets.get(topic_partition, 0),
         )
         producer_id_max = max(producer_id_max, log.producer_id_max)
         partitions.append(

@@ -150,6 +150,7 @@ class LogDirectory:
                 recovery_point=recovery_points.get(topic_partition, 0),
                 shut_down_cleanly=self.was_shut_down_cleanly,
                 log_start_offset=log_starts.get(topic_partition, 0),
+                first_dirty_offset=cleaner_offsets.get(topic_partition, 0),
             )
             opened.log.compacted_upto(cleaner_offsets.get(topic_partition, 0))
             high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)

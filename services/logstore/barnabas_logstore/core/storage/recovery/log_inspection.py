@@ -38,18 +38,27 @@ class LogFound:
 
 
 def inspect_log(
-    disk: Disk, directory: str, *, recovery_point: int, shut_down_cleanly: bool, log_start_offset: int
+    disk: Disk,
+    directory: str,
+    *,
+    recovery_point: int,
+    shut_down_cleanly: bool,
+    log_start_offset: int,
+    first_dirty_offset: int = 0,
 ) -> LogFound:
-    """`recovery_point` and `log_start_offset` are those of the checkpoints, 0 without. Raises DiskError."""
-    return _Reading(disk, directory, recovery_point, log_start_offset).read(shut_down_cleanly)
+    """The offsets are those of the checkpoints, 0 without. Raises DiskError."""
+    return _Reading(disk, directory, recovery_point, log_start_offset, first_dirty_offset).read(shut_down_cleanly)
 
 
 class _Reading:
-    def __init__(self, disk: Disk, directory: str, recovery_point: int, log_start_offset: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, recovery_point: int, log_start_offset: int, first_dirty_offset: int
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._first_dirty_offset = first_dirty_offset
         self._files = {entry.name: entry.byte_count for entry in disk.list(directory)}
         self._base_offsets = offsets_of(self._files, LOG_SUFFIX)
         self._epochs = LeaderEpochs()
@@ -122,8 +131,9 @@ class _Reading:
             byte_count = self._byte_count(base_offset)
             if byte_count == 0 and 0 < index < len(suspects) - 1:
                 continue  # begun, and given up for lack of space
-            if base_offset != self._end_offset:
+            if base_offset != self._end_offset and not self._end_offset < base_offset <= self._first_dirty_offset:
                 return
+            self._end_offset = base_offset
             batches = scan_batches(self._disk, self._file(base_offset), 0, byte_count, check_crc=True)
             after = self._begin_of_first(suspects[index + 1 :]) or end
             sound = in_order(batches, OffsetAndEpoch(self._end_offset, epoch), after)

@@ -2,7 +2,9 @@
 
 After a crash everything from the recovery point on is suspect. Its segments are read with their CRCs; the log ends at
 the first batch that is torn, corrupt, missing or out of order (`batch_order`), and whatever follows is dropped: a later
-segment is useless with a gap before it. Indexes are rebuilt; leader epochs and producers come from what is durable
+segment is useless with a gap before it. Only below the cleaner's checkpoint may segments have a gap between them, in a
+log that Kafka's cleaner has compacted: a cleaned segment is durable as a whole, so that it can't have lost its end.
+Indexes are rebuilt; leader epochs and producers come from what is durable
 below the recovery point plus the batches that were read. The epochs are held against the batches (`epoch_evidence`).
 """
 
@@ -78,6 +80,7 @@ def open_log(
     recovery_point: int,
     shut_down_cleanly: bool,
     log_start_offset: int = 0,
+    first_dirty_offset: int = 0,
 ) -> OpenedLog:
     """Open the log in `directory`: see `recover_log`. Raises DiskError."""
     found = recover_log(
@@ -88,6 +91,7 @@ def open_log(
         recovery_point=recovery_point,
         shut_down_cleanly=shut_down_cleanly,
         log_start_offset=log_start_offset,
+        first_dirty_offset=first_dirty_offset,
     )
     return OpenedLog(
         PartitionLog(disk, found.state),
@@ -107,13 +111,14 @@ def recover_log(
     recovery_point: int,
     shut_down_cleanly: bool,
     log_start_offset: int,
+    first_dirty_offset: int = 0,
 ) -> RecoveredLog:
     """Recover the log in `directory`, which exists; one without segments gets its first. Raises DiskError.
 
     `log_start_offset` is that of the checkpoint, if any: the log begins there, or with its first segment if that is
-    later.
+    later. `first_dirty_offset` is that of the cleaner's checkpoint, if any.
     """
-    opening = _Opening(disk, directory, config, recovery_point, log_start_offset)
+    opening = _Opening(disk, directory, config, recovery_point, log_start_offset, first_dirty_offset)
     opening.open_segments(shut_down_cleanly)
     opening.begin_at_log_start()
     if not shut_down_cleanly:
@@ -145,13 +150,20 @@ class _Opening:
     """A log while it is being opened: its parts as far as they are known."""
 
     def __init__(
-        self, disk: Disk, directory: str, config: TopicConfig, recovery_point: int, log_start_offset: int
+        self,
+        disk: Disk,
+        directory: str,
+        config: TopicConfig,
+        recovery_point: int,
+        log_start_offset: int,
+        first_dirty_offset: int,
     ) -> None:
         self.disk = disk
         self.directory = directory
         self.config = config
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
+        self.first_dirty_offset = first_dirty_offset
         self.files = {entry.name: entry.byte_count for entry in disk.list(directory)}
         finish_swaps(disk, directory, self.files)
         self.segments = LogSegments()
@@ -334,18 +346,15 @@ class _Opening:
         hints = [entry for entry in self.leader_epochs.entries() if entry[1] >= self.next_offset]
         self.leader_epochs.truncate_from(self.next_offset)
         epochs = EpochsOfBatches(self.leader_epochs, hints, self.next_offset)
-        is_cut = False
         for index, segment in enumerate(suspects):
-            # Every suspect except the first begins past the recovery point, where compaction can't have left a gap.
             if segment.byte_count == 0 and segment is not suspects[0] and segment is not suspects[-1]:
                 # Begun, and given up for lack of space.
                 self._drop(segment)
                 continue
-            if is_cut or segment.base_offset != self.next_offset:
-                self.is_damaged |= segment.byte_count > 0
-                is_cut = True
-                self._drop(segment)
-                continue
+            if not self._may_continue_at(segment.base_offset):
+                self._drop_rest(suspects[index:])
+                break
+            self.next_offset = segment.base_offset
             self._close_active()
             self.segments.add(segment)
             file_bytes = self.disk.size(segment.file)
@@ -363,10 +372,16 @@ class _Opening:
             )
             # The cleaner reads the file, and a log may be cleaned before it is written to again.
             segment.aborted.save()
-            cut_bytes = segment.cut()
-            self.dropped_bytes += cut_bytes
-            is_cut = cut_bytes > 0
+            if segment.byte_count < file_bytes:
+                # Before the cut: a start that is broken off here has to find the damage again, since the gap may look
+                # like one that compaction has left.
+                self._drop_rest(suspects[index + 1 :])
+                self.dropped_bytes += segment.cut()
+                break
         self.leader_epochs.unsaved = self.leader_epochs.entries() != self._saved_epochs
+
+    def _may_continue_at(self, base_offset: int) -> bool:
+        return base_offset == self.next_offset or self.next_offset < base_offset <= self.first_dirty_offset
 
     def _begin_of_first(self, segments: list[Segment]) -> OffsetAndEpoch | None:
         """Return where the first non-empty one begins: its name decides, whatever its batches contain."""
@@ -387,6 +402,14 @@ class _Opening:
             # The active segment's beginning: what is before may be retired, and its producers could not be restored
             # then.
             self.unsaved_snapshot = (self.next_offset, self.producers.snapshot())
+
+    def _drop_rest(self, segments: list[Segment]) -> None:
+        """Drop what can't continue the log, durably."""
+        for segment in reversed(segments):
+            self.is_damaged |= segment.byte_count > 0
+            self._drop(segment)
+        if segments:
+            self.disk.flush_directory(self.directory)
 
     def _drop(self, segment: Segment) -> None:
         self.dropped_bytes += segment.byte_count
