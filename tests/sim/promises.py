@@ -159,9 +159,13 @@ class Promises:
             replica.is_unknown = True
             record = self.elections.current.get(key)
             lossy = self._lossy(key, promise)
-            if record is None or len(lossy) < self.elections.min_isr(key):
+            if record is None:
                 continue
             able = (*record.in_sync_replicas, *record.eligible_leader_replicas)
+            # The leader of an unclean election starts alone: one copy is all that there need be until others join it.
+            is_last_copy = promise.unclean_epoch >= 0 and set(able) <= set(lossy)
+            if len(lossy) < self.elections.min_isr(key) and not is_last_copy:
+                continue
             floors = [promise.replicas[each].kept_end for each in lossy if each in able]
             known = [] if promise.loss_floor is None else [promise.loss_floor]
             promise.loss_floor = min([*floors, *known], default=None)

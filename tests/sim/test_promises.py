@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from msgspec import structs
 
 from barnabas.cluster.keys import PartitionRecord
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.history import History
+from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.promises import Promises
+from tests.sim.replica_logs import ReplicaLog
 from tests.sim.scheduler import InvariantViolation
 
 KEY = (b"t" * 16, 0)
@@ -45,3 +50,23 @@ def test_a_member_without_what_is_committed_is_noticed_until_it_is_a_replica_no_
         promises._check_complete(KEY, promise, one)
     promises.elections.current[KEY] = MOVED
     promises._check_complete(KEY, promise, one)
+
+
+class _Node:
+    node_id = 2
+
+
+@pytest.mark.parametrize(("is_unclean", "loss_floor"), [(True, 12), (False, None)])
+def test_the_leader_of_an_unclean_election_may_have_the_only_copy(is_unclean: bool, loss_floor: int | None) -> None:
+    """Seed 704 of checkpoint_lost, kill_logstore and power_cut: it started alone, as it has to, and its host lost power
+    before another one had joined it.
+    """
+    promises = Promises(History())
+    promises.elections._min_isr[KEY[0]] = 2
+    promises.elections.current[KEY] = structs.replace(MOVED, in_sync_replicas=(2,))
+    promise = promises.of(KEY)
+    promise.book.add([], 20, 0)
+    promise.unclean_epoch = 1 if is_unclean else -1
+    promise.replicas[2] = ReplicaLog(cast("PartitionLog", None), end=20, agreed_end=20, flushed=12)
+    promises.power_lost(cast("LogstoreNode", _Node()))
+    assert promise.loss_floor == loss_floor

@@ -122,7 +122,8 @@ def test_a_state_that_is_lost_is_unfinished_no_more() -> None:
     """Seeds 509 and 518 with `HANGING`: the client of a transaction was gone and its state lost, and the run waited for
     a coordinator to abort it.
     """
-    log, register = StateLog("__transaction_state-0", Scene().history, lambda *_: False), BatchRegister()
+    scene, register = Scene(), BatchRegister()
+    log = StateLog("__transaction_state-0", scene.history, lambda *_: False)
     empty = Transaction("id", FIRST[0], 60_000, 0, state=TransactionState.EMPTY)
     states = [empty, empty._replace(state=TransactionState.ONGOING, partitions=frozenset([TARGET]))]
     for offset, state in enumerate(states):
@@ -130,10 +131,28 @@ def test_a_state_that_is_lost_is_unfinished_no_more() -> None:
         batch[:8] = offset.to_bytes(8)
         log.add(register.take(bytes(batch)))
     assert log.transactions["id"].state is TransactionState.ONGOING
+    log.cut(2)
+    assert not scene.history.may_lack_state("id")
     log.cut(1)
     assert log.transactions["id"].state is TransactionState.EMPTY
+    assert scene.history.may_lack_state("id")
     log.cut(0)
     assert not log.transactions
+
+
+def test_a_coordinator_that_lacks_a_decision_may_decide_again() -> None:
+    """Seed 702 of checkpoint_lost, kill_logstore and power_cut: an acknowledged commit was lost with its state, and
+    partitions that had no marker yet got an abort, by timeout.
+    """
+    scene = Scene()
+    scene.history.ending(scene.transaction, commit=True)
+    scene.history.ended(scene.transaction, commit=True)
+    scene.history.state_lost("another id")
+    with pytest.raises(InvariantViolation, match="its client was answered committed"):
+        scene.history.decided(scene.transaction, "ledger-0", commit=False)
+    scene.transaction.fate = None
+    scene.history.state_lost("id")
+    scene.history.decided(scene.transaction, "ledger-0", commit=False)
 
 
 HANGING = [

@@ -19,9 +19,12 @@ _OUTCOMES = {True: Outcome.COMMITTED, False: Outcome.ABORTED, None: Outcome.UNKN
 
 
 def anomalies_in(history: TransactionHistory, logs: Mapping[TopicPartition, Mapping[int, bytes]]) -> list[Anomaly]:
-    """Return what Kafka's transactions never show. `logs`: what a new reader is given, by offset."""
+    """Return what Kafka's transactions never show. `logs`: what a new reader is given, by offset.
+
+    Nothing is said about transactions whose states may be lost.
+    """
     whole = {partition for partition in logs if not history.history.may_jump(*partition)}
-    transactions = [_transaction(each, history, whole) for each in history.all]
+    transactions = [_transaction(each, history, whole) for each in history.all if _is_judged(each, history)]
     transactions += [
         Transaction(f"poll {number} of {poll.reader}", reads=list(_reads([poll], history)))
         for number, poll in enumerate(history.polls)
@@ -48,7 +51,11 @@ def _reads(polls: Iterable[Poll], history: TransactionHistory) -> Iterator[Read]
 
 def _records(records: Iterable[tuple[int, bytes]], history: TransactionHistory) -> dict[int, str]:
     """Those of transactions; others write to the same topics."""
-    return {offset: _text(value) for offset, value in records if history.transaction_of(value) is not None}
+    return {offset: _text(value) for offset, value in records if _is_judged(history.transaction_of(value), history)}
+
+
+def _is_judged(transaction: ClientTransaction | None, history: TransactionHistory) -> bool:
+    return transaction is not None and not history.may_lack_state(transaction.transactional_id)
 
 
 def _text(value: bytes) -> str:

@@ -97,6 +97,8 @@ class TransactionHistory:
         """By transactional id: producers that have asked for it, each as the first thing it did."""
         self.has_lost_states = False
         """Something that was committed of transactional ids is lost, as it may be."""
+        self._ids_lost: dict[str, None] = {}
+        """Those of whom it was."""
         self._asked: dict[tuple[int, int, bool], int] = {}
         """EndTxn requests sent, by producer id, epoch and commit."""
         self.effects: dict[tuple[str, Input], ClientTransaction] = {}
@@ -120,6 +122,14 @@ class TransactionHistory:
     def is_last_instance(self, transactional_id: str, number: int) -> bool:
         """Whether no other producer can have fenced this one."""
         return self._instances[transactional_id] == number and not self.has_lost_states
+
+    def state_lost(self, transactional_id: str) -> None:
+        """The newest state of it is lost, as it may be: its coordinator goes on from an earlier one, or none."""
+        self._ids_lost[transactional_id] = None
+
+    def may_lack_state(self, transactional_id: str) -> bool:
+        """Whether its coordinator may decide again what was decided, or not at all."""
+        return transactional_id in self._ids_lost
 
     def rotated(self, transactional_id: str, producer_id: int) -> None:
         """EndTxn is answered with another producer id."""
@@ -179,7 +189,7 @@ class TransactionHistory:
                 f"17: {transaction} is ended by a zombie: {transaction.transactional_id} was initialized as "
                 f"{self._initialized.get(transaction.transactional_id)} before it asked"
             )
-        if transaction.fate not in (None, commit):
+        if transaction.fate not in (None, commit) and not self.may_lack_state(transaction.transactional_id):
             raise InvariantViolation(
                 f"{transaction} is answered {_word(commit)}, and its markers have it {_word(not commit)}"
             )
@@ -192,13 +202,13 @@ class TransactionHistory:
         if transaction.fate is None:
             transaction.fate = commit
             self._check_fate(transaction, where, commit=commit)
-        elif transaction.fate != commit:
+        elif transaction.fate != commit and not self.may_lack_state(transaction.transactional_id):
             raise InvariantViolation(
                 f"all or nothing: {transaction} is {_word(commit)} in {where}, and elsewhere {_word(not commit)}"
             )
 
     def _check_fate(self, transaction: ClientTransaction, where: str, *, commit: bool) -> None:
-        if transaction.outcome not in (None, commit):
+        if transaction.outcome not in (None, commit) and not self.may_lack_state(transaction.transactional_id):
             raise InvariantViolation(
                 f"{transaction} is {_word(commit)} in {where}, and its client was answered {_word(not commit)}"
             )
@@ -211,7 +221,7 @@ class TransactionHistory:
             )
         for each in transaction.inputs:
             first = self.effects.setdefault((transaction.group_id, each), transaction)
-            if first is not transaction:
+            if first is not transaction and not self.may_lack_state(first.transactional_id):
                 raise InvariantViolation(
                     f"exactly once: {each} has effects in {first} and in {transaction}, both of {transaction.group_id}"
                 )

@@ -66,6 +66,9 @@ class StateLog:
     def cut(self, end: int) -> None:
         """What is there from `end` on is lost, as it may be: no coordinator knows of it any more."""
         self.is_cut = True
+        for offset, transactional_id, _ in self._entries:
+            if offset >= end:
+                self._history.state_lost(transactional_id)
         self._entries = [each for each in self._entries if each[0] < end]
         self.transactions = {}
         for _, transactional_id, state in self._entries:

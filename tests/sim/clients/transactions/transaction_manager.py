@@ -279,6 +279,10 @@ class TransactionManager:
         is_rotated = self.producer[1] >= _LAST_EPOCH or not self._is_alone
         return code in _FENCED or (code == ErrorCode.INVALID_PRODUCER_ID_MAPPING and is_rotated)
 
+    def _is_state_lost(self, code: int) -> bool:
+        """Whether the coordinator may have lost that the transaction was begun; clients take the answer for fatal."""
+        return code == ErrorCode.INVALID_TXN_STATE and self._history.has_lost_states
+
     def _fenced(self, what: str) -> None:
         """It may be fenced only by another instance, or by what it has asked for twice itself."""
         if self._is_alone and not self._has_init_copies:
@@ -459,7 +463,7 @@ class TransactionManager:
                 self.ask_again("ends", code)
             elif self._is_fence(code) and self.is_version_2 and not commit:
                 self._fenced("EndTxn")
-            elif self._is_fence(code):
+            elif self._is_fence(code) or self._is_state_lost(code):
                 self.fatal()
             elif code == ErrorCode.TRANSACTION_ABORTABLE and commit:
                 self.fail(needs_bump=False)
