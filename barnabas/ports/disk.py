@@ -71,6 +71,10 @@ class Disk(Protocol):
         """
         ...
 
+    def opened(self, path: str) -> DiskFile | None:
+        """Return the file if the disk keeps it open: what `open` would return, without waiting for anything."""
+        ...
+
     def size(self, file: DiskFile) -> int: ...
 
     def read_at(self, file: DiskFile, position: int, length: int) -> bytes:

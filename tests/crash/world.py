@@ -29,6 +29,8 @@ from tests.sim.disk_model import DiskModel
 
 LINES_KEPT = 4_000
 DAY_MS = 86_400_000
+KEPT_OPEN = 0.7
+"""The part of the files in use that the disk still has open."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -153,6 +155,9 @@ class World:
         for producer in self.producers:
             producer.must_repeat = True
         self.chance = self.disk.chance = Random(chance)
+        self.disk.close_files()
+        kept_open = Random(chance)
+        self.disk.keeps_open = lambda: kept_open.random() < KEPT_OPEN
         settings = LifeSettings(
             self.shape.directories,
             self.defaults,

@@ -34,15 +34,15 @@ BISECTION_LINES = 10
 class CountingDisk(DiskModel):
     def __init__(self) -> None:
         super().__init__()
-        self.opened: list[str] = []
+        self.opens: list[str] = []
 
     def open(self, path: str, *, create: bool = False) -> ModelFile:
-        self.opened.append(path)
+        self.opens.append(path)
         return super().open(path, create=create)
 
     def take_opened(self) -> list[str]:
-        opened, self.opened = self.opened, []
-        return opened
+        opens, self.opens = self.opens, []
+        return opens
 
 
 def reopened(disk: CountingDisk, log: PartitionLog, config: TopicConfig) -> PartitionLog:

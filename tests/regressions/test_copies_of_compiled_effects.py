@@ -11,7 +11,8 @@ import dataclasses
 import pytest
 
 from barnabas_logstore.core.storage import effects
-from barnabas_logstore.core.storage.effects import FilePart, ReadBatchesEffect
+from barnabas_logstore.core.storage.effects import ReadBatchesEffect
+from barnabas_logstore.core.storage.file_parts import FilePart
 from tests.sim.disk_model import DiskModel
 
 EFFECTS = sorted(

@@ -94,8 +94,15 @@ class DiskModel:
         """Gives files the time of their last write; all have `modified_wall_ms` at least."""
         self.losses: Counter[str] = Counter()
         """What has been lost so far, and how."""
+        self.keeps_open: Callable[[], bool] = lambda: True
+        """Whether a file that has been opened is open still; asked each time that it matters."""
+        self._opened: set[str] = set()
         self._root = _DirectoryNode()
         self._machine = Machine()
+
+    def close_files(self) -> None:
+        """No file is open any more, as in a process that has just been started."""
+        self._opened.clear()
 
     def lose_power(self, random: Random) -> None:
         """Forget what was not flushed, except what `random` lets through. Open files are void from now on."""
@@ -171,7 +178,18 @@ class DiskModel:
             _change(parent, (name, node))
         if not isinstance(node, FileNode):
             raise DiskError(DiskErrorKind.NOT_FOUND, "open", path)
+        self._opened.add(path)
         return ModelFile(path, node, self._machine)
+
+    def opened(self, path: str) -> ModelFile | None:
+        if path not in self._opened or not self.keeps_open():
+            return None
+        try:
+            parent, name = self._parent("open", path)
+        except DiskError:
+            return None
+        node = parent.entries.get(name)
+        return ModelFile(path, node, self._machine) if isinstance(node, FileNode) else None
 
     def size(self, file: DiskFile) -> int:
         self._check("size", file.path)
@@ -275,6 +293,7 @@ class DiskModel:
         if source_name not in parent.entries:
             raise DiskError(DiskErrorKind.NOT_FOUND, "rename", source)
         self._interrupt()
+        self._opened -= {source, target}
         _change(parent, (source_name, None), (target_name, parent.entries[source_name]))
 
     def remove(self, path: str) -> None:
@@ -283,6 +302,7 @@ class DiskModel:
         if not isinstance(parent.entries.get(name), FileNode):
             raise DiskError(DiskErrorKind.NOT_FOUND, "remove", path)
         self._interrupt()
+        self._opened.discard(path)
         _change(parent, (name, None))
 
     def exists(self, path: str) -> bool:

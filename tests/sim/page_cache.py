@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from barnabas.ports.disk import Disk, DiskFile
 from barnabas_logstore.core.storage.effect_execution import EffectResult, execute, execute_in_place
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect, ReadEffect, StorageEffect
+from barnabas_logstore.core.storage.file_parts import UnopenedFile
 
 
 @dataclass(slots=True)
@@ -33,8 +34,10 @@ class CachedFile:
 
 
 def read_in_place(disk: Disk, effect: ReadEffect | ReadBatchesEffect, is_cached: Callable[[], bool]) -> EffectResult:
-    """Raises BlockingIOError if a part of it is not in the page cache."""
+    """Raises BlockingIOError if its file is not open, or a part of it is not in the page cache."""
     file = effect.file if isinstance(effect, ReadEffect) else effect.part.file
+    if isinstance(file, UnopenedFile):
+        raise BlockingIOError
     return execute_in_place(effect, CachedFile(disk, file, is_cached))
 
 

@@ -58,6 +58,8 @@ SESSION_MS_MIN = 500
 RESTART_US_MAX = 3_000 * MS
 RANGE_BYTES_MIN = 100
 """So small that most records are sent as ranges, and some are not."""
+KEPT_OPEN = 0.7
+"""The part of the files in use that the disk still has open: for the others a worker opens them again."""
 HANDED_FILES_MAX = 3
 HOLD_MS = 20
 COMMIT_HOLD_MS = 1
@@ -85,6 +87,7 @@ class LogstoreNode(Process):
         self._replication = ReplicationConfig(replica_lag_ms_max)
         self._groups = GroupConfig(initial_rebalance_delay_ms, min_session_timeout_ms=SESSION_MS_MIN, hold_ms=HOLD_MS)
         self.disk = DiskModel(chance=scheduler.random)
+        self.disk.keeps_open = lambda: scheduler.random.random() < KEPT_OPEN
         # How much longer the disk takes for the next effect.
         self.disk_stall_us: Callable[[], int] | None = None
         self._crash: Callable[[], None] = self.kill
@@ -138,6 +141,7 @@ class LogstoreNode(Process):
     def _open_logs(self, cluster_record: bytes) -> None:
         cluster_id = self.etcd.cluster_id_of(cluster_record)
         random = self.scheduler.random
+        self.disk.close_files()
         directory = LogDirectory.open(
             self.disk,
             DIRECTORY,

@@ -47,6 +47,7 @@ from barnabas_logstore.core.storage.effects import (
     StorageEffect,
     WriteEffect,
 )
+from barnabas_logstore.core.storage.file_parts import UnopenedFile
 from barnabas_logstore.shell.containment import IO_THREAD
 from barnabas_logstore.shell.io_meter import IoMeter
 from barnabas_logstore.shell.open_files import PosixFile
@@ -143,7 +144,9 @@ class IoWorkers:
             case _:
                 return None
 
-    def _read_in_place(self, effect: ReadEffect | ReadBatchesEffect, file: DiskFile) -> Outcome | None:
+    def _read_in_place(self, effect: ReadEffect | ReadBatchesEffect, file: DiskFile | UnopenedFile) -> Outcome | None:
+        if isinstance(file, UnopenedFile):
+            return None
         cached = _CachedFile(file, self._in_place_bytes_left)
         try:
             outcome: Outcome = execute_in_place(effect, cached)

@@ -50,6 +50,9 @@ class PosixDisk:
                 self._files.close_unused(self.flush)
             return self._files.keep(PosixFile(path, self._open(path, flags)), names_changed)
 
+    def opened(self, path: str) -> PosixFile | None:
+        return self._files.get(path)
+
     def _open(self, path: str, flags: int) -> int:
         try:
             return os.open(path, flags, 0o644)

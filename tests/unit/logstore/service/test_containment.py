@@ -73,6 +73,11 @@ class FaultyDisk(DiskModel):
             raise Fault(f"while {path} was opened")
         return super().open(path, create=create)
 
+    def opened(self, path: str) -> ModelFile | None:
+        if self.faulty and f"/{self.faulty}/" in path and path.endswith(".log"):
+            raise Fault(f"while {path} was looked for")
+        return super().opened(path)
+
 
 def raises(*args: object, **options: object) -> object:
     raise Fault("planted")

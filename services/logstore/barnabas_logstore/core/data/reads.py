@@ -144,7 +144,7 @@ class Reads:
                 range_bytes_min=self._range_bytes_min if pending.read.accepts_ranges else 0,
             )
             if plan is None:
-                result.fetch_position = log.byte_position_of(asked.fetch_offset)
+                result.fetch_position = log.fetch_position_of(asked.fetch_offset, upto_offset)
                 return ErrorCode.NONE
         except DiskError as disk_error:
             self._replicas.disk_failed(log, disk_error)

@@ -32,7 +32,6 @@ from barnabas_logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
     DropCleanedEffect,
-    FilePart,
     FindAbortedEffect,
     FindRecordEffect,
     FindTimestampsEffect,
@@ -54,12 +53,13 @@ from barnabas_logstore.core.storage.effects import (
     VolumeFlushEffect,
     WriteEffect,
 )
+from barnabas_logstore.core.storage.file_parts import FilePart, UnopenedFile
 from barnabas_logstore.core.storage.flushing import flush, flush_together
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.recovery.log_cut import cut_log
 from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers_as_of
-from barnabas_logstore.core.storage.segment.opening import find_timestamps, open_segment
+from barnabas_logstore.core.storage.segment.opening import find_timestamps, open_part, open_segment
 from barnabas_logstore.core.storage.segment.transaction_index import find_aborted
 
 # As much as a large write: where less than that is free, the next ones would fail again.
@@ -128,9 +128,14 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
         case ReadEffect():
             return effect.result.of(memoryview(disk.read_at(effect.file, effect.position, effect.length)))
         case ReadBatchesEffect():
-            file = effect.part.file
+            part = open_part(disk, effect.part, effect.offset)
+            if part is None:
+                return effect.result.of(NotFound.NO_FILE)
+            file = part.file
+            assert not isinstance(file, UnopenedFile)
             return read_batches(
                 effect,
+                part,
                 lambda position, length: memoryview(disk.read_at(file, position, length)),
                 partial(disk.load, file),
             )
@@ -208,7 +213,7 @@ def execute_in_place(effect: ReadEffect | ReadBatchesEffect, cached: CachedFile)
     """Carry out a read of a file in the page cache: what `execute` returns. Raises BlockingIOError if it would wait."""
     if isinstance(effect, ReadEffect):
         return effect.result.of(cached.read_at(effect.position, effect.length))
-    return read_batches(effect, cached.read_at, cached.load_at)
+    return read_batches(effect, effect.part, cached.read_at, cached.load_at)
 
 
 def _retire(disk: Disk, effect: RetireEffect) -> None:
@@ -263,14 +268,15 @@ def _unless_gone(operation: Callable[..., None], *arguments: object) -> None:
             raise
 
 
-def read_batches(effect: ReadBatchesEffect, read_at: ReadAt, load_at: LoadAt) -> FoundBatches | NotFound:
-    """Return the batches that the effect describes.
+def read_batches(
+    effect: ReadBatchesEffect, part: FilePart, read_at: ReadAt, load_at: LoadAt
+) -> FoundBatches | NotFound:
+    """Return the batches that the effect describes, of `part`, the file of which is open.
 
     From an index entry on, batches are passed over by their headers. For large batches that is one or two of them, for
     small ones a part of the file that is about as long as the index interval. A file that is shorter than the log knows
     has been cut by another program: nothing is returned of what it lacks.
     """
-    part = effect.part
     position, end_position = part.position, part.end_position
     window = _Window(read_at, end_position)
     while True:
@@ -295,6 +301,7 @@ def read_batches(effect: ReadBatchesEffect, read_at: ReadAt, load_at: LoadAt) ->
             return FoundBatches(position, _NOTHING)
         length = size
     if 0 < effect.range_bytes_min <= length:
+        assert not isinstance(part.file, UnopenedFile)
         length = load_at(position, length)
         return FoundBatches(position, FileRange(part.file, position, length) if length >= size else _NOTHING)
     records = window.bytes_at(position, length)

@@ -64,6 +64,7 @@ class NotFound(Enum):
 
     PAST_THE_END = "the offset is past the last batch of the file"
     NO_BATCH = "the bytes are not batches"
+    NO_FILE = "a file of the segment is missing, or an index can't be this segment's"
 
 
 @dataclass(slots=True, frozen=True)

@@ -28,6 +28,7 @@ from barnabas_logstore.core.storage.effect_results import (
     Result,
     VolumeSpace,
 )
+from barnabas_logstore.core.storage.file_parts import FilePart
 
 
 @dataclass(slots=True, frozen=True)
@@ -119,21 +120,6 @@ class ReadEffect:
     length: int
 
 
-@dataclass(slots=True, frozen=True)
-class FilePart:
-    """A part of a segment's file: a batch begins at `position`, and nothing at or past `end_position` may be read.
-
-    No batch from `limit_offset` on may be read either, unless that is -1: one begins at `limit_position`, before the
-    first of those.
-    """
-
-    file: DiskFile
-    position: int
-    end_position: int
-    limit_offset: int = -1
-    limit_position: int = 0
-
-
 @dataclass(slots=True, eq=False)
 class ReadBatchesEffect:
     """Find the batch in `part` that contains `offset`, or the first one after it, and read `max_bytes` from there on.
@@ -142,7 +128,7 @@ class ReadBatchesEffect:
     `range_bytes_min` on, unless that is 0, records are returned as a range of the file, and are in the page cache
     then.
 
-    Result: `FoundBatches`, or why there are none.
+    Result: `FoundBatches`, or why there are none: NO_FILE only if the file was not open.
     """
 
     result: ClassVar[Result[FoundBatches | NotFound]] = Result(FoundBatches, NotFound)

@@ -4,7 +4,9 @@ How batches are read for a fetch, where a read begins and stops, is what KIP-74 
 
 A plan holds one effect at a time, and nearly always one is enough: the worker that carries it out walks from an index
 entry over the headers of batches to the requested one, and reads from there (`effect_execution.read_batches`). Another
-effect follows if the segment has nothing from the offset on, or if an index entry was wrong.
+effect follows if the segment has nothing from the offset on, or if an index entry was wrong. The files of a segment
+that are not open are opened by that worker too. If the segment has been replaced or deleted meanwhile, what it found
+may be another's: the read is planned again.
 
 An answer may end with a part of a batch, as Kafka's do, but it never begins with one. If the disk has damaged the
 length of a batch, nothing can be read from there on: CORRUPT_MESSAGE, as in Kafka. The reader finds damage within a
@@ -22,7 +24,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange, Records
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
 from barnabas_logstore.core.storage.effect_results import AbortedTransaction, FoundBatches, NotFound
-from barnabas_logstore.core.storage.effects import EndOfRecords, FilePart, ReadBatchesEffect
+from barnabas_logstore.core.storage.effects import EndOfRecords, ReadBatchesEffect
+from barnabas_logstore.core.storage.file_parts import FilePart, UnopenedFile
 from barnabas_logstore.core.storage.log.features.aborted_lookup import AbortedLookup, AbortedQuestion, find_aborted
 from barnabas_logstore.core.storage.log.features.timestamp_lookup import TimestampLookup, lookup_timestamp
 from barnabas_logstore.core.storage.log.state.leader_epochs import LeaderEpochs
@@ -148,7 +151,7 @@ class LogView:
         From `range_bytes_min` on, unless that is 0, records may be returned as a range of their file.
 
         None: there is nothing to read now. OFFSET_OUT_OF_RANGE: `offset` is not in the log. See `ReadPlan` for how to
-        continue. Like all reads it raises DiskError if a closed segment's files can't be opened.
+        continue. Like all reads it raises DiskError.
         """
         state = self.state
         if state.error is not None:
@@ -163,7 +166,9 @@ class LogView:
     def finish_read(
         self, plan: ReadPlan, found: FoundBatches | NotFound
     ) -> memoryview | FileRange | ReadBatchesEffect | ErrorCode:
-        """Return the batches that `plan.effect` has found, or another effect to run first."""
+        """Return the batches that `plan.effect` has found, or another effect to run first. OFFSET_OUT_OF_RANGE: they
+        have been deleted before their file was open. Raises DiskError.
+        """
         return _finish(self.state, plan, found)
 
     def aborted_transactions(
@@ -205,6 +210,19 @@ class LogView:
         segment = state.segments.containing(offset)
         return segment.position_in_log(state.segments.batch_position(segment, offset)[0])
 
+    def fetch_position_of(self, offset: int, upto_offset: int) -> int:
+        """Return `byte_position_of` an offset from which a read returns nothing now.
+
+        What is below `upto_offset` from there on ends any wait for it, so that then the beginning of its segment will
+        do as well, if a file had to be opened to tell more.
+        """
+        state = self.state
+        if offset < min(upto_offset, state.log_end_offset):
+            segment = state.segments.containing(offset)
+            if state.segments.known_position(segment, offset) is None:
+                return segment.position_in_log(0)
+        return self.byte_position_of(offset)
+
     def lookup_timestamp(self, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:
         """ListOffsets; see `timestamp_lookup`."""
         return lookup_timestamp(self.state, timestamp_ms, min(upto_offset, self.log_end_offset), decompress)
@@ -222,20 +240,42 @@ def _plan(
 
 def _part_of(state: LogState, segment: Segment, offset: int, upto_offset: int) -> FilePart:
     """Return the part of a segment that has the batches of [offset, upto_offset)."""
-    position, _ = state.segments.batch_position(segment, offset)
     end_position = min(segment.byte_count, state.written_position - segment.start_position)
     limit_offset, limit_position = -1, 0
-    following = state.segments.after(segment)
+    segments = state.segments
+    start = segments.known_position(segment, offset)
+    is_known = start is not None
+    following = segments.after(segment)
     if upto_offset < state.log_end_offset and (following is None or upto_offset < following.base_offset):
-        upto_position, is_exact = state.segments.batch_position(segment, upto_offset)
-        if is_exact:
-            end_position = upto_position
+        limit = segments.known_position(segment, upto_offset)
+        if limit is None or not limit[1]:
+            limit_offset = upto_offset
+        if limit is None:
+            is_known = False
+        elif limit[1]:
+            end_position = limit[0]
         else:
-            limit_offset, limit_position = upto_offset, upto_position
+            limit_position = limit[0]
+    if start is None or not is_known:
+        return FilePart(segment.unopened(with_indexes=True), 0, end_position, limit_offset)
+    position = start[0]
     if position >= end_position:
         # Only an index entry that the disk has damaged points there: its batch is looked for from the start.
         position = 0
-    return FilePart(segment.file, position, end_position, limit_offset, limit_position)
+    opened = segment.opened_file
+    file = segment.unopened(with_indexes=False) if opened is None else opened
+    return FilePart(file, position, end_position, limit_offset, limit_position)
+
+
+def _part_opened_here(state: LogState, plan: ReadPlan) -> FilePart:
+    """Return the part of `plan` for which a worker has not found all files: they are opened here, after the segment has
+    moved to another directory, or its indexes are rebuilt. Raises DiskError.
+    """
+    part, segment, segments = plan.effect.part, plan.segment, state.segments
+    position, _ = segments.batch_position(segment, plan.effect.offset)
+    limit_position = 0 if part.limit_offset < 0 else segments.batch_position(segment, part.limit_offset)[0]
+    position = position if position < part.end_position else 0
+    return replace(part, file=segment.file, position=position, limit_position=limit_position)
 
 
 def _finish(
@@ -244,6 +284,16 @@ def _finish(
     """Return batches from the one that contains the offset on, below `plan.upto_offset`; empty if none may be
     returned. CORRUPT_MESSAGE: the bytes there are not a batch.
     """
+    unopened = plan.effect.part.file
+    if isinstance(unopened, UnopenedFile):
+        # Which file has the name then is known only of a segment that is still the log's.
+        if plan.segment.is_retired:
+            return _plan_again(state, plan)
+        if found is NotFound.NO_FILE:
+            plan.effect = replace(plan.effect, part=_part_opened_here(state, plan))
+            return plan.effect
+        if unopened.indexes is not None:
+            plan.segment.indexes_checked()
     if isinstance(found, FoundBatches):
         if found.position >= 0:
             plan.fetch_position = plan.segment.position_in_log(found.position)
@@ -254,8 +304,20 @@ def _finish(
         return ErrorCode.CORRUPT_MESSAGE
     # There is no batch at the expected position: the disk has damaged an index entry, or the log.
     plan.searches_anew = True
-    part = replace(plan.effect.part, position=0, limit_position=0)
+    file = replace(unopened, indexes=None) if isinstance(unopened, UnopenedFile) else unopened
+    part = replace(plan.effect.part, file=file, position=0, limit_position=0)
     plan.effect = replace(plan.effect, part=part)
+    return plan.effect
+
+
+def _plan_again(state: LogState, plan: ReadPlan) -> ReadBatchesEffect | ErrorCode:
+    """The segment has left the log before its file was open."""
+    offset = plan.effect.offset
+    if offset < state.log_start_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    plan.segment = state.segments.containing(offset)
+    plan.searches_anew = False
+    plan.effect = replace(plan.effect, part=_part_of(state, plan.segment, offset, plan.upto_offset))
     return plan.effect
 
 

@@ -13,13 +13,16 @@ opened again as after a clean stop: `recovery` is the only way to open a log.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from barnabas_logstore.core.storage.effects import TruncateEffect
 from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.recovery.log_recovery import recover_log
-from barnabas_logstore.core.storage.segment.scan import offsets_of
+from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
+from barnabas_logstore.core.storage.segment.scan import offsets_of, scan_batches
 from barnabas_logstore.core.storage.segment.segment import (
     ALL_SUFFIXES,
     LOG_SUFFIX,
@@ -28,6 +31,8 @@ from barnabas_logstore.core.storage.segment.segment import (
     Segment,
     file_name,
 )
+from barnabas_logstore.core.storage.segment.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from barnabas_logstore.core.storage.segment.time_index import TimeIndex
 
 PREPARED_SUFFIX = ".tmp"
 """A crash leaves them to the next opening, which removes them."""
@@ -79,7 +84,10 @@ def _prepare_last(disk: Disk, effect: TruncateEffect, base_offset: int) -> _Last
     if kept_bytes == segment.byte_count:
         return None
     offset = effect.offset
-    files = segment.closed_indexes_below(kept_bytes, offset) if kept_bytes else segment.transactions_below(offset)
+    files = _indexes_below(disk, segment, kept_bytes, offset) if kept_bytes else []
+    transactions = segment.aborted.content_below(offset)
+    if transactions is not None:
+        files.append((segment.aborted.path, transactions))
     files += [(f"{effect.directory}/{file_name(next_offset, suffix)}", b"") for suffix in SEGMENT_SUFFIXES]
     for new_path, content in files:
         file = disk.open(new_path + PREPARED_SUFFIX, create=True)
@@ -87,6 +95,25 @@ def _prepare_last(disk: Disk, effect: TruncateEffect, base_offset: int) -> _Last
         disk.write_at(file, 0, (content,))
         disk.flush(file)
     return _LastSegment(path, kept_bytes, [new_path for new_path, _ in files])
+
+
+def _indexes_below(disk: Disk, segment: Segment, byte_count: int, offset: int) -> list[tuple[str, bytes]]:
+    """Return (path, content) of the indexes of a closed segment that has only the first `byte_count` bytes, which are
+    below `offset`.
+    """
+    offsets, times = segment.offset_index, segment.time_index
+    offset_entries = bisect_left(range(len(offsets)), byte_count, key=lambda index: offsets.entry(index)[1])
+    time_entries = bisect_left(range(len(times)), offset, key=lambda index: times.entry(index)[1])
+    offset_content = offsets.content()[: offset_entries * OFFSET_ENTRY_BYTES]
+    time_content = bytearray(times.content()[: time_entries * TIME_ENTRY_BYTES])
+    kept_offsets = OffsetIndex(offsets.path, segment.base_offset, offset_content)
+    kept_times = TimeIndex(times.path, segment.base_offset, time_content)
+    latest = kept_times.last()
+    for _, header in scan_batches(disk, segment.file, kept_offsets.last_position(), byte_count):
+        if header.latest_timestamp > latest[0]:
+            latest = (header.latest_timestamp, header.last_offset)
+    kept_times.append_if_later(*latest)
+    return [(offsets.path, offset_content), (times.path, kept_times.content())]
 
 
 def _remove(disk: Disk, directory: str, name: str, names: set[str]) -> None:

@@ -148,13 +148,19 @@ class LogSegments:
         """Return (position, exact): where the batch with `offset` begins in `segment`, or a boundary somewhat before
         it.
         """
+        known = self.known_position(segment, offset)
+        return (segment.offset_index.position_before(offset), False) if known is None else known
+
+    def known_position(self, segment: Segment, offset: int) -> tuple[int, bool] | None:
+        """Return `batch_position`; None if a file has to be opened or checked for it."""
         if offset <= segment.base_offset:
             return 0, True
         if segment is self._segments[-1]:
             position = self.recent.position_of(offset)
             if position >= 0:
                 return position, True
-        return segment.offset_index.position_before(offset), False
+        index = segment.opened_offset_index()
+        return None if index is None else (index.position_before(offset), False)
 
 
 def _base_offset_of(segment: Segment) -> int:

@@ -18,6 +18,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskFile
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
 from barnabas_logstore.core.storage.effects import SegmentFile, SmallWrite
+from barnabas_logstore.core.storage.file_parts import ClosedIndexes, UnopenedFile
 from barnabas_logstore.core.storage.segment.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from barnabas_logstore.core.storage.segment.offset_index import OffsetIndex
 from barnabas_logstore.core.storage.segment.opening import map_indexes
@@ -146,6 +147,16 @@ class Segment:
     def file(self) -> DiskFile:
         return self._disk.open(self.log_path) if self._held_file is None else self._held_file
 
+    @property
+    def opened_file(self) -> DiskFile | None:
+        """Its file, if that is open."""
+        return self._disk.opened(self.log_path) if self._held_file is None else self._held_file
+
+    def unopened(self, *, with_indexes: bool) -> UnopenedFile:
+        """Describe the file to an IO worker that is to open it, with those that tell where its batches are."""
+        indexes = ClosedIndexes(self.offset_index_path, self._time_index_path, self.base_offset, self.byte_count)
+        return UnopenedFile(self.log_path, indexes if with_indexes else None)
+
     def hold_files(self) -> None:
         """Use the files that have the names now, whatever they are renamed to afterwards."""
         self._offset_index, self._time_index = self._map_indexes()
@@ -184,6 +195,17 @@ class Segment:
     @property
     def offset_index(self) -> OffsetIndex:
         return self._offset_index if self._offset_index is not None else self._map_indexes()[0]
+
+    def opened_offset_index(self) -> OffsetIndex | None:
+        """Return the offset index, if it is in memory, or in a file that is open and known to be this log's."""
+        if self._offset_index is not None or not self._are_indexes_known:
+            return self._offset_index
+        file = self._disk.opened(self.offset_index_path)
+        return None if file is None else OffsetIndex(self.offset_index_path, self.base_offset, self._disk.map(file))
+
+    def indexes_checked(self) -> None:
+        """A worker has found that the files of both indexes are this log's."""
+        self._are_indexes_known = True
 
     @property
     def time_index(self) -> TimeIndex:
@@ -394,6 +416,7 @@ class Segment:
     def release_indexes(self) -> None:
         """Drop the entries in memory; the files have them all."""
         self._offset_index = self._time_index = None
+        self._are_indexes_known = True
         self.aborted.release()
 
     def rebuild(self, batches: Iterable[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader]]:
@@ -423,30 +446,6 @@ class Segment:
                 return position, next_offset
             next_offset = header.next_offset
         return self.byte_count, next_offset
-
-    def closed_indexes_below(self, byte_count: int, offset: int) -> list[tuple[str, bytes]]:
-        """Return (path, content) of the indexes of a closed segment that has only the first `byte_count` bytes, which
-        are below `offset`.
-        """
-        offsets, times = self._map_indexes()
-        offset_entries = bisect_left(range(len(offsets)), byte_count, key=lambda index: offsets.entry(index)[1])
-        time_entries = bisect_left(range(len(times)), offset, key=lambda index: times.entry(index)[1])
-        offset_content = offsets.content()[: offset_entries * OFFSET_ENTRY_BYTES]
-        time_content = bytearray(times.content()[: time_entries * TIME_ENTRY_BYTES])
-        kept_offsets = OffsetIndex(offsets.path, self.base_offset, offset_content)
-        kept_times = TimeIndex(times.path, self.base_offset, time_content)
-        latest = kept_times.last()
-        for _, header in scan_batches(self._disk, self.file, kept_offsets.last_position(), byte_count):
-            if header.latest_timestamp > latest[0]:
-                latest = (header.latest_timestamp, header.last_offset)
-        kept_times.append_if_later(*latest)
-        files = [(offsets.path, offset_content), (times.path, kept_times.content())]
-        return files + self.transactions_below(offset)
-
-    def transactions_below(self, offset: int) -> list[tuple[str, bytes]]:
-        """Return (path, content) of the index of aborted transactions without those that end later, if it exists."""
-        content = self.aborted.content_below(offset)
-        return [] if content is None else [(self.aborted.path, content)]
 
     def cut(self) -> int:
         """Truncate the file durably to `byte_count`; return how many bytes were past it."""
