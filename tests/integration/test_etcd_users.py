@@ -61,7 +61,7 @@ async def test_a_user_reads_writes_watches_and_renews_through_a_restart_of_etcd(
         assert isinstance(await anext(changes), Snapshot)
         await anext(renewals)
         for number in range(2):
-            result = await client.txn(Txn([], [Put(f"/b/{number}", b"value")]))
+            result = await client.txn(Txn((), (Put(f"/b/{number}", b"value"),)))
             assert result.succeeded
             batch = await asyncio.wait_for(anext(changes), 30)
             assert isinstance(batch, WatchBatch)
@@ -105,7 +105,7 @@ def test_the_charts_job_limits_roles_and_ends_that(tmp_path: Path) -> None:
         files = TlsFiles(str(tmp_path / "ca.crt"), own, own)
         client = EtcdClient([process.endpoint], monotonic_ms, files)
         try:
-            await client.txn(Txn([], [Put(key, b"value")]))
+            await client.txn(Txn((), (Put(key, b"value"),)))
         except EtcdRefused:
             return False
         finally:

@@ -102,7 +102,9 @@ def test_a_process_that_a_service_restarted(cluster: TwoDirectories) -> None:
     def all_are_said() -> Any:
         here, there = statuses(cluster)
         is_healthy = here["healthy"] and there["healthy"]
-        return (here, there) if is_healthy and len(here["notices"]) == len(CHILDREN) else None
+        # The controller is asked before this machine is, and hears of it later.
+        are_all = len(here["notices"]) == len(there["conditions"]) == len(CHILDREN)
+        return (here, there) if is_healthy and are_all else None
 
     here, there = eventually(all_are_said, "the cluster is healthy, and says what was restarted")
     told = {f"{each['role']} {each['id']}: {each['text']} ({each['kind']})" for each in there["conditions"]}
