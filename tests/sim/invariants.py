@@ -18,6 +18,7 @@ from barnabas_logstore.core.replica.partition import Partition
 from barnabas_purgatory.core.outputs import Outputs
 from barnabas_purgatory.core.purgatory import PurgatoryCore
 from barnabas_purgatory.core.waiting import DelayedFetch, ParkedFetch, ProduceWait
+from barnabas_purgatory.core.watches import Measure
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
 from tests.sim.nodes.gateway import GatewayNode
@@ -30,6 +31,8 @@ from tests.sim.scheduler import InvariantViolation
 # Leader epoch, partition epoch, log start, high watermark, log end, leading, what is asked for the ISR, the committed
 # ISR, the leader, online, stopped, elected unclean, appends waiting.
 _State = tuple[int, int, int, int, int, bool, PendingIsr | None, tuple[int, ...], int, bool, bool, bool, bool]
+
+_OF_REPLICAS = (Measure.REPLICA_POSITION, Measure.REPLICA_STABLE_POSITION)
 
 
 class Invariants:
@@ -222,7 +225,7 @@ class Invariants:
         for watch in node.core._watches:
             state = watch.state
             for heap in watch.heaps.values():
-                is_over = _is_over(state, heap.leader_epoch)
+                is_over = _is_over(state, heap.leader_epoch, reads_followers=heap.measure in _OF_REPLICAS)
                 for wait in heap:
                     if isinstance(wait, ProduceWait):
                         is_in_vain = wait.judge() is not None or (is_over and not _leads_on(state, heap.leader_epoch))
@@ -287,8 +290,10 @@ def _leads_on(state: PartitionState | None, leader_epoch: int) -> bool:
     return state is not None and state.leads_since(leader_epoch)
 
 
-def _is_over(state: PartitionState | None, leader_epoch: int) -> bool:
-    """Nothing will be committed under that epoch any more, and the pod knows."""
+def _is_over(state: PartitionState | None, leader_epoch: int, *, reads_followers: bool) -> bool:
+    """Nothing will be committed there under that epoch any more, and the pod knows. What is read from a follower may
+    come while it follows.
+    """
     if state is None or state.leader_epoch < leader_epoch:
         return False
-    return state.leader_epoch > leader_epoch or (state.online and not state.leading)
+    return state.leader_epoch > leader_epoch or (state.online and not state.leading and not reads_followers)

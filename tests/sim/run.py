@@ -114,11 +114,11 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     thrown = None if options.exceptions is None else ExceptionRun(seed, options.exceptions, seconds * SECOND)
     with nullcontext() if thrown is None else thrown.thrower.planted():
         cluster = Cluster(scheduler, shape)
-        if thrown is not None:
-            thrown.prepare(cluster)
         kinds = random_faults(random)
         if options.faults is not None:
             kinds = options.faults
+        if thrown is not None:
+            thrown.prepare(cluster, has_faults=bool(kinds))
         faults = Faults(cluster, kinds, random_fault_interval_us(random, options.profile, shape.pace))
         cluster.deliveries.is_disturbed = lambda: bool(faults.hits) or (thrown is not None and bool(thrown.account.all))
         failure = _play(cluster, faults, seconds, thrown, has_steps=options.steps is not None)

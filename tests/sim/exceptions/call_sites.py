@@ -77,8 +77,13 @@ def places() -> tuple[Place, ...]:
 def _sites_of(service: str) -> Iterator[CallSite]:
     for owner in _classes_of(service):
         for method, function in vars(owner).items():
-            if isinstance(function, FunctionType) and not method.startswith("_"):
+            if isinstance(function, FunctionType) and not method.startswith("_") and not _is_abstract(function):
                 yield CallSite(f"{service}.{owner.__name__}.{method}", owner, method)
+
+
+def _is_abstract(function: FunctionType) -> bool:
+    """It has no body: who overrides it is a call site."""
+    return getattr(function, "__isabstractmethod__", False)
 
 
 def _classes_of(service: str) -> Iterator[type[Any]]:

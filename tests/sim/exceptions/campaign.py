@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
@@ -176,7 +176,7 @@ class ExceptionCampaign:
     def _tour(self, workers: Workers, options: Options, places: list[Place]) -> None:
         if places:
             print(f"a tour of {len(places)} places", flush=True)
-        jobs = tours_of(places, options, TOUR_SEEDS + self.tally.tours)
+        jobs = tours_of(places, options, TOUR_SEEDS + self.tally.tours, self.tally.hit)
         for (seed, toured), outcome in workers.map(jobs):
             self.tally.tours += 1
             self._add(outcome)
@@ -213,16 +213,36 @@ class ExceptionCampaign:
 _COUNTS = ("next_seed", "tours", "seeds", "virtual_ms", "operations", "acknowledged", "faults")
 
 
-def tours_of(places: Iterable[Place], options: Options, first_seed: int) -> Iterator[Job]:
-    """Runs that throw at each of `places` as soon as it is called."""
+def tours_of(
+    places: Iterable[Place], options: Options, first_seed: int, others: Collection[Place] = ()
+) -> Iterator[Job]:
+    """Runs that throw at each of `places` as soon as it is called.
+
+    Many places are called only when something else has raised. So half of a run's places are of `others`, which have
+    been hit before: some of the same class, and what is left of any.
+    """
+    random = Random(first_seed)
     shuffled = list(places)
-    Random(first_seed).shuffle(shuffled)
+    random.shuffle(shuffled)
     rest = iter(shuffled)
     for seed in count(first_seed):
-        named = tuple(islice(rest, PLACES_PER_TOUR))
+        named = tuple(islice(rest, PLACES_PER_TOUR // 2 if others else PLACES_PER_TOUR))
         if not named:
             return
-        yield seed, replace(options, exceptions=Exceptions(named))
+        yield seed, replace(options, exceptions=Exceptions((*named, *_beside(named, others, random))))
+
+
+def _beside(named: Sequence[Place], others: Collection[Place], random: Random) -> list[Place]:
+    classes = {_class_of(each) for each in named}
+    candidates = sorted(set(others) - set(named))
+    random.shuffle(candidates)
+    related = [each for each in candidates if _class_of(each) in classes][: PLACES_PER_TOUR // 4]
+    of_any = [each for each in candidates if each not in related]
+    return [*related, *of_any][: PLACES_PER_TOUR // 2]
+
+
+def _class_of(place: Place) -> str:
+    return place.site.rpartition(".")[0]
 
 
 def _load(path: Path) -> Tally:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
+from barnabas.cluster.access.operator_calls import OperatorCall
+from barnabas.metrics.conditions import Condition
 from tests.sim.exceptions.account import Account, Scope
 from tests.sim.exceptions.bystanders import Bystanders
 from tests.sim.exceptions.call_sites import Place, places
@@ -17,15 +20,19 @@ from tests.sim.exceptions.questions import TOPIC
 from tests.sim.exceptions.radius import expected
 from tests.sim.exceptions.surroundings import AUDIT_TOPIC, sasl_addresses, surround
 from tests.sim.exceptions.thrower import Thrower
-from tests.sim.nodes.scraping import scrape
-from tests.sim.process import Process
-from tests.sim.scheduler import SECOND, InvariantViolation
+from tests.sim.nodes.observing import ask_for_health, describe, report_health, scrape
+from tests.sim.process import WALL_START_MS, Process
+from tests.sim.scheduler import MS, SECOND, InvariantViolation
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
+    from tests.sim.nodes.logstore import LogstoreNode
 
 INTERVAL_US = 800_000
 GUESTS = 2
+OPERATOR_CALL = OperatorCall(
+    WALL_START_MS, "controller-0", "User:operator", "operator:1", "DescribeCluster", "allowed", ""
+)
 QUESTIONS_PER_INTERVAL = 20
 """Of the inquirer: the slower a run, the fewer. Metrics are read once in each interval."""
 
@@ -59,9 +66,9 @@ class ExceptionRun:
         self.account = Account()
         self.thrower = Thrower({place.site for place in chosen}, self.account)
 
-    def prepare(self, cluster: Cluster) -> None:
-        """Before the cluster starts."""
-        surround(cluster)
+    def prepare(self, cluster: Cluster, *, has_faults: bool) -> None:
+        """Before the cluster starts. `has_faults`: other things go wrong, too."""
+        surround(cluster, has_faults=has_faults)
 
     def begin(self, cluster: Cluster, *, has_faults: bool) -> None:
         """Each place throws at the first call after a time of its own. `has_faults`: other things go wrong, too."""
@@ -95,6 +102,16 @@ class ExceptionRun:
             self._bystanders = Bystanders(cluster)
             self._bystanders.watch(self._hosts)
         self._scrape(cluster)
+        for gateway in cluster.gateways:
+            for processors in (2, 1):
+                at_us = self._random.randrange(self._duration_us)
+                changes = partial(gateway.processors_changed, processors)
+                scheduler.plan(
+                    at_us, f"{gateway.name} has {processors} processors", partial(_do_alive, gateway, changes)
+                )
+            if has_faults:
+                at_us = self._random.randrange(self._duration_us)
+                scheduler.plan(at_us, f"{gateway.name} gets SIGTERM", partial(_do_alive, gateway, gateway.terminate))
 
     def end(self) -> None:
         """Nothing more is thrown."""
@@ -117,7 +134,24 @@ class ExceptionRun:
         for node in self._hosts:
             if node.alive:
                 node.after(0, "is scraped", partial(scrape, node))
+        for gateway in cluster.gateways:
+            if gateway.alive:
+                gateway.after(0, "records an operator's call", partial(gateway.record_operator_call, OPERATOR_CALL))
+        for controller in cluster.controllers:
+            if controller.alive:
+                controller.after(0, "describes the cluster", partial(describe, controller))
+        for logstore in cluster.logstores:
+            if logstore.alive:
+                logstore.after(0, "is asked for its health", partial(self._ask_for_health, cluster, logstore))
         cluster.scheduler.plan(self._interval_us, "metrics are read", partial(self._scrape, cluster))
+
+    def _ask_for_health(self, cluster: Cluster, logstore: LogstoreNode) -> None:
+        def tell(conditions: Sequence[Condition]) -> None:
+            for each in cluster.controllers:
+                if each.alive:
+                    each.after(MS, "hears of health", partial(report_health, each, logstore.node_id, conditions))
+
+        ask_for_health(logstore, tell)
 
     def _contained(self, process: Process, guard: str, scope_name: str, text: str) -> None:
         scope = Scope[scope_name.upper()]
@@ -129,3 +163,9 @@ class ExceptionRun:
             raise InvariantViolation(f"{thrown} has ended a {scope_name} (at {guard}); radius.tsv allows: {names}")
         if self._bystanders is not None:
             self._bystanders.reported(thrown, scope)
+
+
+def _do_alive(process: Process, act: Callable[[], None]) -> None:
+    """Have a process do this, if it runs."""
+    if process.alive:
+        process.after(0, "does so", act)

@@ -45,7 +45,7 @@ from tests.unit.gateway.request_rights import ROWS
 
 REST_US: Final = 4 * SECOND
 """Longer than a client may take to authenticate, and than a session lasts."""
-QUESTIONS_MAX: Final = 12
+QUESTIONS_MAX: Final = 6
 _SALT: Final = b"0123456789"
 _SCRAM: Final = {"SCRAM-SHA-256": ScramMechanism.SHA_256, "SCRAM-SHA-512": ScramMechanism.SHA_512}
 _WRONG_SHARE: Final = 0.15
@@ -193,14 +193,14 @@ class Guest(Client):
             delay_us = self.scheduler.below(2 * self._interval_us) + 1
             self.meanwhile(delay_us, "asks", lambda: self._ask(self._question()))
             return
-        match self.scheduler.below(4):
+        match self.scheduler.below(10):
             case 0:
-                self.disconnect("it has what it wants")
-            case 1:
                 self._left = 2
                 self.meanwhile(REST_US, "asks when its session is over", self._go_on)
-            case _:
+            case 1 | 2:
                 self.meanwhile(1_100 * MS, "authenticates again", self._begin)
+            case _:
+                self.disconnect("it has what it wants")
 
     def _question(self) -> Question:
         random = self.scheduler.random

@@ -5,6 +5,7 @@ Its requests change little: topics of its own, settings of clients that don't ex
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from barnabas.wire.api_keys import ApiKey
@@ -21,7 +22,12 @@ from barnabas.wire.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
-from barnabas.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from barnabas.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.describe_acls import DescribeAclsRequest
@@ -53,12 +59,22 @@ from barnabas.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.sim.nodes.logstore import DIRECTORY
+from tests.sim.exceptions.surroundings import LOG_DIRS, RACKS
 from tests.sim.process import WALL_START_MS
 from tests.unit.gateway.request_rights import ROWS, produce
 
 TOPIC = "t"
 """Of the rows: no other client uses it."""
+RETAINED = [
+    CreatableTopicConfig(name, value)
+    for name, value in (
+        ("retention.ms", "1500"),
+        ("segment.ms", "300"),
+        ("file.delete.delay.ms", "300"),
+        ("min.insync.replicas", "1"),
+    )
+]
+"""Of the inquirer's topics: what is in them goes within seconds."""
 FLEETING_TOPIC = "fleeting"
 GROUP = "inquired"
 MANY = 600
@@ -93,7 +109,7 @@ def questions() -> list[Question]:
     rows = [Question(row.api_key, row.version, row.request) for row in ROWS if row.api_key not in _OTHERS]
     rows.append(Question(ApiKey.PRODUCE, 9, produce()))
     quota = EntryData([EntityData("client-id", "inquirer")], [OpData("producer_byte_rate", 1e9, False)])
-    moved = AlterReplicaLogDir(DIRECTORY, [AlterReplicaLogDirTopic(TOPIC, [0])])
+    moves = [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(TOPIC, [0])]) for path in LOG_DIRS]
     timed = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, timestamp=each)]) for each in (-3, -2, 0)]
     return [
         *rows,
@@ -119,7 +135,7 @@ def questions() -> list[Question]:
             ),
         ),
         Question(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([quota], False)),
-        Question(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest([moved])),
+        *[Question(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest([each])) for each in moves],
         Question(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
             0,
@@ -188,6 +204,7 @@ def _of_old_formats() -> list[Question]:
             for data in (produced, produced, broken)
         ],
         *[Question(ApiKey.FETCH, version, fetched) for version in (2, 3)],
+        *[Question(ApiKey.FETCH, 12, replace(fetched, rack_id=f"rack-{each}")) for each in range(RACKS)],
     ]
 
 

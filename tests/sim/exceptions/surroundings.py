@@ -1,4 +1,6 @@
-"""What gateways have besides in runs with exceptions: clients that authenticate, ACLs, the audit, quotas."""
+"""What clusters have besides in runs with exceptions: clients that authenticate, ACLs, the audit, quotas; and what
+they do more often.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from barnabas_gateway.core.model.config import (
     SaslConfig,
 )
 from barnabas_gateway.core.model.request_context import ANONYMOUS
+from barnabas_logstore.core.config import LogstoreConfig
+from barnabas_logstore.core.replica.replica_selection import ReplicaSelector
 from tests.sim.nodes.identities import GUEST
+from tests.sim.nodes.logstore import DIRECTORY
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -29,6 +34,9 @@ SESSION_MS: Final = 3_000
 AUTHENTICATION_MS_MAX: Final = 2_000
 IDLE_MS_MAX: Final = 8_000
 TRACED_EVERY: Final = 20
+CHECK_MS: Final = 1_500
+LOG_DIRS: Final = (DIRECTORY, "/data-2")
+RACKS: Final = 2
 SASL: Final = SaslConfig(
     MECHANISMS,
     PASSWORDS,
@@ -40,11 +48,29 @@ SUPER_USERS: Final = frozenset({str(ANONYMOUS), f"User:{ADMINISTRATOR}"})
 """Those who do not authenticate are the other clients of the simulation, and may do everything."""
 
 
-def surround(cluster: Cluster) -> None:
-    """To be called before the cluster starts."""
+def surround(cluster: Cluster, *, has_faults: bool) -> None:
+    """To be called before the cluster starts. `has_faults`: other things go wrong, too."""
     for gateway in cluster.gateways:
         gateway.configure = _secured
-        gateway.has_acceptor = True
+        gateway.has_whole_shell = True
+    for logstore in cluster.logstores:
+        logstore.configure = _hurried
+        logstore.rack = f"rack-{logstore.node_id % RACKS}"
+        if not has_faults:
+            logstore.log_dirs = LOG_DIRS
+
+
+def _hurried(config: LogstoreConfig) -> LogstoreConfig:
+    """What is due once in minutes, and comes to nothing, is due once in seconds."""
+    return replace(
+        config,
+        retention_check_interval_ms=CHECK_MS,
+        producer_id_expiration_check_interval_ms=CHECK_MS,
+        replica_selector=ReplicaSelector.RACK_AWARE,
+        recovery_point_checkpoint_interval_ms=CHECK_MS,
+        log_start_checkpoint_interval_ms=CHECK_MS,
+        groups=replace(config.groups, offsets_retention_check_interval_ms=CHECK_MS),
+    )
 
 
 def sasl_addresses(cluster: Cluster) -> list[str]:

@@ -109,11 +109,14 @@ class Thrower:
         while frame is not None:
             module = frame.f_globals.get("__name__", "")
             if module.startswith(_HOSTS):
-                return _process_in(frame) or next((each for each in self._hosts if each.core is target), None)
+                return _process_in(frame) or self._host_of(target) or self._host_of(frame.f_locals.get("core"))
             if module.startswith("tests.sim.") and module != __name__:
                 return None
             frame = frame.f_back
         return None
+
+    def _host_of(self, core: object) -> Process | None:
+        return next((each for each in self._hosts if core is not None and each.core is core), None)
 
 
 def _process_in(frame: FrameType) -> Process | None:

@@ -47,6 +47,7 @@ class ClientSocket:
             self.end.send(b"".join(map(_bytes_of, buffers)))
             return
         self._unsent.append(buffers)
+        self._tell_unsent()
         if len(self._unsent) == 1:
             self._send_later()
 
@@ -69,8 +70,12 @@ class ClientSocket:
             self.end.close("a range is not in its file any more")
             self._node.socket_lost(self.connection_id)
             return
+        self._tell_unsent()
         if self._unsent:
             self._send_later()
+
+    def _tell_unsent(self) -> None:
+        self._node.unsent_changed(self.connection_id, sum(len(each) for buffers in self._unsent for each in buffers))
 
     def close(self) -> None:
         """Close it after what was written."""

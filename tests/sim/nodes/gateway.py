@@ -20,6 +20,7 @@ from barnabas.channel.messages import (
 )
 from barnabas.channel.packing import MalformedMessage
 from barnabas.channel.range_files import ReceivedFiles
+from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
@@ -56,6 +57,8 @@ from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler, inject
 PORT = 9092
 LISTENER = "PLAINTEXT"
 ALLOCATE_TIMEOUT_MS = 5_000
+DRAIN_GRACE_MS = 3_000
+RESTART_US = 300 * MS
 
 
 class GatewayNode(Process):
@@ -73,8 +76,10 @@ class GatewayNode(Process):
         self._node_ids = list(node_ids)
         self.configure: Callable[[GatewayConfig], GatewayConfig] = lambda config: config
         """Changes the configuration of its next life."""
-        self.has_acceptor = False
-        """Whether its next life admits connections, and shares quotas, as the service does."""
+        self.has_whole_shell = False
+        """Whether its next life does all that the service's shell does: it admits connections, shares quotas, and says
+        what clients have not read.
+        """
         self.unexplained_closes = 0
         """Connections of clients that the core has closed so far, without those of which the log says why."""
         self.core: GatewayCore | None = None
@@ -98,7 +103,7 @@ class GatewayNode(Process):
             validate_token,
             begin_context,
         )
-        self._acceptor = Acceptor(self) if self.has_acceptor else None
+        self._acceptor = Acceptor(self) if self.has_whole_shell else None
         self._sockets: dict[int, ClientSocket] = {}
         self._last_connection_id = 0
         self._logstores: dict[int, _LogstoreStreams] = {}
@@ -145,6 +150,11 @@ class GatewayNode(Process):
 
     def range_cut(self, connection_id: int) -> None:
         self.running.range_cut(connection_id, self.now_ms)
+
+    def unsent_changed(self, connection_id: int, unsent_bytes: int) -> None:
+        if self.has_whole_shell:
+            self.running.unsent_bytes(connection_id, unsent_bytes, self.now_ms)
+            self.turn_soon()
 
     def socket_lost(self, connection_id: int) -> None:
         if self._forget_socket(connection_id) is not None:
@@ -244,8 +254,35 @@ class GatewayNode(Process):
         core.holds_long_requests()
         if core.metrics.traces:
             core.metrics.take_traces()
+        if core.is_drained():
+            self._end_draining()
+            return
         self._timer = self.wake_at_ms(core.next_deadline_ms(), self._timer)
         self.turned(self)
+
+    # --- what the acceptor tells besides -----------------------------------------------------------------------------
+
+    def terminate(self) -> None:
+        """SIGTERM: what is asked is answered, and its supervisor starts it again."""
+        self.scheduler.note(f"{self.name} is told to stop")
+        self.running.drain(self.now_ms)
+        self.turn_soon()
+        self.after(DRAIN_GRACE_MS * MS, "drains no longer", self._end_draining)
+
+    def _end_draining(self) -> None:
+        self.kill()
+        self.scheduler.plan(RESTART_US, f"{self.name} is started again", lambda: None if self.alive else self.start())
+
+    def processors_changed(self, processors: int) -> None:
+        """As if it had so many: the others are idle."""
+        self.running.processors_changed(processors, self.now_ms)
+
+    def record_operator_call(self, call: OperatorCall) -> None:
+        """A controller hands over a record for the audit."""
+        self.running.audit_topic.add_operator_call(call)
+        self.turn_soon()
+
+    # --- effects -----------------------------------------------------------------------------------------------------
 
     def _carry_out(self, outputs: Outputs) -> None:
         rare = outputs.rare or RareOutputs()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from barnabas.channel.messages import ReadResponse
@@ -99,6 +99,11 @@ class LogstoreNode(Process):
         self.opened: Callable[[LogstoreNode], None] = lambda node: None
         self.offline_partitions: dict[str, str] = {}
         """Those that are offline alone, until it starts again, and why."""
+        self.configure: Callable[[LogstoreConfig], LogstoreConfig] = lambda config: config
+        """Changes the configuration of its next life."""
+        self.log_dirs: Sequence[str] = (DIRECTORY,)
+        """On one disk; with several of them no fault of that disk is thought of."""
+        self.rack = ""
         self.passes = 0
         """Logs cleaned, so far."""
         self.is_stopping = False
@@ -142,17 +147,23 @@ class LogstoreNode(Process):
         cluster_id = self.etcd.cluster_id_of(cluster_record)
         random = self.scheduler.random
         self.disk.close_files()
-        directory = LogDirectory.open(
-            self.disk,
-            DIRECTORY,
-            cluster_id=cluster_id,
-            node_id=self.node_id,
-            kernel_boot_id=f"boot-{self._boots}",
-            new_directory_id=random.randbytes(16),
-            unique_name=lambda: random.randbytes(16).hex(),
-        )
-        assert isinstance(directory, LogDirectory), directory
-        loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
+        directories: list[LogDirectory] = []
+        loaded: list[OpenedPartition] = []
+        for path in self.log_dirs:
+            directory = LogDirectory.open(
+                self.disk,
+                path,
+                cluster_id=cluster_id,
+                node_id=self.node_id,
+                kernel_boot_id=f"boot-{self._boots}",
+                new_directory_id=random.randbytes(16),
+                unique_name=lambda: random.randbytes(16).hex(),
+            )
+            assert isinstance(directory, LogDirectory), directory
+            directories.append(directory)
+        for directory in directories:
+            found = directory.load(self._topic_config, self.now_ms)
+            loaded += [opened for opened in found if _is_ours(directory, opened)]
         config = LogstoreConfig(
             self.node_id,
             cluster_id,
@@ -165,7 +176,13 @@ class LogstoreNode(Process):
         )
         self.cleaner = CleanerNode(self)
         self.core = LogstoreCore(
-            config, [directory], loaded, CODECS, self._new_member_id, lambda: self.scheduler.now_us, FixedLoggers()
+            self.configure(config),
+            directories,
+            loaded,
+            CODECS,
+            self._new_member_id,
+            lambda: self.scheduler.now_us,
+            FixedLoggers(),
         )
         self._fence = CommandFence(self.name, self.core)
         self.append_fence = AppendFence(self.name, self.core)
@@ -183,14 +200,15 @@ class LogstoreNode(Process):
             lambda incarnation: LogstoreRegistration(
                 self.node_id,
                 incarnation,
-                directory.identity.directory_id.hex(),
+                ",".join(sorted(each.identity.directory_id.hex() for each in directories)),
                 f"{self.name}:data",
                 f"{self.name}:control",
+                self.rack,
                 boot_id=f"boot-{self._boots}",
                 full_log_dirs=dict(self._full_log_dirs),
                 room_changes=self._room_changes,
                 offline_partitions=dict(self.offline_partitions),
-                may_lack_records=directory.may_lack_records,
+                may_lack_records=any(each.may_lack_records for each in directories),
             ),
             on_registered=self._registered,
         )
