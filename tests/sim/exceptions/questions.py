@@ -82,7 +82,7 @@ MANY = 600
 TRANSACTION = "transaction.version"
 THROTTLED = ("inquirer", "guest-0")
 # Groups, transactions and topics that come and go are the other clients', whose every answer is compared with the logs.
-_OTHERS = (
+OTHERS = (
     ApiKey.PRODUCE,
     ApiKey.JOIN_GROUP,
     ApiKey.OFFSET_COMMIT,
@@ -106,7 +106,7 @@ class Question(NamedTuple):
 
 
 def questions() -> list[Question]:
-    rows = [Question(row.api_key, row.version, row.request) for row in ROWS if row.api_key not in _OTHERS]
+    rows = [Question(row.api_key, row.version, row.request) for row in ROWS if row.api_key not in OTHERS]
     rows.append(Question(ApiKey.PRODUCE, 9, produce()))
     quota = EntryData([EntityData("client-id", "inquirer")], [OpData("producer_byte_rate", 1e9, False)])
     moves = [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(TOPIC, [0])]) for path in LOG_DIRS]
