@@ -84,7 +84,15 @@ class Promises:
         """They are in its page cache."""
         for batch in batches:
             batch.is_doubtful = False
-        self.replica(node, partition).add(batches)
+        replica = self.replica(node, partition)
+        self._follow_start(partition.key, replica)
+        replica.add(batches)
+
+    def _follow_start(self, key: PartitionKey, replica: ReplicaLog) -> None:
+        """Nobody reads what is below the start of a log from which records are deleted."""
+        topic = self.elections.topics.get(key[0])
+        if topic is not None and (topic.topic, key[1]) in self._history.shortened:
+            replica.follow_start()
 
     def failed(self, batches: Iterable[Batch]) -> None:
         """A write of them found no room, or an error. They are taken back, unless a crash comes first."""
@@ -319,6 +327,8 @@ class Promises:
             if node_id not in replicas:
                 continue
             replica = promise.replicas.get(node_id)
+            if replica is not None:
+                self._follow_start(key, replica)
             has = 0 if replica is None else promise.book.agree(replica)
             if has < promise.book.end and not (replica is not None and (replica.is_lossy or replica.is_unknown)):
                 raise InvariantViolation(

@@ -154,6 +154,15 @@ class ReplicaLog:
         self.agreed_end = min(self.agreed_end, end)
         self.flushed = min(self.flushed, end)
 
+    def follow_start(self) -> None:
+        """What is below the start need not be like the book any more. An empty log begins where its leader's does, as
+        soon as it hears of that: nothing of its files is cut.
+        """
+        start = self.log.log_start_offset
+        if start > self.end:
+            self.cut(start, truncate_fully=True)
+        self.agreed_end = max(self.agreed_end, start)
+
     def replace(self, first_offset: int, end_offset: int, batches: list[Batch]) -> None:
         """A cleaner has left `batches` of those that begin in [first_offset, end_offset)."""
         replaced = slice(bisect_left(self.bases, first_offset), bisect_left(self.bases, end_offset))
