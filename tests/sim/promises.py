@@ -89,7 +89,7 @@ class Promises:
         replica.add(batches)
 
     def _follow_start(self, key: PartitionKey, replica: ReplicaLog) -> None:
-        """Nobody reads what is below the start of a log from which records are deleted."""
+        """What is below the start of a log from which records are deleted is not read by any client."""
         topic = self.elections.topics.get(key[0])
         if topic is not None and (topic.topic, key[1]) in self._history.shortened:
             replica.follow_start()
