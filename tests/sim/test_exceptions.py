@@ -97,6 +97,13 @@ def test_clients_authenticate_by_every_mechanism() -> None:
     assert {each.scope for each in outcome.thrown} <= {Scope.REQUEST, Scope.STREAM}
 
 
+def test_a_long_request_that_fails_as_it_ends_gives_its_memory_back() -> None:
+    """The bytes of requests are those of all connections: the last act finds what is never given back."""
+    outcome = thrown_at("gateway.Connections.discard:entry")
+    assert not outcome.failure, str(outcome)
+    assert [each.scope for each in outcome.thrown] == [Scope.REQUEST]
+
+
 # --- the account ------------------------------------------------------------------------------------------------------
 
 

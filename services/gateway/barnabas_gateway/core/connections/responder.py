@@ -187,6 +187,8 @@ class Responder:
             self._drop_late_answer(pending)
             return
         pending.kind = kind
+        # What all share is given back first: a request whose kind is set is taken for finished, whatever raises here.
+        self._request_memory.held_bytes -= pending.frame_bytes
         if pending.timing is not None:
             pending.timing.enter(Hop.RESPONSE_QUEUE)
         if pending.deadline_bucket >= 0:
@@ -195,7 +197,6 @@ class Responder:
             if pending.timing is not None:
                 pending.timing.let_request_go()
             self._connections.discard(pending)
-        self._request_memory.held_bytes -= pending.frame_bytes
         connection = pending.connection
         connection.unanswered -= 1
         requests = connection.requests
