@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from barnabas.runtime.compression import CODECS, compress
@@ -235,3 +237,37 @@ def test_a_fault_of_ours_costs_its_own_connection_and_no_other(version: int) -> 
     assert [each.traceback for each in world.contained] == ["a traceback"]
     assert not other.is_closed
     assert world.logstore.appends == []
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_fault_of_ours_is_reported_though_its_client_has_gone(version: int) -> None:
+    world = World()
+    world.expects_fault = True
+    client = world.client()
+    if version == 2:
+        client.produce(records=MESSAGES, version=version)
+    else:
+        client.fetch(version=version, max_wait_ms=0)
+        world.logstore.read_result(RECORDS)
+    (conversion,) = world.conversions
+    conversion.fault = "a traceback"
+    client.close()
+    world.processor.converted(conversion, 1.0, world.now_ms)
+    world.turn()
+    assert [each.traceback for each in world.contained] == ["a traceback"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_fault_as_a_conversion_is_counted_costs_its_own_connection_and_no_other(version: int) -> None:
+    world = World()
+    world.expects_fault = True
+    client, other = world.client(), world.client()
+    if version == 2:
+        client.produce(records=MESSAGES, version=version)
+    else:
+        client.fetch(version=version, max_wait_ms=0)
+        world.logstore.read_result(RECORDS)
+    world.convert(elapsed_ms=math.nan)
+    assert client.is_closed
+    assert len(world.contained) == 1
+    assert not other.is_closed

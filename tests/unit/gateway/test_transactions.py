@@ -289,6 +289,17 @@ def test_a_fault_of_the_matching_costs_one_request() -> None:
     assert not other.is_closed
 
 
+def test_a_fault_of_the_matching_is_reported_though_its_client_has_gone() -> None:
+    world = transaction_world()
+    client = world.client(node_id=1)
+    client.ask(ListTransactionsRequest(transactional_id_pattern="a"), ApiKey.LIST_TRANSACTIONS, 2)
+    world.logstores[1].group_answer(listing_of(["a"]))
+    world.expects_fault = True
+    client.close()
+    match_pattern(world, "Traceback")
+    assert [each.traceback for each in world.contained] == ["Traceback"]
+
+
 def test_no_incomplete_list_is_taken_for_a_complete_one() -> None:
     world = transaction_world()
     client = world.client()

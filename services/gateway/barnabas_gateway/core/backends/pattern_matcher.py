@@ -56,9 +56,9 @@ class PatternMatching:
             self.outcomes = [matches(name) for name in self.names]
 
     def ended(self) -> None:
-        if self.owner.timing is not None:
-            self.owner.timing.enter(Hop.GATEWAY)
         try:
+            if self.owner.timing is not None:
+                self.owner.timing.enter(Hop.GATEWAY)
             self.owner.pattern_matched(self)
         except Exception as error:
             self.owner.failed(error)

@@ -83,11 +83,11 @@ class UpConversion:
         self.outcomes = [up_convert(append.records, codecs) for append in self.to_convert]
 
     def ended(self, elapsed_ms: float) -> None:
-        memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, UpConverted))
-        self.counts.add_conversion(elapsed_ms, memory_bytes)
-        if self.owner.timing is not None:
-            self.owner.timing.enter(Hop.GATEWAY)
         try:
+            memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, UpConverted))
+            self.counts.add_conversion(elapsed_ms, memory_bytes)
+            if self.owner.timing is not None:
+                self.owner.timing.enter(Hop.GATEWAY)
             self.owner.up_converted(self)
         except Exception as error:
             self.owner.failed(error)
@@ -113,11 +113,11 @@ class DownConversion:
         ]
 
     def ended(self, elapsed_ms: float) -> None:
-        memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, DownConverted))
-        self.counts.add_conversion(elapsed_ms, memory_bytes)
-        if self.owner.timing is not None:
-            self.owner.timing.enter(Hop.GATEWAY)
         try:
+            memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, DownConverted))
+            self.counts.add_conversion(elapsed_ms, memory_bytes)
+            if self.owner.timing is not None:
+                self.owner.timing.enter(Hop.GATEWAY)
             self.owner.down_converted(self)
         except Exception as error:
             self.owner.failed(error)

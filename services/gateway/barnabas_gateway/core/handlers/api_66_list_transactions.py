@@ -99,10 +99,10 @@ class PendingListTransactions(PendingGroupsRequest[ListTransactionsRequest]):
 
     def pattern_matched(self, matching: PatternMatching) -> None:
         """Keep what matches of these ids, and go on with the next ones."""
-        if self.connection.is_closed:
-            return
         if matching.fault:
             self.handler.responder.failed_in_worker(self, matching.fault)
+            return
+        if self.connection.is_closed:
             return
         if not matching.is_valid:
             self.response = ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)

@@ -442,10 +442,10 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
 
     def down_converted(self, conversion: DownConversion) -> None:
         """What was read is in the client's format now, or can't be converted."""
-        if self.connection.is_closed:
-            return
         if conversion.fault:
             self.handler.responder.failed_in_worker(self, conversion.fault)
+            return
+        if self.connection.is_closed:
             return
         for target, outcome in zip(conversion.targets, conversion.outcomes, strict=True):
             if isinstance(outcome, DownConverted):

@@ -115,10 +115,10 @@ class PendingProduce(BaseRequest[BaseProduceHandler]):
     def up_converted(self, conversion: UpConversion) -> None:
         """Submit what was converted, and refuse the rest."""
         self.connection.one_waits_less()
-        if self.connection.is_closed:
-            return
         if conversion.fault:
             self.handler.responder.failed_in_worker(self, conversion.fault)
+            return
+        if self.connection.is_closed:
             return
         refused = set()
         for append, outcome in zip(conversion.to_convert, conversion.outcomes, strict=True):
