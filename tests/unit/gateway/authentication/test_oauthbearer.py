@@ -166,6 +166,31 @@ def test_of_many_tokens_at_once_a_few_are_checked_in_each_turn() -> None:
     assert users == (["User:ANONYMOUS", "User:alice"] * len(clients))[: len(users)]
 
 
+def test_a_token_that_meets_a_fault_in_a_later_turn_costs_its_connection() -> None:
+    """That turn is nobody's: what leaves it ends the processor."""
+    asked: list[str] = []
+
+    def fail_in_later_turns(oauth: OAuthConfig, token: str) -> AccessToken:
+        asked.append(token)
+        if len(asked) > CHECKS_PER_TURN:
+            raise RuntimeError("a fault of ours")
+        return validate(oauth, token)
+
+    at = World(listeners=world().processor.config.listeners, validate_token=fail_in_later_turns)
+    at.expects_fault = True
+    clients = [at.client() for _ in range(CHECKS_PER_TURN + 2)]
+    for client in clients:
+        handshake(client, "OAUTHBEARER")
+    frame = encode_request(SaslAuthenticateRequest(message()), 2, 9, "c")
+    for client in clients:
+        client.take = lambda _buffers: None  # type: ignore[method-assign]
+        at.processor.bytes_received(client.connection_id, framed(*frame), at.now_ms)
+    at.turn()
+    at.pass_ms(10)
+    assert [client.is_closed for client in clients] == [False] * CHECKS_PER_TURN + [True] * 2
+    assert [each.place.name for each in at.contained] == ["gateway.connection"] * 2
+
+
 def test_a_client_that_does_not_wait_for_the_check_is_refused() -> None:
     """Its tokens have no headers: nothing else holds the second one back."""
     at = world()

@@ -263,8 +263,13 @@ class SaslAuthentication:
 
         def checked(responded: _Responded) -> None:
             self._is_checking = False
-            if not self._connection.is_closed and self._state in (_State.TOKENS, _State.RAW_TOKENS):
+            if self._connection.is_closed or self._state not in (_State.TOKENS, _State.RAW_TOKENS):
+                return
+            try:
                 answer(responded)
+            except Exception as error:
+                # The turn that answers it is not the one that has read it: nothing there is this connection's.
+                self._connection.failed(error)
 
         if server.token_cost is TokenCost.LARGE:
             self._owner.costly_tokens.submit(partial(checked, respond))
