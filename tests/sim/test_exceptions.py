@@ -104,6 +104,27 @@ def test_a_long_request_that_fails_as_it_ends_gives_its_memory_back() -> None:
     assert [each.scope for each in outcome.thrown] == [Scope.REQUEST]
 
 
+def test_what_is_raised_as_expiry_begins_costs_a_coordinator_the_state_of_one_partition() -> None:
+    """It is loaded again: neither the other partitions nor the process are concerned."""
+    places_of_expiry = (
+        "logstore.GroupPartition.begin_expiry:entry",
+        "logstore.OffsetExpiry.begin:exit",
+        "logstore.TransactionPartition.begin_expiry:entry",
+        "logstore.TransactionPartition.begin_timeouts:exit",
+    )
+    exceptions = Exceptions(tuple(map(Place.parse, places_of_expiry)))
+    outcome = simulate(3, replace(ROUNDS[0], seconds=6, exceptions=exceptions))
+    assert not outcome.failure, str(outcome)
+    assert {str(each.place) for each in outcome.thrown} == set(places_of_expiry)
+    assert {(each.guard, each.scope) for each in outcome.thrown} == {("logstore.coordinator_state", Scope.PARTITION)}
+
+
+def test_the_end_of_a_token_that_blocks_costs_its_connection() -> None:
+    outcome = thrown_at("gateway._Check.result:exit", "gateway._Check.result:entry", seconds=9)
+    assert not outcome.failure, str(outcome)
+    assert [(each.guard, each.scope) for each in outcome.thrown] == [("gateway.connection", Scope.STREAM)] * 2
+
+
 # --- the account ------------------------------------------------------------------------------------------------------
 
 

@@ -120,9 +120,12 @@ class GroupCoordinator:
 
     def _begin_expiry(self, now_ms: int) -> None:
         if self._expire_at_ms is not None:
-            for led in self._partitions.values():
-                led.begin_expiry()
-                self._untidy[led.partition] = led
+            for led in list(self._partitions.values()):
+                try:
+                    led.begin_expiry()
+                    self._untidy[led.partition] = led
+                except Exception as error:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
         self._expire_at_ms = now_ms + self._config.offsets_retention_check_interval_ms
 
     def _append(self) -> None:

@@ -121,11 +121,14 @@ class TransactionCoordinator:
         looks_for_timeouts = self._look_for_timeouts_ms is not None and now_ms >= self._look_for_timeouts_ms
         expires = self._expire_ms is not None and now_ms >= self._expire_ms
         if looks_for_timeouts or expires:
-            for led in self._partitions.values():
-                if looks_for_timeouts:
-                    led.begin_timeouts()
-                if expires:
-                    led.begin_expiry()
+            for led in list(self._partitions.values()):
+                try:
+                    if looks_for_timeouts:
+                        led.begin_timeouts()
+                    if expires:
+                        led.begin_expiry()
+                except Exception as error:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
             self._checking = [led for led in self._partitions.values() if led.is_checking]
             self._look_for_timeouts_ms = None if looks_for_timeouts else self._look_for_timeouts_ms
             self._expire_ms = None if expires else self._expire_ms
