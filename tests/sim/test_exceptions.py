@@ -125,6 +125,14 @@ def test_the_end_of_a_token_that_blocks_costs_its_connection() -> None:
     assert [(each.guard, each.scope) for each in outcome.thrown] == [("gateway.connection", Scope.STREAM)] * 2
 
 
+def test_a_replica_that_fails_as_it_is_deleted_is_deleted() -> None:
+    """No command comes again for it: its topic would stay half deleted until the logstore starts again."""
+    place = Place.parse("logstore.Replicas.remove:exit")
+    outcome = simulate(22, replace(ROUNDS[0], exceptions=Exceptions((place,))))
+    assert not outcome.failure, str(outcome)
+    assert [each.guard for each in outcome.thrown] == ["logstore.control"]
+
+
 # --- the account ------------------------------------------------------------------------------------------------------
 
 

@@ -254,10 +254,15 @@ class ControlCommands:
         errors: list[PartitionError] = []
         taken_away: list[PartitionLog] = []
         for asked in command.partitions:
+            key = (asked.topic_id, asked.partition)
             try:
                 error = self._stop(asked, taken_away)
             except Exception as fault:
-                error = self._contain((asked.topic_id, asked.partition), fault)
+                error = self._contain(key, fault)
+                if asked.delete and key not in self._replicas.by_key:
+                    # There is nothing left to be stopped, and no stream repeats what an error says was not done.
+                    self._replicas.without_disk.discard(key)
+                    error = ErrorCode.NONE
             if error:
                 errors.append(PartitionError(asked.topic_id, asked.partition, error))
             yield Pause.REPLICA_STOPPED
@@ -279,9 +284,10 @@ class ControlCommands:
             is_disk_there = partition.online or partition.log in self._replicas.contained.in_doubt
             if not is_disk_there or self._directories.delete(partition.log, self.now_ms) is not None:
                 return ErrorCode.KAFKA_STORAGE_ERROR
+            # First: an entry that stays would be taken for that of the next log of this name.
+            taken_away.append(partition.log)
             self._strays.pop(partition.key, None)
             self._forget(partition)
-            taken_away.append(partition.log)
         return ErrorCode.NONE
 
     def _forget(self, partition: Partition) -> None:
