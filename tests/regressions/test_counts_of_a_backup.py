@@ -40,6 +40,7 @@ from barnabas.cluster.inspection import (
     encode_inspection,
 )
 from barnabas.cluster.keys import (
+    TOPIC_PARTITIONS_MAX,
     ClusterRecord,
     Keys,
     PartitionChunk,
@@ -77,10 +78,18 @@ def plan_of(remembered: Remembered, *nodes: NodeInspection) -> Plan:
     return plan_recovery(KEYS, remembered, nodes, picked_topic_ids={}, wall_ms=1)
 
 
-@pytest.mark.parametrize("partitions", [2**31 - 1, 2**62, PARTITIONS_MAX + 1, 0, -1])
-def test_a_topic_of_more_partitions_than_the_file_has_is_named_with_its_line(partitions: int) -> None:
-    with pytest.raises(UnreadableBackup, match=rf"^line 4: topic orders has {partitions} partitions"):
-        remember(decode_backup(backup(topic(partitions))), KEYS)
+@pytest.mark.parametrize("partitions", [2**31 - 1, 2**62, TOPIC_PARTITIONS_MAX + 1, -1])
+def test_a_topic_of_more_partitions_than_any_has_is_left_out_and_named(partitions: int) -> None:
+    remembered = remember(decode_backup(backup(topic(partitions))), KEYS)
+    assert remembered.topics == {}
+    (problem,) = remembered.problems
+    assert problem.startswith("topics/orders can't be read, and is left out: ")
+    assert f"partitions is {partitions}" in problem
+
+
+def test_a_topic_without_partitions_is_named_with_its_line() -> None:
+    with pytest.raises(UnreadableBackup, match=r"^line 4: topic orders has 0 partitions"):
+        remember(decode_backup(backup(topic(0))), KEYS)
 
 
 @pytest.mark.parametrize("replicas", [2**31, 0, -1])
@@ -114,6 +123,8 @@ def test_the_partitions_of_all_sources_together_are_bounded_before_they_are_plan
     assert plan.writes == {}
     (conflict,) = plan.conflicts
     assert conflict.startswith(f"there would be {2**31} partitions, {2**31} of them orders's, and {PARTITIONS_MAX}")
+    assert plan_of(Remembered(), node(replace(log, partition=TOPIC_PARTITIONS_MAX))).writes == {}
+    assert plan_of(Remembered(), node(replace(log, partition=TOPIC_PARTITIONS_MAX - 1))).conflicts == []
     register = Register(1, 1, [KnownTopic("orders", TOPIC_ID.hex(), 2**31 - 1, {})])
     assert plan_of(Remembered(), node(replace(log, partition=0), register)).writes == {}
 

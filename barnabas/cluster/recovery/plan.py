@@ -21,6 +21,7 @@ from barnabas.cluster.inspection import KnownTopic, NodeInspection
 from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
+    TOPIC_PARTITIONS_MAX,
     BrokerConfigsRecord,
     ClusterRecord,
     ControllerEpochRecord,
@@ -166,12 +167,13 @@ class _Planning:
     def _has_room_for(self, topics: Sequence[TopicRecord]) -> bool:
         """A number in one directory's name can be two billion partitions."""
         planned = sum([topic.partitions for topic in topics])
-        if planned <= PARTITIONS_MAX:
+        most = max(topics, key=lambda topic: topic.partitions, default=None)
+        if most is None or (planned <= PARTITIONS_MAX and most.partitions <= TOPIC_PARTITIONS_MAX):
             return True
-        most = max(topics, key=lambda topic: topic.partitions)
         self._plan.conflicts.append(
-            f"there would be {planned} partitions, {most.partitions} of them {most.topic}'s, and {PARTITIONS_MAX} are "
-            "the most that a recovery plans: move away the directories of partitions that can't be"
+            f"there would be {planned} partitions, {most.partitions} of them {most.topic}'s, and {PARTITIONS_MAX} "
+            f"({TOPIC_PARTITIONS_MAX} of one topic) are the most that a recovery plans: move away the directories of "
+            "partitions that can't be"
         )
         return False
 
