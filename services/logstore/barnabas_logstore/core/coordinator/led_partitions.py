@@ -50,6 +50,7 @@ class LedPartition:
         "_led",
         "is_in_doubt",
         "is_unreadable",
+        "lacks_room",
         "leader_epoch",
         "partition",
         "sent_high_watermark",
@@ -66,6 +67,8 @@ class LedPartition:
         self.is_unreadable = False
         self.is_in_doubt = False
         """What its coordinator has made of the log may be half-changed."""
+        self.lacks_room = False
+        """Its last read had to rebuild an index, and the disk was full."""
         self._appended_upto = 0
 
     @property
@@ -366,6 +369,9 @@ class LedPartitions:
         for led in list(self._to_read):
             if len(self._reads) + len(self._arrived) >= READS_MAX:
                 return
+            if led.lacks_room and led.partition.log.no_room is not None:
+                continue
+            led.lacks_room = False
             assert led.wanted_offset is not None
             self._begin_read(led, led.wanted_offset)
 
@@ -378,7 +384,7 @@ class LedPartitions:
         try:
             plan = log.plan_read(offset, READ_BYTES, log.log_end_offset, min_one_batch=True)
         except DiskError as error:
-            self._replicas.disk_failed(log, error)
+            self._disk_failed(led, error)
             return
         except Exception as fault:
             del self._to_read[led]
@@ -414,13 +420,15 @@ class LedPartitions:
             assert isinstance(found, effect.result.types)
             records = log.finish_read(plan, found)
         except DiskError as error:
-            self._replicas.disk_failed(log, error)
+            self._disk_failed(led, error)
             return
         except Exception as fault:
             led.state_in_doubt(COORDINATOR_LOAD, fault)
             return
         if isinstance(records, ReadBatchesEffect):
             self._read(led, plan)
+        elif records is ErrorCode.OFFSET_OUT_OF_RANGE and plan.effect.offset < log.log_start_offset:
+            self._to_read[led] = None  # deleted meanwhile: what is left of the log is read
         elif isinstance(records, ErrorCode):
             self._give_up(led, records)
         else:
@@ -430,6 +438,13 @@ class LedPartitions:
                 self._give_up(led, ErrorCode.CORRUPT_MESSAGE)
             else:
                 self._arrive(led, whole, next_offset)
+
+    def _disk_failed(self, led: LedPartition, error: DiskError) -> None:
+        """A full disk takes nothing offline: the read begins again when there is room."""
+        self._replicas.disk_failed(led.partition.log, error)
+        if error.is_lack_of_room:
+            led.lacks_room = True
+            self._to_read[led] = None
 
     def _give_up(self, led: LedPartition, error: ErrorCode) -> None:
         """A part of its log can't be read: no answer is given from a possibly incomplete state."""

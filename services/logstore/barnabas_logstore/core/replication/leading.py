@@ -393,9 +393,8 @@ class Leading:
                 return False
             bytes_max = min(bytes_max, quota.bytes_per_second)
         try:
-            plan = log.plan_read(
-                followed.position.fetch_offset, bytes_max, log.log_end_offset, min_one_batch=not answer.has_records
-            )
+            offset, is_first = followed.position.fetch_offset, not answer.has_records
+            plan = log.plan_read(offset, bytes_max, log.log_end_offset, min_one_batch=is_first)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
             return False
@@ -438,6 +437,7 @@ class Leading:
             self._read_range(awaited, records)
             return
         if isinstance(records, ErrorCode):
+            awaited.result.log_start_offset = awaited.partition.log.log_start_offset  # it may have grown meanwhile
             self._fail(awaited, records)
             return
         if not records:
