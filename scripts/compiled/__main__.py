@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--tools", action="store_true", help="only say whether a C compiler and Python.h are there")
     arguments = parser.parse_args()
     if arguments.tools:
-        find_compiler()
+        print("compiled: there is a compiler:", *find_compiler())
         return
     if arguments.check:
         problem = problem_of(find_build([FOLDER]))
