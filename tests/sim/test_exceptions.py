@@ -18,6 +18,7 @@ from tests.sim.exceptions.bystanders import check_lost_partitions
 from tests.sim.exceptions.call_sites import Moment, Place, call_sites, places
 from tests.sim.exceptions.campaign import PLACES_PER_TOUR, ROUNDS, Tally, tours_of
 from tests.sim.exceptions.exceptions import INTERVAL_US, Exceptions
+from tests.sim.exceptions.unreached import reached_nevertheless, reasons
 from tests.sim.mutants.planting import SMALL
 from tests.sim.network import Network
 from tests.sim.process import Process
@@ -91,7 +92,7 @@ def test_what_is_raised_about_a_parked_entry_costs_that_entry() -> None:
 def test_clients_authenticate_by_every_mechanism() -> None:
     """Each exception costs a token, and at most its connection."""
     places_of_servers = [f"gateway.{each}Server.respond:entry" for each in ("Plain", "Scram", "OAuthBearer", "Gssapi")]
-    outcome = thrown_at(*places_of_servers, seconds=9)
+    outcome = thrown_at(*places_of_servers, seconds=12)
     assert not outcome.failure, str(outcome)
     assert sorted(str(each.place) for each in outcome.thrown) == sorted(places_of_servers)
     assert {each.scope for each in outcome.thrown} <= {Scope.REQUEST, Scope.STREAM}
@@ -99,7 +100,7 @@ def test_clients_authenticate_by_every_mechanism() -> None:
 
 def test_a_long_request_that_fails_as_it_ends_gives_its_memory_back() -> None:
     """The bytes of requests are those of all connections: the last act finds what is never given back."""
-    outcome = thrown_at("gateway.Connections.discard:entry")
+    outcome = thrown_at("gateway.Connections.discard:entry", seed=5, seconds=8)
     assert not outcome.failure, str(outcome)
     assert [each.scope for each in outcome.thrown] == [Scope.REQUEST]
 
@@ -204,7 +205,19 @@ def test_the_table_names_call_sites_that_there_are() -> None:
 
 
 def test_without_a_line_in_the_table_a_place_has_to_be_hit(tmp_path: Path) -> None:
-    assert radius.required(tmp_path / "none") == set(places())
+    assert radius.required(tmp_path / "none") == {place for place in places() if place.site not in reasons()}
+
+
+def test_what_nothing_reaches_is_there_and_has_a_reason() -> None:
+    assert set(reasons()) <= set(call_sites())
+    assert all(reasons().values())
+    assert list(reasons()) == sorted(reasons())
+
+
+def test_a_place_that_is_hit_though_nothing_should_reach_it_is_named() -> None:
+    site = next(iter(reasons()))
+    wrong = [Place(site, moment.value) for moment in Moment]
+    assert reached_nevertheless([PLACE, *wrong]) == wrong
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:

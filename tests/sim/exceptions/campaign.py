@@ -21,6 +21,8 @@ from tests.sim.exceptions.account import Ended, Scope
 from tests.sim.exceptions.call_sites import Place
 from tests.sim.exceptions.exceptions import Exceptions
 from tests.sim.exceptions.radius import Radius, observed, required
+from tests.sim.exceptions.unreached import reached_nevertheless
+from tests.sim.faults import Fault
 from tests.sim.run import Options, Outcome
 from tests.sim.scheduler import SECOND
 from tests.sim.shapes import AtMost, Profile
@@ -45,11 +47,36 @@ SMALL = AtMost(
     members=2,
     transactional=2,
 )
+DISKS = [
+    Fault.DISK_FULL,
+    Fault.READ_ERROR,
+    Fault.WRITE_ERROR,
+    Fault.FLUSH_ERROR,
+    Fault.SLOW_DISK,
+    Fault.CHECKPOINT_LOST,
+    Fault.TERMINATE_LOGSTORE,
+    Fault.POWER_CUT,
+]
+TERMS = [
+    Fault.KILL_CONTROLLER,
+    Fault.CRASH_BETWEEN_TXNS,
+    Fault.LOSE_CONTROLLER_HALFWAY,
+    Fault.PAUSE_PAST_LEASE,
+    Fault.RESET_ETCD,
+    Fault.TXN_LOST,
+    Fault.TXN_ANSWER_LOST,
+    Fault.LEASE_ENDS_EARLY,
+    Fault.WATCH_LAG,
+]
+"""What ends the terms of controllers."""
 ROUNDS = (
     Options(TOUR_SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
     Options(TOUR_SECONDS, profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
     Options(TOUR_SECONDS, profile=Profile.UNCLEAN),
     Options(3 * TOUR_SECONDS, at_most=SMALL, is_transactional=True),
+    Options(TOUR_SECONDS, faults=DISKS, profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
+    Options(TOUR_SECONDS, faults=TERMS, profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
+    Options(TOUR_SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL, has_last_epochs=True),
     Options(15 * TOUR_SECONDS, profile=Profile.LONG, is_transactional=True),
     Options(15 * TOUR_SECONDS, profile=Profile.LONG),
 )
@@ -167,7 +194,10 @@ class ExceptionCampaign:
             print(f"NEVER HIT: {place}")
         for each in self.tally.open:
             print(f"open: seed {each.seed}  # {each.failure}")
-        return self.is_complete and not self.tally.open and not left
+        wrong = reached_nevertheless(self.tally.hit)
+        for place in wrong:
+            print(f"HIT, and unreached.tsv says that nothing comes there: {place}")
+        return self.is_complete and not self.tally.open and not left and not wrong
 
     def _left(self, tour_places: Sequence[Place] | None) -> list[Place]:
         wanted = required() if tour_places is None else tour_places

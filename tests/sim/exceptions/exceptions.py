@@ -18,6 +18,7 @@ from tests.sim.exceptions.inquirer import Inquirer
 from tests.sim.exceptions.poison import CLIENTS, POISON, Poisoner, poisoned_by
 from tests.sim.exceptions.questions import TOPIC
 from tests.sim.exceptions.radius import expected
+from tests.sim.exceptions.stranger import Stranger
 from tests.sim.exceptions.surroundings import AUDIT_TOPIC, sasl_addresses, surround
 from tests.sim.exceptions.thrower import Thrower
 from tests.sim.nodes.observing import ask_for_health, describe, report_health, scrape
@@ -96,7 +97,8 @@ class ExceptionRun:
             Inquirer("inquirer", cluster.client_environment, pause_us),
             *(Guest(f"guest-{each}", environment, pause_us) for each in range(GUESTS)),
         ]
-        for client in self._askers:
+        self._stranger = Stranger(scheduler, cluster.network, cluster.logstores, self._interval_us)
+        for client in (*self._askers, self._stranger):
             client.start()
         if not has_faults:
             self._bystanders = Bystanders(cluster)
@@ -117,7 +119,7 @@ class ExceptionRun:
         """Nothing more is thrown."""
         self.thrower.stop()
         self._is_over = True
-        for client in (*self._askers, *self.poisoners):
+        for client in (*self._askers, self._stranger, *self.poisoners):
             client.kill()
         for node in self._cluster.logstores:
             if node.alive and node.offline_partitions:

@@ -46,6 +46,7 @@ from tests.unit.gateway.request_rights import ROWS
 REST_US: Final = 4 * SECOND
 """Longer than a client may take to authenticate, and than a session lasts."""
 QUESTIONS_MAX: Final = 6
+FRAME_BYTES: Final = 12 << 10
 _SALT: Final = b"0123456789"
 _SCRAM: Final = {"SCRAM-SHA-256": ScramMechanism.SHA_256, "SCRAM-SHA-512": ScramMechanism.SHA_512}
 _WRONG_SHARE: Final = 0.15
@@ -95,12 +96,15 @@ class Guest(Client):
             return
         self._raw = None
         self._mechanism = self.scheduler.random.choice(MECHANISMS)
-        match self.scheduler.below(12):
+        match self.scheduler.below(24):
             case 0:
                 return  # Its connection is closed some time.
             case 1:
                 self._ask(Question(ApiKey.METADATA, 12, MetadataRequest([])))
-            case 2 | 3 | 4:
+            case 5:
+                # The length of a frame, and never all of it.
+                self._send(FRAME_BYTES.to_bytes(4, "big") + bytes(FRAME_BYTES // 2))
+            case 2 | 3 | 4 | 6 | 7 | 8:
                 self.ask(
                     ApiKey.API_VERSIONS, ApiVersionsRequest("guest", "1"), 3, ApiVersionsResponse, self._versions_known
                 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from barnabas.runtime.compression import compress
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.message_set import encode_message
 from barnabas.wire.messages import Request
@@ -59,6 +60,14 @@ from barnabas.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from barnabas.wire.record_batch import (
+    HEADER_BYTES,
+    Compression,
+    Record,
+    assemble_batch,
+    build_batch,
+    parse_header,
+)
 from tests.sim.exceptions.surroundings import LOG_DIRS, RACKS
 from tests.sim.process import WALL_START_MS
 from tests.unit.gateway.request_rights import ROWS, produce
@@ -109,7 +118,6 @@ def questions() -> list[Question]:
     rows = [Question(row.api_key, row.version, row.request) for row in ROWS if row.api_key not in OTHERS]
     rows.append(Question(ApiKey.PRODUCE, 9, produce()))
     quota = EntryData([EntityData("client-id", "inquirer")], [OpData("producer_byte_rate", 1e9, False)])
-    moves = [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(TOPIC, [0])]) for path in LOG_DIRS]
     timed = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, timestamp=each)]) for each in (-3, -2, 0)]
     return [
         *rows,
@@ -135,7 +143,8 @@ def questions() -> list[Question]:
             ),
         ),
         Question(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([quota], False)),
-        *[Question(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest([each])) for each in moves],
+        *_of_log_dirs(),
+        *_of_throttles(),
         Question(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
             0,
@@ -161,6 +170,38 @@ def questions() -> list[Question]:
         Question(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None, 1_000)),
         Question(ApiKey.UPDATE_FEATURES, 1, UpdateFeaturesRequest(1_000, [FeatureUpdateKey(TRANSACTION, 2)], True)),
         *[Question(ApiKey.WRITE_TXN_MARKERS, version, _MARKERS) for version in (1, 2)],
+    ]
+
+
+def _of_log_dirs() -> list[Question]:
+    """Each moves replicas of a logstore to one of its log directories; the paths are those of the whole cluster."""
+    topics = [AlterReplicaLogDirTopic(topic, [0]) for topic in (TOPIC, "orders", "payments")]
+    return [
+        Question(
+            ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest([AlterReplicaLogDir(f"{node}:{path}", topics)])
+        )
+        for node in (1, 2, 3)
+        for path in LOG_DIRS
+    ]
+
+
+def _of_throttles() -> list[Question]:
+    """Rates of replication that are hardly ever exceeded; they are set and removed."""
+    return [
+        Question(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            IncrementalAlterConfigsRequest(
+                [
+                    AlterConfigsResource(4, "", [AlterableConfig(f"{kind}.replication.throttled.rate", removes, rate)]),
+                    AlterConfigsResource(
+                        2, TOPIC, [AlterableConfig(f"{kind}.replication.throttled.replicas", removes, replicas)]
+                    ),
+                ]
+            ),
+        )
+        for kind in ("leader", "follower")
+        for removes, rate, replicas in ((0, "2000", "*"), (1, None, None))
     ]
 
 
@@ -203,9 +244,21 @@ def _of_old_formats() -> list[Question]:
             Question(ApiKey.PRODUCE, 2, ProduceRequest(None, -1, 2_000, [TopicProduceData(TOPIC, partition_data=data)]))
             for data in (produced, produced, broken)
         ],
+        *[
+            Question(ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 2_000, [TopicProduceData(TOPIC, partition_data=data)]))
+            for data in ([PartitionProduceData(0, _compressed(is_whole=is_whole))] for is_whole in (True, False))
+        ],
         *[Question(ApiKey.FETCH, version, fetched) for version in (2, 3)],
         *[Question(ApiKey.FETCH, 12, replace(fetched, rack_id=f"rack-{each}")) for each in range(RACKS)],
     ]
+
+
+def _compressed(*, is_whole: bool) -> bytes:
+    """A batch that its leader opens; if it is not whole, its records are not those that its header counts."""
+    batch = build_batch([Record(b"k", b"v", WALL_START_MS)])
+    records = batch[HEADER_BYTES:] if is_whole else b"nonsense"
+    header = parse_header(batch).with_compression(Compression.GZIP)
+    return assemble_batch(header, compress(Compression.GZIP, records, None))
 
 
 def _of_quotas() -> list[Question]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.sim.exceptions.account import Ended, Scope
 from tests.sim.exceptions.call_sites import Moment, Place, call_sites, places
+from tests.sim.exceptions.unreached import reasons
 
 PATH = Path(__file__).with_name("radius.tsv")
 _NEVER = "-"
@@ -49,8 +50,11 @@ def allowed_by(table: Radius) -> Radius:
 
 
 def required(path: Path = PATH) -> frozenset[Place]:
-    """Return the places that a campaign has to hit: all, but for those that the table has as never reached."""
-    return frozenset(places()) - _unreached(path)
+    """Return the places that a campaign has to hit: all, but for those that the table has as never reached, and those
+    that nothing can reach.
+    """
+    reachable = frozenset(place for place in places() if place.site not in reasons())
+    return reachable - _unreached(path)
 
 
 @cache

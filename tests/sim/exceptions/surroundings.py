@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from barnabas_gateway.core.backends.fetch_memory import READ_BYTES_MIN
 from barnabas_gateway.core.model.config import (
     AuthorizerConfig,
     GatewayConfig,
@@ -35,6 +36,13 @@ AUTHENTICATION_MS_MAX: Final = 2_000
 IDLE_MS_MAX: Final = 8_000
 TRACED_EVERY: Final = 20
 CHECK_MS: Final = 1_500
+REQUESTS_MAX: Final = 8
+"""So few that gateways wait for credit."""
+REQUEST_BYTES_MAX: Final = 16 << 10
+FETCH_BYTES_MAX: Final = 3 * READ_BYTES_MIN
+"""Three reads at a time; with less, a request waits for what it holds itself."""
+STALLED_MS: Final = 800
+WAIT_MS: Final = 1_000
 LOG_DIRS: Final = (DIRECTORY, "/data-2")
 RACKS: Final = 2
 SASL: Final = SaslConfig(
@@ -50,8 +58,9 @@ SUPER_USERS: Final = frozenset({str(ANONYMOUS), f"User:{ADMINISTRATOR}"})
 
 def surround(cluster: Cluster, *, has_faults: bool) -> None:
     """To be called before the cluster starts. `has_faults`: other things go wrong, too."""
-    for gateway in cluster.gateways:
-        gateway.configure = _secured
+    for number, gateway in enumerate(cluster.gateways):
+        # One gateway of each cluster has enough of everything.
+        gateway.configure = _tightened if has_faults and number else _secured
         gateway.has_whole_shell = True
     for logstore in cluster.logstores:
         logstore.configure = _hurried
@@ -60,10 +69,27 @@ def surround(cluster: Cluster, *, has_faults: bool) -> None:
             logstore.log_dirs = LOG_DIRS
 
 
+def _tightened(config: GatewayConfig) -> GatewayConfig:
+    """It has little memory, and waits for nothing for long: where other things go wrong, time is over now and then."""
+    return replace(
+        _secured(config),
+        queued_request_bytes_max=REQUEST_BYTES_MAX,
+        stalled_sender_ms=STALLED_MS,
+        fetch_memory_bytes=FETCH_BYTES_MAX,
+        stalled_reader_ms=STALLED_MS,
+        append_wait_ms_min=WAIT_MS,
+        route_wait_ms_max=WAIT_MS,
+        read_wait_ms_max=WAIT_MS,
+        group_call_ms_max=WAIT_MS,
+        topic_creation_wait_ms_max=WAIT_MS,
+    )
+
+
 def _hurried(config: LogstoreConfig) -> LogstoreConfig:
     """What is due once in minutes, and comes to nothing, is due once in seconds."""
     return replace(
         config,
+        queued_requests_max=REQUESTS_MAX,
         retention_check_interval_ms=CHECK_MS,
         producer_id_expiration_check_interval_ms=CHECK_MS,
         replica_selector=ReplicaSelector.RACK_AWARE,

@@ -167,7 +167,7 @@ def test_of_many_tokens_at_once_a_few_are_checked_in_each_turn() -> None:
 
 
 def test_a_token_that_meets_a_fault_in_a_later_turn_costs_its_connection() -> None:
-    """That turn is nobody's: what leaves it ends the processor."""
+    """That turn belongs to no connection: what leaves it ends the processor."""
     asked: list[str] = []
 
     def fail_in_later_turns(oauth: OAuthConfig, token: str) -> AccessToken:
