@@ -165,7 +165,7 @@ class Life:
         ends = [(each.topic_partition, path, each.opened.log.log_end_offset) for path, each in found.items()]
         for path in finish_moves(self.disk, ends):
             (directory,) = [each for each in self.directories if path.startswith(f"{each.path}/")]
-            error = directory.delete(found.pop(path).topic_partition, self.now_ms)
+            error = directory.delete_old(found.pop(path).topic_partition, self.now_ms)
             if error is not None:
                 raise error
         self.loaded = list(found.values())

@@ -171,7 +171,7 @@ def _without_old_ones(
     kept = {each.opened.log.directory: each for each in partitions}
     for path in finish_moves(disk, _ends(kept)):
         _log.warning("this partition has been moved: its old directory is deleted", directory=path)
-        by_path[path.rpartition("/")[0]].delete(kept.pop(path).topic_partition, monotonic_ms())
+        by_path[path.rpartition("/")[0]].delete_old(kept.pop(path).topic_partition, monotonic_ms())
     return list(kept.values())
 
 

@@ -127,8 +127,9 @@ class AlterReplicaLogDirs:
 
     def tick(self, now_ms: int) -> None:
         self._now_ms = now_ms
-        for name in list(self._wanted):
-            if self._move is None and not self._is_stopping and not self._is_being_cut(name):
+        for name, target in list(self._wanted.items()):
+            is_free = not self._is_being_cut(name) and not self._checkpoints.may_name(target, name)
+            if self._move is None and not self._is_stopping and is_free:
                 self._begin(name, self._wanted.pop(name))
 
     def _is_being_cut(self, name: TopicPartition) -> bool:

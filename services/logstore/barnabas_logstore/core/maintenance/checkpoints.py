@@ -5,7 +5,8 @@ register of the cluster's topics. A recovery point means that everything below i
 of a deleted log has to be removed before there is a new log of the same name: recovery would trust its bytes, and a log
 start would cut records off. Nor may a flush of the old log be in progress then, which renames the old leader epochs to
 a path that is the new log's, nor may the cleaner be working on it. The same holds for a log that is truncated: its
-recovery point is lowered before it is (`lower`).
+recovery point is lowered before it is (`lower`). Below the offset up to which a log is compacted recovery accepts gaps:
+no file has one for a log that is being truncated, and afterwards none that is past the log's end.
 """
 
 from __future__ import annotations
@@ -125,8 +126,13 @@ class Checkpoints:
         """It is in another log directory now, whose checkpoints don't contain it yet."""
         directory = self._directories.directory_of(log)
         self._moved[_Kind.HIGH_WATERMARKS, directory] = None
+        self._moved[_Kind.CLEANER_OFFSETS, directory] = None
         for kind in (_Kind.RECOVERY_POINTS, _Kind.LOG_STARTS):
             self._write((kind, directory))
+
+    def may_name(self, directory: LogDirectory, topic_partition: TopicPartition) -> bool:
+        """Whether a checkpoint of this directory may still have an offset of an earlier log: no log may come there."""
+        return any(topic_partition in names for (_, each), names in self._names_in_doubt.items() if each is directory)
 
     def is_leaving(self, topic_partition: TopicPartition) -> bool:
         """Whether an earlier log of this name isn't completely gone: no new one may be created yet."""
@@ -153,16 +159,23 @@ class Checkpoints:
     # --- offsets that go back ---
 
     def lower(self, log: PartitionLog) -> None:
-        """The recovery point and the high watermark of `log` were lowered: write them at once."""
+        """The recovery point and the high watermark of `log` were lowered, and what of it is compacted is uncertain:
+        write that at once.
+        """
         directory = self._directories.directory_of(log)
-        for kind in (_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS):
+        kinds = [_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS]
+        if log.first_dirty_offset > 0:
+            kinds.append(_Kind.CLEANER_OFFSETS)
+        for kind in kinds:
             self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
             self._write((kind, directory))
 
     def is_lowered(self, log: PartitionLog) -> bool:
-        """Whether no checkpoint on the disk has a higher offset of `log` than it had at the last `lower`."""
+        """Whether no checkpoint on the disk has a higher offset of `log` than it had at the last `lower`, or any up to
+        which it is compacted.
+        """
         directory = self._directories.directory_of(log)
-        kinds = (_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS)
+        kinds = (_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS, _Kind.CLEANER_OFFSETS)
         return not any(log.topic_partition in self._names_in_doubt.get((kind, directory), ()) for kind in kinds)
 
     # --- writing ---

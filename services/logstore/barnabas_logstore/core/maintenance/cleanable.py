@@ -62,9 +62,6 @@ class CleanableLog:
 def cleanable(log: PartitionLog, last_stable_offset: int, wall_ms: int) -> CleanableLog:
     """Compute the present state. Raises DiskError."""
     first_dirty_offset = max(log.first_dirty_offset, log.log_start_offset)
-    if first_dirty_offset > log.log_end_offset:
-        # A crash has removed more than was clean.
-        first_dirty_offset = log.log_start_offset
     active_offset = log.segments.active.base_offset
     end_offset = active_offset
     # What still has to be flushed is not complete: its files must not be renamed meanwhile.

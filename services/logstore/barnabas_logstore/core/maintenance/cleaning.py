@@ -168,6 +168,7 @@ class Cleaning:
             and partition.log.config.is_compacted
             and (partition.key not in self.uncleanable or self._may_retry(partition.key))
             and not partition.log.is_held
+            and not partition.log.is_truncating
         )
 
     def _may_retry(self, key: PartitionKey) -> bool:

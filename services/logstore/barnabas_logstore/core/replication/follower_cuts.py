@@ -63,6 +63,7 @@ class FollowerCuts:
         truncation = partition.log.truncation
         if truncation.is_begun and truncation.in_flight is None:
             truncation.give_up()
+            self._checkpoints.first_dirty_offset_moved(partition.log)
             partition.high_watermark = max(partition.high_watermark, partition.log.log_start_offset)
 
     def _on_truncated(self, log: PartitionLog, effect: TruncateEffect, ended: CutEnded, result: object) -> None:

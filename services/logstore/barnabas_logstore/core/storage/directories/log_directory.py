@@ -152,7 +152,7 @@ class LogDirectory:
                 log_start_offset=log_starts.get(topic_partition, 0),
                 first_dirty_offset=cleaner_offsets.get(topic_partition, 0),
             )
-            opened.log.compacted_upto(cleaner_offsets.get(topic_partition, 0))
+            opened.log.compacted_upto(min(cleaner_offsets.get(topic_partition, 0), opened.log.log_end_offset))
             high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
             high_watermark = max(high_watermark, opened.log.log_start_offset)
             topic_id = self._read_topic_id(opened.log)
@@ -186,6 +186,10 @@ class LogDirectory:
             # must not find the old offsets.
             execute(self._disk, self.checkpoint_recovery_points())
             execute(self._disk, self.checkpoint_log_starts())
+        if self._cleaner_offsets() != cleaner_offsets:
+            # Whether it was stopped cleanly or not: a log may have been removed since, or be shorter. What takes the
+            # place of its records is not durable, and the next crash must not find it below the old offset.
+            execute(self._disk, self.checkpoint_cleaner_offsets())
         return found
 
     def _names_aside(self) -> set[str]:
@@ -310,6 +314,19 @@ class LogDirectory:
         self._deletions.append((now_ms + log.config.file_delete_delay_ms, target))
         return None
 
+    def delete_old(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:
+        """Remove a partition that a start has found to be moved elsewhere, and its offsets: it may come back. An error
+        takes the directory offline.
+        """
+        if self.delete(topic_partition, now_ms) is None:
+            try:
+                execute(self._disk, self.checkpoint_recovery_points())
+                execute(self._disk, self.checkpoint_log_starts())
+                execute(self._disk, self.checkpoint_cleaner_offsets())
+            except DiskError as error:
+                self.error = error
+        return self.error
+
     def future_of(self, topic_partition: TopicPartition) -> str:
         """Return a new name for the copy of a log that is moved into this directory."""
         return self._unique_path(topic_partition, FUTURE_SUFFIX)
@@ -374,9 +391,20 @@ class LogDirectory:
         return self._checkpoint(checkpoints.LOG_START_CHECKPOINT, starts)
 
     def checkpoint_cleaner_offsets(self) -> ReplaceEffect:
-        """Only for logs that have been compacted, as in Kafka."""
-        offsets = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset > 0}
-        return self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, offsets)
+        """Only for logs that have been compacted, as in Kafka. Recovery believes that a gap below these offsets is
+        compaction's.
+        """
+        return self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, self._cleaner_offsets())
+
+    def _cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """Not of a log that is being truncated, which a power cut may leave with a gap anywhere, or that went offline
+        alone.
+        """
+        return {
+            key: log.first_dirty_offset
+            for key, log in self.logs.items()
+            if log.first_dirty_offset > 0 and log.error is None and not log.is_truncating
+        }
 
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> ReplaceEffect:
         return ReplaceEffect(FileReplacement(f"{self.path}/{name}", checkpoints.format_offsets(offsets)))
