@@ -69,6 +69,7 @@ def cut_log(disk: Disk, effect: TruncateEffect) -> LogState:
             recovery_point=effect.recovery_point,
             shut_down_cleanly=True,
             log_start_offset=effect.log_start_offset,
+            are_epochs_sure=True,
         ).state
     except DiskError as error:
         if error.is_lack_of_room:

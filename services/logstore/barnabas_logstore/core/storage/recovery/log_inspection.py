@@ -62,6 +62,7 @@ class _Reading:
         self._files = {entry.name: entry.byte_count for entry in disk.list(directory)}
         self._base_offsets = offsets_of(self._files, LOG_SUFFIX)
         self._epochs = LeaderEpochs()
+        self._legible_epochs: list[tuple[int, int]] = []
         self._end_offset = 0
         self._producer_id_max = NO_PRODUCER_ID
 
@@ -83,7 +84,9 @@ class _Reading:
 
     def _read_epochs(self) -> None:
         if LEADER_EPOCH_CHECKPOINT in self._files:
-            epochs = LeaderEpochs.parse(self._disk.read_file(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"))
+            content = self._disk.read_file(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}")
+            epochs = LeaderEpochs.parse(content)
+            self._legible_epochs = [] if epochs is not None else LeaderEpochs.legible_entries(content)
             self._epochs = epochs or self._epochs
 
     def _check_epochs(self, first_suspect: int, shut_down_cleanly: bool) -> None:
@@ -94,6 +97,7 @@ class _Reading:
                 self._directory,
                 [(base_offset, self._byte_count(base_offset)) for base_offset in sound],
                 self._epochs,
+                self._legible_epochs,
                 self._log_start_offset,
                 may_begin_below=0 if shut_down_cleanly else self._base_offsets[first_suspect],
             )

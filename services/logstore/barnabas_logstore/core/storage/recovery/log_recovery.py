@@ -112,14 +112,16 @@ def recover_log(
     shut_down_cleanly: bool,
     log_start_offset: int,
     first_dirty_offset: int = 0,
+    are_epochs_sure: bool = False,
 ) -> RecoveredLog:
     """Recover the log in `directory`, which exists; one without segments gets its first. Raises DiskError.
 
     `log_start_offset` is that of the checkpoint, if any: the log begins there, or with its first segment if that is
-    later. `first_dirty_offset` is that of the cleaner's checkpoint, if any.
+    later. `first_dirty_offset` is that of the cleaner's checkpoint, if any. `are_epochs_sure`: their checkpoint has
+    just been written.
     """
     opening = _Opening(disk, directory, config, recovery_point, log_start_offset, first_dirty_offset)
-    opening.open_segments(shut_down_cleanly)
+    opening.open_segments(shut_down_cleanly, are_epochs_sure)
     opening.begin_at_log_start()
     if not shut_down_cleanly:
         opening.find_first_epochs()
@@ -178,9 +180,10 @@ class _Opening:
         self.is_damaged = False
         self.has_wrong_epochs = False
         self._saved_epochs: list[tuple[int, int]] = []
+        self._legible_epochs: list[tuple[int, int]] = []
         self._directory_changed = False
 
-    def open_segments(self, shut_down_cleanly: bool) -> None:
+    def open_segments(self, shut_down_cleanly: bool, are_epochs_sure: bool) -> None:
         found = self._find_segments()
         if not found:
             self._create_empty_log()
@@ -190,7 +193,8 @@ class _Opening:
         self._load_leader_epochs()
         if shut_down_cleanly:
             suspect_index = len(found) - 1
-            self._check_leader_epochs(found, 0)
+            if not are_epochs_sure:
+                self._check_leader_epochs(found, 0)
             file_bytes = found[-1].byte_count
             tail = found[-1].open_active()
             tail_end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
@@ -280,8 +284,11 @@ class _Opening:
 
     def _load_leader_epochs(self) -> None:
         if LEADER_EPOCH_CHECKPOINT in self.files:
-            epochs = LeaderEpochs.parse(self.disk.read_file(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"))
-            self.has_wrong_epochs = epochs is None
+            content = self.disk.read_file(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}")
+            epochs = LeaderEpochs.parse(content)
+            if epochs is None:
+                self.has_wrong_epochs = True
+                self._legible_epochs = LeaderEpochs.legible_entries(content)
             self.leader_epochs = epochs or self.leader_epochs
             self._saved_epochs = self.leader_epochs.entries()
 
@@ -294,6 +301,7 @@ class _Opening:
                 self.directory,
                 segments,
                 self.leader_epochs,
+                self._legible_epochs,
                 self.log_start_offset,
                 may_begin_below=may_begin_below,
             )

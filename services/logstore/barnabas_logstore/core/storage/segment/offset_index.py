@@ -44,7 +44,9 @@ class OffsetIndex(IndexFile):
         index = bisect_left(range(self.entry_count), position, key=lambda index: self.entry(index)[1])
         return self.entry(index)[0] if index < self.entry_count else default
 
-    def position_before(self, offset: int) -> int:
-        """Return where a batch begins that contains `offset` or precedes it, at most an interval and a batch away."""
-        count = self._count_first_fields(offset - self.base_offset)
-        return self.entry(count - 1)[1] if count else 0
+    def position_before(self, offset: int, entries_back: int = 0) -> int:
+        """Return where a batch begins that contains `offset` or precedes it, at most an interval and a batch away; or
+        one as many entries before that.
+        """
+        count = self._count_first_fields(offset - self.base_offset) - entries_back
+        return self.entry(count - 1)[1] if count > 0 else 0

@@ -7,6 +7,7 @@ passes an entry; entries past the recovery point come back from the batches them
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 
 from barnabas_logstore.core.storage.checkpoints import format_checkpoint, parse_checkpoint, whole_number
 
@@ -96,3 +97,22 @@ class LeaderEpochs:
             epochs.assign(epoch, start_offset)
         epochs.unsaved = False
         return epochs
+
+    @staticmethod
+    def legible_entries(content: bytes) -> list[tuple[int, int]]:
+        """Return (epoch, start_offset) of the lines of a damaged checkpoint that can be read and are in order with the
+        lines beside them.
+        """
+        entries: list[tuple[int, int]] = []
+        for line in content.decode("utf-8", "replace").splitlines():
+            words = line.split()
+            if len(words) == 2:
+                epoch, start_offset = whole_number(words[0]), whole_number(words[1])
+                if epoch is not None and start_offset is not None:
+                    entries.append((epoch, start_offset))
+        ascends = [a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries)]
+        return [
+            entry
+            for entry, follows, is_followed in zip(entries, [True, *ascends], [*ascends, True], strict=False)
+            if follows and is_followed
+        ]
