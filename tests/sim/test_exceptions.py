@@ -110,6 +110,7 @@ def test_what_is_raised_as_expiry_begins_costs_a_coordinator_the_state_of_one_pa
     places_of_expiry = (
         "logstore.GroupPartition.begin_expiry:entry",
         "logstore.OffsetExpiry.begin:exit",
+        "logstore.OffsetExpiry.delete_topics:entry",
         "logstore.TransactionPartition.begin_expiry:entry",
         "logstore.TransactionPartition.begin_timeouts:exit",
     )

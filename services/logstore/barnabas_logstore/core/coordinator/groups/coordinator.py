@@ -319,9 +319,12 @@ class GroupCoordinator:
     def topics_deleted(self, topics: Iterable[str]) -> None:
         """These topics are deleted from the cluster, and with them their committed offsets."""
         names = list(topics)
-        for led in self._partitions.values():
-            led.expiry.delete_topics(names)
-            self._untidy[led.partition] = led
+        for led in list(self._partitions.values()):
+            try:
+                led.expiry.delete_topics(names)
+                self._untidy[led.partition] = led
+            except Exception as error:
+                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def log_of(self, partition: int) -> CoordinatedLog | None:
         """Return the log of a coordinated partition."""
