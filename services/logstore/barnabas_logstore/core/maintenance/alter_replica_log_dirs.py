@@ -17,6 +17,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
+from barnabas_logstore.core.replica.containment import MOVE
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.replica.throttles import ReplicationQuota
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
@@ -140,21 +141,33 @@ class AlterReplicaLogDirs:
         partition = self._replicas.by_name.get(name)
         if partition is None or not partition.online or target.error is not None:
             return
-        copy = LogCopy(partition.log, target.path, target.future_of(name))
-        self._move = _Move(copy, target)
-        self._send(self._move, copy.begin())
+        try:
+            copy = LogCopy(partition.log, target.path, target.future_of(name))
+            self._move = _Move(copy, target)
+            self._send(self._move, copy.begin())
+        except Exception as error:
+            self._move = None  # it has no directory yet that could be deleted
+            self._replicas.contained.log_in_doubt(MOVE, error, partition.log)
 
     def _send(self, move: _Move, effect: CopyEffect) -> None:
-        move.in_flight = effect
         self._quota.record(sum([length for _, _, _, length in effect.pieces]), self._now_ms)
         completion = Completion(partial(self._on_copied, move, effect), partial(self._on_failed, move, effect))
         self._outbox.add_effect(effect, completion)
+        move.in_flight = effect
 
     def continue_moves(self) -> None:
-        """Called once per turn: take the next step, if it can be taken now."""
+        """Called once per turn: take the next step, if it can be taken now. What is raised takes the log offline, which
+        may be held, and that ends its move in the next turn.
+        """
         move = self._move
         if move is None or move.in_flight is not None:
             return
+        try:
+            self._continue(move)
+        except Exception as error:
+            self._replicas.contained.log_in_doubt(MOVE, error, move.copy.log)
+
+    def _continue(self, move: _Move) -> None:
         log = move.copy.log
         if move.is_given_up or log.error is not None or log not in self._replicas.by_log:
             self._drop(move)
@@ -185,8 +198,8 @@ class AlterReplicaLogDirs:
             self._send(move, move.copy.last_step())
 
     def _on_copied(self, move: _Move, effect: CopyEffect, result: object) -> None:
-        assert move is self._move
-        assert move.in_flight is effect
+        if move is not self._move or move.in_flight is not effect:
+            return  # what raised as it was sent has ended the move
         move.in_flight = None
         if move.phase is _Phase.FINISHING:
             self._finish(move, effect.final)
@@ -254,8 +267,8 @@ class AlterReplicaLogDirs:
 
     def _on_failed(self, move: _Move, effect: CopyEffect, error: DiskError) -> None:
         """A step has failed: at the target, where nothing is lost, or in the log's own directory."""
-        assert move is self._move
-        assert move.in_flight is effect
+        if move is not self._move or move.in_flight is not effect:
+            return
         move.in_flight = None
         if not error.is_lack_of_room:
             is_target = f"{error.path}/".startswith(f"{effect.log_directory}/")
