@@ -31,12 +31,13 @@ class LogTruncation:
     def begin(self, offset: int, *, truncate_fully: bool) -> int:
         """Prepare to truncate at `offset`; before the log's start that means to start over. Return the offset from
         which on nothing is to be relied on after a crash, which may bring some of the segments back: recovery reads
-        nothing of those below the recovery point.
+        nothing of those below the recovery point. That is where a segment begins: the one that is to be cut may still
+        have all its batches while the next one, which begins in the midst of them, is already there.
         """
         self.is_begun = True
         self._offset = offset
         self._truncate_fully = truncate_fully or offset < self._state.log_start_offset
-        return 0 if self._truncate_fully else offset
+        return 0 if self._truncate_fully else self._state.segments.containing(offset).base_offset
 
     def give_up(self) -> None:
         """Nothing has been truncated, and nothing will be."""
