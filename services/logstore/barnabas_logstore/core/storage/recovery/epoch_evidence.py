@@ -73,15 +73,15 @@ def supported_epochs(
     """Return None unless the batches show that the checkpoint is wrong, and their own epochs then. Raises DiskError.
 
     `segments` are (base offset, bytes), at least one; entries past them are returned unchanged. `legible` are what can
-    be read of a damaged checkpoint. `may_begin_below`: a crash may have moved the log start back, from anywhere below
-    this offset; 0: it can't.
+    be read of a damaged checkpoint. `may_begin_below`: where the segment after these begins; a crash may have moved
+    the log start back, from anywhere below. 0: neither.
     """
     start = max(log_start_offset, segments[0][0])
     epochs = LeaderEpochs()
     for epoch, start_offset in checkpoint.entries():
         epochs.assign(epoch, start_offset)
     epochs.trim_to(start)
-    batches = _Batches(disk, directory, segments)
+    batches = _Batches(disk, directory, segments, may_begin_below or _OFFSET_MAX)
     if _Comparison(epochs, start, may_begin_below).is_checkpoint_believed(batches):
         return None
     collected = batches.collect_epochs(epochs.entries() or legible, epochs.latest)
@@ -169,11 +169,13 @@ class _Batches:
     about once.
     """
 
-    def __init__(self, disk: Disk, directory: str, segments: list[tuple[int, int]]) -> None:
+    def __init__(self, disk: Disk, directory: str, segments: list[tuple[int, int]], offset_max: int) -> None:
+        """`offset_max`: where the segment after them begins."""
         self._disk = disk
         self._directory = directory
         self._segments = segments
         self._base_offsets = [base_offset for base_offset, _ in segments]
+        self._offset_max = offset_max
         # (segment, position) of the batch before the last offset that was asked for.
         self._passed = (-1, 0)
 
@@ -207,7 +209,7 @@ class _Batches:
         return [*before, *after]
 
     def _batch(self, index: int, header: BatchHeader) -> _Batch:
-        end = self._base_offsets[index + 1] if index + 1 < len(self._base_offsets) else _OFFSET_MAX
+        end = self._base_offsets[index + 1] if index + 1 < len(self._base_offsets) else self._offset_max
         return _Batch(
             header.base_offset, header.next_offset, header.partition_leader_epoch, self._base_offsets[index], end
         )

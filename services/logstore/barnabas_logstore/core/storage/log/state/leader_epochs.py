@@ -101,7 +101,7 @@ class LeaderEpochs:
     @staticmethod
     def legible_entries(content: bytes) -> list[tuple[int, int]]:
         """Return (epoch, start_offset) of the lines of a damaged checkpoint that can be read and are in order with the
-        lines beside them.
+        others.
         """
         entries: list[tuple[int, int]] = []
         for line in content.decode("utf-8", "replace").splitlines():
@@ -110,9 +110,16 @@ class LeaderEpochs:
                 epoch, start_offset = whole_number(words[0]), whole_number(words[1])
                 if epoch is not None and start_offset is not None:
                     entries.append((epoch, start_offset))
-        ascends = [a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries)]
-        return [
-            entry
-            for entry, follows, is_followed in zip(entries, [True, *ascends], [*ascends, True], strict=False)
-            if follows and is_followed
-        ]
+        wrong: set[int] = set()
+        for at, (entry, following) in enumerate(pairwise(entries)):
+            if not _ascends(entry, following):
+                # The one without which the rest is in order; both if that is either.
+                is_first_wrong = at == 0 or _ascends(entries[at - 1], following)
+                is_second_wrong = at + 2 == len(entries) or _ascends(entry, entries[at + 2])
+                wrong |= {at} if is_first_wrong or not is_second_wrong else set()
+                wrong |= {at + 1} if is_second_wrong or not is_first_wrong else set()
+        return [entry for at, entry in enumerate(entries) if at not in wrong]
+
+
+def _ascends(entry: tuple[int, int], following: tuple[int, int]) -> bool:
+    return entry[0] < following[0] and entry[1] < following[1]
