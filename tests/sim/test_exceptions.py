@@ -115,7 +115,7 @@ def test_what_is_raised_as_expiry_begins_costs_a_coordinator_the_state_of_one_pa
         "logstore.TransactionPartition.begin_timeouts:exit",
     )
     exceptions = Exceptions(tuple(map(Place.parse, places_of_expiry)))
-    outcome = simulate(3, replace(ROUNDS[0], seconds=6, exceptions=exceptions))
+    outcome = simulate(3, replace(ROUNDS[0], seconds=8, exceptions=exceptions))
     assert not outcome.failure, str(outcome)
     assert {str(each.place) for each in outcome.thrown} == set(places_of_expiry)
     assert {(each.guard, each.scope) for each in outcome.thrown} == {("logstore.coordinator_state", Scope.PARTITION)}

@@ -19,7 +19,7 @@ from tests.sim.exceptions.poison import CLIENTS, POISON, Poisoner, poisoned_by
 from tests.sim.exceptions.questions import TOPIC
 from tests.sim.exceptions.radius import expected
 from tests.sim.exceptions.stranger import Stranger
-from tests.sim.exceptions.surroundings import AUDIT_TOPIC, sasl_addresses, surround
+from tests.sim.exceptions.surroundings import AUDIT_TOPIC, relax, sasl_addresses, surround
 from tests.sim.exceptions.thrower import Thrower
 from tests.sim.nodes.observing import ask_for_health, describe, report_health, scrape
 from tests.sim.process import WALL_START_MS, Process
@@ -121,6 +121,8 @@ class ExceptionRun:
         self._is_over = True
         for client in (*self._askers, self._stranger, *self.poisoners):
             client.kill()
+        if self._bystanders is None:
+            relax(self._cluster)
         for node in self._cluster.logstores:
             if node.alive and node.offline_partitions:
                 # They come back with the next start.

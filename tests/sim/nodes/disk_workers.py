@@ -10,12 +10,15 @@ from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.effect_execution import EffectResult, execute
 from barnabas_logstore.core.storage.effects import (
     CLEANED_SUFFIX,
+    FindRecordEffect,
     FlushEffect,
     ReadBatchesEffect,
     ReadEffect,
+    ReadTimestampsEffect,
     StorageEffect,
     SwapEffect,
     TruncateEffect,
+    ValidateBatchEffect,
     VolumeFlushEffect,
     WriteEffect,
 )
@@ -26,7 +29,7 @@ from tests.sim.nodes.disk_watcher import DiskWatcher
 from tests.sim.page_cache import read_in_place
 from tests.sim.process import CrashPoint
 from tests.sim.replica_logs import Batch
-from tests.sim.scheduler import MS
+from tests.sim.scheduler import MS, injected
 
 if TYPE_CHECKING:
     from tests.sim.nodes.logstore import LogstoreNode
@@ -91,6 +94,12 @@ class DiskWorkers:
         except DiskError as error:
             outcome = error
             self._watcher.failed(written or [])
+        except Exception as error:
+            if injected(error) is None or not self._is_contained(effect):
+                raise
+            assert self._node.core is not None
+            outcome = self._node.core.contained.work_failed(effect, error)
+            self._watcher.failed(written or [])
         else:
             self._note(effect, outcome, written)
             if self._node.crash_points and self._dies_after(effect):
@@ -102,6 +111,13 @@ class DiskWorkers:
         delay_us = 5 + self._node.scheduler.below(95)
         self._node.after(delay_us, partial(_effect_text, "has done", effect), partial(self._report, effect, outcome))
         return True
+
+    def _is_contained(self, effect: StorageEffect) -> bool:
+        """As the service's threads have it: an exception is an outcome, by which a log directory goes offline, unless
+        the work is on a batch alone. Here the only directory of a logstore does so: with several the process ends.
+        """
+        is_batch_work = isinstance(effect, ValidateBatchEffect | FindRecordEffect | ReadTimestampsEffect)
+        return is_batch_work or len(self._node.log_dirs) == 1
 
     def _outcome(self, effect: StorageEffect, *, in_place: bool) -> EffectResult:
         disk = self._node.disk

@@ -18,6 +18,7 @@ from barnabas.cluster.messages import (
     MembershipResponse,
 )
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.containment import ContainedException
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
@@ -357,6 +358,7 @@ class LogstoreNode(Process):
             core.tick(self.now_ms)
         core.step(self.now_ms, self.wall_ms)
         if core.all_directories_offline:
+            self._tell_contained(core.take_outputs().contained)
             self._give_up("every log directory is offline")
             return
         while (outputs := core.take_outputs()).effects:
@@ -385,8 +387,7 @@ class LogstoreNode(Process):
             self._full_log_dirs = {} if lack is None else {path: str(lack)}
             self._room_changes += 1
             self._registrar.update()
-        for each in outputs.contained:
-            self.scheduler.contained(self, each.place.name, each.place.scope.value, each.traceback)
+        self._tell_contained(outputs.contained)
         for partition_name, reason in outputs.offline_partitions:
             self.offline_partitions[partition_name] = reason
             self._room_changes += 1
@@ -421,6 +422,10 @@ class LogstoreNode(Process):
             self.turn_soon()
         elif self._has_handed_over:
             self._stop_when_idle(core)
+
+    def _tell_contained(self, contained: Sequence[ContainedException]) -> None:
+        for each in contained:
+            self.scheduler.contained(self, each.place.name, each.place.scope.value, each.traceback)
 
     def _with_files(self, stream_id: int, response: ReadResponse) -> ReadResponse | WithFiles:
         files = self._handed.setdefault(stream_id, HandedFiles(HANDED_FILES_MAX)).number_ranges(response)
