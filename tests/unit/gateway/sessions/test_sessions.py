@@ -6,7 +6,9 @@ import pytest
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchResponse
-from tests.unit.gateway.sessions.consumer import BY_ID, BY_NAME, OTHER_ID, Consumer, answer_read, key
+from barnabas_gateway.core.model.containment import REQUEST
+from barnabas_gateway.core.requests.fetch import PendingFetch
+from tests.unit.gateway.sessions.consumer import BY_ID, BY_NAME, OTHER_ID, Consumer, answer_empty, answer_read, key
 from tests.unit.gateway.world import TOPIC_ID, World, topic
 
 # --- epochs ---
@@ -121,6 +123,32 @@ def test_a_request_that_overtakes_ends_the_one_before(world: World, consumer: Co
     assert world.logstore.cancels == [world.logstore.reads.pop(0).request_id]
     answer_read(world.logstore, {0: b"batch"})
     assert consumer.returned() == {key(consumer, 0): (0, b"batch")}
+
+
+def test_what_the_end_of_an_overtaken_request_raises_is_answered_by_that_request(
+    world: World, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one about the request that overtakes, and the other one, before it in line, had no answer."""
+    cancel = PendingFetch.cancel
+    calls: list[PendingFetch] = []
+
+    def fails_once(pending: PendingFetch) -> None:
+        cancel(pending)
+        calls.append(pending)
+        if len(calls) == 1:
+            raise RuntimeError("planted")
+
+    world.expects_fault = True
+    consumer.begin({0: 10})
+    consumer.next()
+    with monkeypatch.context() as planted:
+        planted.setattr(PendingFetch, "cancel", fails_once)
+        consumer.next({0: 11}, max_wait_ms=0)
+    assert consumer.answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert [each.place for each in world.contained] == [REQUEST]
+    answer_empty(world)
+    assert consumer.answer.error_code == ErrorCode.NONE
+    assert [answer.error_code for answer in consumer.client.answers[-2:]] == [-1, 0]
 
 
 def test_another_connection_may_go_on_with_the_session(world: World, consumer: Consumer) -> None:

@@ -384,10 +384,12 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
         """The session's next request has arrived, so the client would take this one's response for the other's."""
         session = self.session
         assert session is not None, "only a session's requests follow one another"
-        self.cancel()
-        error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        response = FetchResponse(error_code=error, session_id=session.session_id)
-        self.handler.responder.respond(self, response)
+        try:
+            self.cancel()
+            code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            self.handler.responder.respond(self, FetchResponse(error_code=code, session_id=session.session_id))
+        except Exception as error:
+            self.handler.responder.failed(self, error)  # it would be taken for one about the next request
 
     def _leave_session(self) -> None:
         """A persistent wait belongs to the session, if there is one; any other is not needed any more."""
