@@ -128,19 +128,22 @@ class AlterReplicaLogDirs:
 
     def tick(self, now_ms: int) -> None:
         self._now_ms = now_ms
+        if self._move is not None or self._is_stopping:
+            return
         for name, target in list(self._wanted.items()):
             is_free = not self._is_being_cut(name) and not self._checkpoints.may_name(target, name)
-            if self._move is None and not self._is_stopping and is_free:
-                self._begin(name, self._wanted.pop(name))
+            if is_free and self._begin(name, self._wanted.pop(name)):
+                return
 
     def _is_being_cut(self, name: TopicPartition) -> bool:
         partition = self._replicas.by_name.get(name)
         return partition is not None and partition.log.is_truncating
 
-    def _begin(self, name: TopicPartition, target: LogDirectory) -> None:
+    def _begin(self, name: TopicPartition, target: LogDirectory) -> bool:
+        """Return whether it has begun."""
         partition = self._replicas.by_name.get(name)
         if partition is None or not partition.online or target.error is not None:
-            return
+            return False
         try:
             copy = LogCopy(partition.log, target.path, target.future_of(name))
             self._move = _Move(copy, target)
@@ -148,6 +151,8 @@ class AlterReplicaLogDirs:
         except Exception as error:
             self._move = None  # it has no directory yet that could be deleted
             self._replicas.contained.log_in_doubt(MOVE, error, partition.log)
+            return False
+        return True
 
     def _send(self, move: _Move, effect: CopyEffect) -> None:
         self._quota.record(sum([length for _, _, _, length in effect.pieces]), self._now_ms)

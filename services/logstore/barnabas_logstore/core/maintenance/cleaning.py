@@ -154,7 +154,8 @@ class Cleaning:
         if self._to_look_at:
             return
         self._looked_ms = now_ms
-        if self._filthiest is None or not self._can_be_cleaned(self._filthiest[0]):
+        self._look_again(wall_ms)
+        if self._filthiest is None:
             self._due_ms = now_ms + self._backoff_ms
             self._forget_absent()
         else:
@@ -195,6 +196,12 @@ class Cleaning:
             self.due_since.pop(partition.key, None)
         if found.is_due and (self._filthiest is None or found.cleanable_ratio > self._filthiest[1].cleanable_ratio):
             self._filthiest = (partition, found)
+
+    def _look_again(self, wall_ms: int) -> None:
+        """Others were looked at since: the dirtiest log may have been cut, or lost segments to retention."""
+        if self._filthiest is not None:
+            partition, self._filthiest = self._filthiest[0], None
+            self._look_at(partition, wall_ms)
 
     def _begin(self, partition: Partition, found: CleanableLog, wall_ms: int) -> None:
         self._orders += 1
