@@ -93,13 +93,13 @@ def test_no_bit_of_a_header_moves_an_epoch_of_one_batch(
 
 
 def test_one_header_makes_no_latest_epoch_after_a_clean_stop() -> None:
-    """Its replica refused each leader (STALE), since none has epochs that late: the log ends before the batch."""
+    """Its replica refused each leader (STALE), since none has epochs that late: the file's epoch stays."""
     disk = DiskModel()
     stop(disk, written(disk, [0, 0, 0, 0, 0, 1]), cleanly=True)
     rot(disk, 5, LEADER_EPOCH_AT, 4)
     directory = started(disk)
     log = log_of(directory)
-    assert (log.log_end_offset, log.leader_epochs.entries()) == (5, [(0, 0)])
+    assert (log.log_end_offset, log.leader_epochs.entries()) == (6, [(0, 0), (1, 5)])
     assert directory.may_lack_records
     replica = Partition(1, "orders", TOPIC_ID, 0, log)
     state = PartitionMetadata(

@@ -7,8 +7,9 @@ replica was out of sync for ever. Where the epoch had become a smaller one the l
 refused that batch, one after the other.
 
 Epochs never go back along a log. So a batch says whether the one before it can be right, and the begin of a segment
-whether the last batch of the segment before can. After a clean stop the checkpoint knows how the epochs end. Offsets
-are outside the checksum too, and are checked in the same way.
+whether the last batch of the segment before can. After a clean stop the checkpoint knows how the epochs end; where its
+latest is smaller than that of the last batch alone, either may be wrong, and no record is removed. Offsets are outside
+the checksum too, and are checked in the same way.
 """
 
 from __future__ import annotations
@@ -140,15 +141,63 @@ def stopped_cleanly(disk: DiskModel, directory: LogDirectory) -> None:
     assert directory.shut_down({}, broker_epoch=7)
 
 
-def test_after_a_clean_stop_the_checkpoint_tells_of_the_last_batch() -> None:
+def test_after_a_clean_stop_the_last_batch_is_kept_in_the_epoch_of_the_checkpoint() -> None:
     disk = DiskModel()
     stopped_cleanly(disk, written(disk, [0, 0, 1, 1]))
     rot(disk, 3, LEADER_EPOCH_AT, 4)
     directory = started(disk)
     assert directory.was_shut_down_cleanly
     log = log_of(directory)
-    assert (log.log_end_offset, log.leader_epochs.latest) == (3, 1)
+    assert (log.log_end_offset, log.leader_epochs.entries()) == (4, [(0, 0), (1, 2)])
     assert directory.may_lack_records
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+@pytest.mark.parametrize("epochs", [[0] * 13 + [3], [0] * 9 + [4] * 4 + [9], [2] * 6 + [3] + [5] * 6, [0] * 12 + [3]])
+def test_no_bit_of_the_checkpoint_costs_a_record(epochs: list[int], cleanly: bool) -> None:
+    """3 had become 2: the last batch, alone in its epoch, was taken for rotten, and was cut."""
+    sound = DiskModel()
+    stop(sound, written(sound, epochs), cleanly=cleanly)
+    content = sound.read_file(CHECKPOINT)
+    for position in range(len(content)):
+        for bit in range(8):
+            disk = copy.deepcopy(sound)
+            disk.flip_bit(CHECKPOINT, position, bit)
+            assert log_of(started(disk)).log_end_offset == len(epochs), (position, bit)
+
+
+def test_a_last_batch_of_a_corrupt_checksum_is_cut() -> None:
+    disk = DiskModel()
+    stopped_cleanly(disk, written(disk, [0, 0, 1, 1]))
+    rot(disk, 3, LEADER_EPOCH_AT, 4)
+    rot(disk, 3, len(BATCH) - 1, 0)
+    directory = started(disk)
+    assert log_of(directory).log_end_offset == 3
+    assert directory.may_lack_records
+
+
+@pytest.mark.parametrize("is_header_wrong", [True, False])
+def test_a_batch_in_doubt_does_not_end_the_log_at_a_later_crash(is_header_wrong: bool) -> None:
+    """The batches after it may be of a smaller epoch: they begin a segment."""
+    disk = DiskModel()
+    stopped_cleanly(disk, written(disk, [0, 0, 0, 3]))
+    if is_header_wrong:
+        rot(disk, 3, LEADER_EPOCH_AT, 4)
+    else:
+        disk.replace_file(CHECKPOINT, disk.read_file(CHECKPOINT).replace(b"3 3", b"2 3"))
+    directory = started(disk)
+    assert directory.may_lack_records
+    execute(disk, directory.trust())
+    log = log_of(directory)
+    latest = log.leader_epochs.latest
+    for _ in range(2):
+        assert isinstance(log.append(memoryview(bytearray(BATCH)), 5, 1, None), AppendOutcome)
+        write = log.begin_write()
+        assert write is not None
+        execute(disk, write)
+        log.on_written(write)
+    again = log_of(started(disk))
+    assert (again.log_end_offset, again.leader_epochs.entries()) == (6, [(0, 0), (latest, 3), (5, 4)])
 
 
 @pytest.mark.parametrize("content", [b"0\n2\n0 0\n5 2\n", b"0\n2\n0 0\n1 3\n", b"0\n1\n0 0\n"])

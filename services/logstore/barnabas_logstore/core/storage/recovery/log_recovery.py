@@ -198,10 +198,13 @@ class _Opening:
             file_bytes = found[-1].byte_count
             tail = found[-1].open_active()
             tail_end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
-            if tail_end == file_bytes and self._are_of_known_epochs(tail):
+            is_later = tail_end == file_bytes and self._is_only_last_of_later_epoch(found[-1], tail)
+            if is_later or (tail_end == file_bytes and self._are_of_known_epochs(tail)):
                 self._add_sound(found, tail)
                 self._load_producers(self.next_offset)
                 self.leader_epochs.truncate_from(self.next_offset)
+                if is_later:
+                    self._begin_segment_after_doubt()
                 return
             if self.leader_epochs.latest != NO_EPOCH:
                 end = OffsetAndEpoch(_OFFSET_MAX, self.leader_epochs.latest)
@@ -315,6 +318,29 @@ class _Opening:
         return all(
             known.epoch_of(header.base_offset) in (header.partition_leader_epoch, NO_EPOCH) for _, header in batches
         )
+
+    def _is_only_last_of_later_epoch(self, segment: Segment, tail: list[tuple[int, BatchHeader]]) -> bool:
+        """Whether only the last batch contradicts the checkpoint, with an epoch later than its latest. One flipped bit
+        makes the one larger or the other smaller. So the batch is kept if its checksum is right, and the file's epoch.
+        """
+        if not tail or not NO_EPOCH < self.leader_epochs.latest < tail[-1][1].partition_leader_epoch:
+            return False
+        batches = scan_batches(self.disk, segment.file, tail[-1][0], segment.byte_count, check_crc=True)
+        return self._are_of_known_epochs(tail[:-1]) and next(batches, None) is not None
+
+    def _begin_segment_after_doubt(self) -> None:
+        """Report the log, so that a replica without doubt leads if there is one. Its next batches, of an epoch that may
+        be smaller than the one in doubt, begin a segment: after a crash they would end the log before that batch.
+        """
+        self.is_damaged = True
+        self._close_active()
+        active = self.segments.active
+        segment = Segment(
+            self.disk, self.directory, self.next_offset, active.start_position + active.byte_count, self.config
+        )
+        segment.create()
+        self.segments.add(segment)
+        self._directory_changed = True
 
     def _add_sound(self, sound: list[Segment], tail: list[tuple[int, BatchHeader]]) -> None:
         """Add segments unchanged. `tail` are the last batches of the active one, if that is among them."""
