@@ -4,12 +4,17 @@ Recovery accepts a gap between segments below that offset, since a cleaned segme
 could say more than the log: a start left the entries of logs that had been removed meanwhile, and of logs that it had
 found to be shorter, and a truncation lowered the entry only after records had taken the place of those that were cut
 off. These records are flushed later. A power cut that lost the end of a segment of theirs left a gap that looked like
-compaction's: the log went on behind it, and the replica never fetched what was lost.
+compaction's: the log went on behind it, and the replica never fetched what was lost. A log that a start set aside, for
+want of its topic id, left its entry to the next log of its name.
+
+Nor may it say less. The entry of a log that went offline alone was dropped while its recovery point became 0: the next
+start took the first gap of a log that Kafka had compacted for damage, and removed everything behind it.
 """
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from random import Random
 
@@ -19,14 +24,18 @@ from barnabas.channel.messages import ReplicaData
 from barnabas.cluster.administration import AlterReplicaLogDirsRequest, ReplicaMove
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.disk import DiskError, DiskErrorKind
+from barnabas_logstore.core.replica.containment import PRODUCER_EXPIRY
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effects import ReplaceEffect, StorageEffect, TruncateEffect
 from barnabas_logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from barnabas_logstore.shell.log_dirs import load_directories
 from tests.regressions.test_gaps_between_cleaned_segments import (
     BATCH,
     END_OFFSET,
     FOUR_A_SEGMENT,
+    GAPS,
     PATH,
     TOPIC_PARTITION,
     compacted,
@@ -201,6 +210,41 @@ def test_the_old_directory_of_a_log_that_was_moved_forgets_it() -> None:
     assert disk.read_file("/data/recovery-point-offset-checkpoint") == NOTHING
 
 
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_log_that_is_set_aside_leaves_nothing_to_the_next_of_its_name(is_torn: bool) -> None:
+    disk = compacted([], CLEANED_UPTO)
+    directory = started(disk, "boot-1")
+    flush_all(disk, directory)
+    execute(disk, directory.checkpoint_recovery_points())
+    metadata = f"{PATH}/partition.metadata"
+    if is_torn:
+        disk.replace_file(metadata, b"version: 0\ntop")
+    else:
+        disk.remove(metadata)
+    loaded = load_directories(disk, ["/data"], "c", 1, "boot-1", FOUR_A_SEGMENT, threading.Event(), 1, failed={})
+    (directory,) = loaded.directories
+    assert directory.error is None
+    assert loaded.partitions == []
+    assert disk.read_file(CHECKPOINT) == NOTHING
+    assert disk.read_file("/data/recovery-point-offset-checkpoint") == NOTHING
+    execute(disk, directory.trust())
+    replicate_again(disk, directory)
+    assert lacks_nothing_after_power_cuts(disk) > 0
+
+
+def test_the_next_start_keeps_the_gaps_of_a_log_that_went_offline_alone() -> None:
+    disk = compacted(GAPS, CLEANED_UPTO)
+    directory = started(disk, "boot-1")
+    flush_all(disk, directory)
+    log = directory.logs[TOPIC_PARTITION]
+    log.fail(DiskError(DiskErrorKind.IO, "trust", log.directory))
+    execute(disk, directory.checkpoint_recovery_points())
+    execute(disk, directory.checkpoint_cleaner_offsets())
+    assert disk.read_file("/data/recovery-point-offset-checkpoint") == b"0\n1\ntable 0 0\n"
+    assert started(disk, "boot-1").logs[TOPIC_PARTITION].log_end_offset == END_OFFSET
+    assert offsets_of(disk) == [offset for offset in range(END_OFFSET) if offset not in GAPS]
+
+
 # --- truncations, deletions and moves ---
 
 NAME = ("orders", 0)
@@ -278,6 +322,38 @@ def test_a_follower_is_cut_below_what_is_compacted_and_power_is_cut() -> None:
         assert has_no_gap(host.disk, seed), seed
     tick(host, 1)
     assert b"orders 0 5\n" in cleaner_checkpoint(host.disk), "what was kept is compacted as it was"
+
+
+def test_a_log_in_doubt_keeps_its_entry() -> None:
+    host = cleaned_follower()
+    host.core.contained.log_in_doubt(PRODUCER_EXPIRY, ValueError("planted"), partition_of(host).log)
+    tick(host, 1)
+    assert partition_of(host).log.error is not None
+    assert b"orders 0 0\n" in host.disk.read_file("/data0/recovery-point-offset-checkpoint")
+    assert ENTRY in cleaner_checkpoint(host.disk)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_log_in_doubt_that_is_about_to_be_cut_has_its_entry_until_it_is(is_begun: bool) -> None:
+    host = cleaned_follower()
+    fetch = fetch_of(host)
+    host.holds_effects = True
+    answer(host, fetch, ReplicaData(1, 0, 0, LEADER, 5, 0, diverging_epoch=0, diverging_end_offset=5))
+    host.turn()
+    while is_begun and not any(isinstance(effect, TruncateEffect) for effect in host.held):
+        for effect in list(host.held):
+            host.run_effect(effect)
+        host.turn()
+    log = partition_of(host).log
+    assert log.is_truncating
+    host.core.contained.log_in_doubt(PRODUCER_EXPIRY, ValueError("planted"), log)
+    host.turn()
+    assert log.error is not None
+    host.holds_effects = False
+    host.run_effects()
+    tick(host, 1)
+    assert (cleaner_checkpoint(host.disk) == NOTHING) is is_begun
+    assert (ENTRY in cleaner_checkpoint(host.disk)) is not is_begun
 
 
 def test_a_cut_is_broken_off_at_any_operation_and_power_is_cut() -> None:

@@ -217,6 +217,8 @@ def _load(
     with ThreadPoolExecutor(threads, "recovery") as executor:
         loaded = directory.load(config_of, began_ms, executor.map)
     kept = [partition for partition in loaded if _is_ours(directory, partition)]
+    if len(kept) < len(loaded):
+        directory.forget_gone()
     _log.info(
         "logs loaded",
         directory=directory.path,

@@ -320,12 +320,18 @@ class LogDirectory:
         """
         if self.delete(topic_partition, now_ms) is None:
             try:
-                execute(self._disk, self.checkpoint_recovery_points())
-                execute(self._disk, self.checkpoint_log_starts())
-                execute(self._disk, self.checkpoint_cleaner_offsets())
+                self.forget_gone()
             except DiskError as error:
                 self.error = error
         return self.error
+
+    def forget_gone(self) -> None:
+        """Write the checkpoints of what is here, before there is a new log of the name of one that a start has taken
+        away. Raises DiskError.
+        """
+        execute(self._disk, self.checkpoint_recovery_points())
+        execute(self._disk, self.checkpoint_log_starts())
+        execute(self._disk, self.checkpoint_cleaner_offsets())
 
     def future_of(self, topic_partition: TopicPartition) -> str:
         """Return a new name for the copy of a log that is moved into this directory."""
@@ -397,13 +403,13 @@ class LogDirectory:
         return self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, self._cleaner_offsets())
 
     def _cleaner_offsets(self) -> dict[TopicPartition, int]:
-        """Not of a log that is being truncated, which a power cut may leave with a gap anywhere, or that went offline
-        alone.
+        """Not of a log that is being truncated, which a power cut may leave with a gap anywhere, or was while it went
+        offline. For one that went offline alone it holds: all of it is read by the next start, gaps included.
         """
         return {
             key: log.first_dirty_offset
             for key, log in self.logs.items()
-            if log.first_dirty_offset > 0 and log.error is None and not log.is_truncating
+            if log.first_dirty_offset > 0 and not log.is_truncating and not log.truncation.is_broken_off
         }
 
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> ReplaceEffect:

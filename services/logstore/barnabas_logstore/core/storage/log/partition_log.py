@@ -305,7 +305,6 @@ class PartitionLog(LogAppends):
 
     def on_truncated(self, effect: TruncateEffect, opened: LogState) -> None:
         """The log is what recovery has found."""
-        self.truncation.end(effect)
         state = self.state
         opened.producers.recall(state.producers, opened.next_offset)
         state.become(opened)
@@ -315,3 +314,5 @@ class PartitionLog(LogAppends):
                 self.flushes.add_closed_segment(segment, following.base_offset)
         # Snapshots that were to be written with the next flush are dropped, and retention depends on them.
         self._rolling.add_snapshot_again()
+        # Last: until then the log in memory is not what is on the disk.
+        self.truncation.end(effect)

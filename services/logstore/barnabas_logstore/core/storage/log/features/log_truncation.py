@@ -17,13 +17,16 @@ from barnabas_logstore.core.storage.log.state.log_state import LogState
 
 
 class LogTruncation:
-    """`is_begun`: the log may neither grow nor be flushed. `in_flight` is the effect that truncates it."""
+    """`is_begun`: the log may neither grow nor be flushed. `in_flight` is the effect that truncates it.
+    `is_broken_off`: the log went offline meanwhile; its files are not what is in memory.
+    """
 
-    __slots__ = ("_offset", "_state", "_truncate_fully", "in_flight", "is_begun")
+    __slots__ = ("_offset", "_state", "_truncate_fully", "in_flight", "is_begun", "is_broken_off")
 
     def __init__(self, state: LogState) -> None:
         self._state = state
         self.is_begun = False
+        self.is_broken_off = False
         self._offset = -1
         self._truncate_fully = False
         self.in_flight: TruncateEffect | None = None
@@ -77,7 +80,8 @@ class LogTruncation:
     def end(self, effect: TruncateEffect) -> None:
         """The log is truncated."""
         assert effect is self.in_flight
-        self.abandon()
+        self.in_flight = None
+        self.is_begun = False
 
     def undo(self, effect: TruncateEffect) -> None:
         """There was no space for what has to be written first: nothing has been truncated."""
@@ -87,6 +91,8 @@ class LogTruncation:
             segment.save_whole_indexes()
 
     def abandon(self) -> None:
-        """The log is offline, or truncated."""
+        """The log is offline."""
+        if self.in_flight is not None:
+            self.is_broken_off = True
         self.in_flight = None
         self.is_begun = False
