@@ -146,6 +146,39 @@ def unowned_starts(source: str) -> list[int]:
     return found
 
 
+def open_listings(source: str) -> list[int]:
+    """Return the lines that use `scandir` other than as the context of a `with`, which closes it."""
+    tree = ast.parse(source)
+    closed = {
+        id(item.context_expr.func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if isinstance(item.context_expr, ast.Call)
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if "scandir" in (getattr(node, "attr", ""), getattr(node, "id", ""), getattr(node, "name", ""))
+        and id(node) not in closed
+    ]
+
+
+def test_listings_of_directories_are_closed() -> None:
+    """The warning about one that is not is ignored (`pyproject.toml`), since pytest itself causes it."""
+    checked = sources("barnabas", "services", "pipeline", "scripts", "bench", "tests")
+    assert len(checked) > 1_000
+    found = {f"{path}:{line}" for path in checked for line in open_listings((ROOT / path).read_text())}
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "source", ["entries = os.scandir(path)", "from os import scandir", "for entry in os.scandir(path):\n    pass"]
+)
+def test_an_open_listing_is_found(source: str) -> None:
+    assert open_listings(source)
+
+
 def test_every_task_and_thread_has_an_owner() -> None:
     """`barnabas.runtime.loop.background` starts them, and reads what they raise."""
     services = [path for path in sources("barnabas", "services") if path != TASK_OWNER]

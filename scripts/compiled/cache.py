@@ -43,8 +43,10 @@ class Cache:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor, written = tempfile.mkstemp(dir=self._folder, prefix=".new-")
-            os.close(descriptor)
-            shutil.copyfile(made, written)
+            with os.fdopen(descriptor, "wb") as copy:
+                copy.write(made.read_bytes())
+                copy.flush()
+                os.fsync(copy.fileno())  # a power cut must not leave an empty file of that name
             os.replace(written, self._folder / key)
         except OSError:
             return

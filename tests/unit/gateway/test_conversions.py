@@ -224,11 +224,7 @@ def test_a_fault_of_ours_costs_its_own_connection_and_no_other(version: int) -> 
     world = World()
     world.expects_fault = True
     client, other = world.client(), world.client()
-    if version == 2:
-        client.produce(records=MESSAGES, version=version)
-    else:
-        client.fetch(version=version, max_wait_ms=0)
-        world.logstore.read_result(RECORDS)
+    _ask_for_a_conversion(world, client, version)
     (conversion,) = world.conversions
     conversion.fault = "a traceback"
     world.processor.converted(conversion, 1.0, world.now_ms)
@@ -244,11 +240,7 @@ def test_a_fault_of_ours_is_reported_though_its_client_has_gone(version: int) ->
     world = World()
     world.expects_fault = True
     client = world.client()
-    if version == 2:
-        client.produce(records=MESSAGES, version=version)
-    else:
-        client.fetch(version=version, max_wait_ms=0)
-        world.logstore.read_result(RECORDS)
+    _ask_for_a_conversion(world, client, version)
     (conversion,) = world.conversions
     conversion.fault = "a traceback"
     client.close()
@@ -262,12 +254,17 @@ def test_a_fault_as_a_conversion_is_counted_costs_its_own_connection_and_no_othe
     world = World()
     world.expects_fault = True
     client, other = world.client(), world.client()
+    _ask_for_a_conversion(world, client, version)
+    world.convert(elapsed_ms=math.nan)
+    assert client.is_closed
+    assert len(world.contained) == 1
+    assert not other.is_closed
+
+
+def _ask_for_a_conversion(world: World, client: Client, version: int) -> None:
+    """Of what is produced by version 2, or fetched by a later one."""
     if version == 2:
         client.produce(records=MESSAGES, version=version)
     else:
         client.fetch(version=version, max_wait_ms=0)
         world.logstore.read_result(RECORDS)
-    world.convert(elapsed_ms=math.nan)
-    assert client.is_closed
-    assert len(world.contained) == 1
-    assert not other.is_closed
