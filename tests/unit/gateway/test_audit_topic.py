@@ -183,3 +183,23 @@ def test_a_change_whose_answer_is_lost_is_recorded_and_goes_to_the_topic() -> No
 def test_what_is_only_validated_is_no_change() -> None:
     asked = CreateTopicsRequest([NewTopic("t", 1, 1)], 1000)
     assert list(changes_asked_for(asked)) == [("topic created", "t")]
+
+
+def test_a_batch_that_failed_while_its_leader_is_asked_ends_once() -> None:
+    at = world(pods=("p-0",))
+    at.expects_fault = True
+    add(at)
+    at.pass_ms(200)
+    at.logstore.append_result(required_offset=8)
+    at.pod.down()
+    (asked,) = at.processor.logstores.find_logstore(1).queries.in_flight.values()
+    asked.asker.failed(RuntimeError("a bug"))
+    assert outcomes(at) == {"written": 0, "dropped": 1}
+    add(at, "authenticated")
+    at.logstore.state_answer(high_watermark=8)
+    assert outcomes(at) == {"written": 0, "dropped": 1}
+    at.pass_ms(200)
+    assert [each["event"] for each in written(at)] == ["authenticated"]
+    at.logstore.append_result(committed=True)
+    assert outcomes(at) == {"written": 1, "dropped": 1}
+    assert len(at.contained) == 1

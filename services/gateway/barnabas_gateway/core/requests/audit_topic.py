@@ -29,7 +29,7 @@ from barnabas.wire.primitives import Steps
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
 from barnabas_gateway.core.backends.partition_appends import LOSSES, PendingAppend
-from barnabas_gateway.core.connections.connection import Connection, PendingRequest
+from barnabas_gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
 from barnabas_gateway.core.model.config import GatewayConfig
 from barnabas_gateway.core.model.containment import AUDIT
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
@@ -65,16 +65,19 @@ class AuditProduce(PendingProduce):
 
     def failed(self, error: Exception) -> None:
         """Its answers have met an unexpected exception: the batch may be written, and is not sent again."""
-        self.appends = ()
-        self.handler.deadlines.unschedule(self)
         self.connection.owner.request_failed(self, error)
-        self.on_end(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._end(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _respond(self) -> None:
-        error_code = self.appends[0].response.error_code
+        self._end(self.appends[0].response.error_code if self.appends else ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _end(self, error_code: int) -> None:
+        """Once: an answer that it still waited for when it failed ends it no second time."""
         self.appends = ()
         self.handler.deadlines.unschedule(self)
-        self.on_end(error_code)
+        if self.kind is None:
+            self.kind = ResponseKind.NO_OP
+            self.on_end(error_code)
 
 
 class AuditProduceHandler(BaseProduceHandler):
