@@ -44,7 +44,7 @@ from barnabas_logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCor
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import CleanOrder, PassReport
-from barnabas_logstore.core.storage.directories.log_copy import finish_moves
+from barnabas_logstore.core.storage.directories.finished_moves import without_moved
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
 from barnabas_logstore.core.storage.effect_execution import EffectResult, execute
 from barnabas_logstore.core.storage.effects import (
@@ -161,14 +161,10 @@ class Life:
         self.turn()
 
     def _finish_moves(self) -> None:
-        found = {opened.opened.log.directory: opened for opened in self.loaded}
-        ends = [(each.topic_partition, path, each.opened.log.log_end_offset) for path, each in found.items()]
-        for path in finish_moves(self.disk, ends):
-            (directory,) = [each for each in self.directories if path.startswith(f"{each.path}/")]
-            error = directory.delete_old(found.pop(path).topic_partition, self.now_ms)
+        self.loaded, _ = without_moved(self.disk, self.directories, self.loaded, self.now_ms)
+        for error in (directory.error for directory in self.directories):
             if error is not None:
                 raise error
-        self.loaded = list(found.values())
 
     def _move_away_deleted(self, is_deleted: Callable[[bytes], bool]) -> int:
         names = Counter(opened.topic_partition for opened in self.loaded)

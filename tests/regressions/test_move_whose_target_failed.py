@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin, finish_moves
+from barnabas_logstore.core.storage.directories.finished_moves import finish_moves
+from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin
 from tests.sim.disk_model import DiskModel
 
 NAME = ("orders", 0)

@@ -27,6 +27,7 @@ from barnabas_logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCor
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replication.replication import ReplicationConfig
 from barnabas_logstore.core.storage.compaction.orders import PassOutcome
+from barnabas_logstore.core.storage.directories.finished_moves import without_moved
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
 from barnabas_logstore.core.streams.replication_outbox import ReplicationOutputs
 from barnabas_logstore.core.ticks import REST_TICK_MS
@@ -165,6 +166,7 @@ class LogstoreNode(Process):
         for directory in directories:
             found = directory.load(self._topic_config, self.now_ms)
             loaded += [opened for opened in found if _is_ours(directory, opened)]
+        loaded, _ = without_moved(self.disk, directories, loaded, self.now_ms)
         config = LogstoreConfig(
             self.node_id,
             cluster_id,

@@ -15,9 +15,9 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
-from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition, uuid_to_text
+from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
 from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal
-from barnabas_logstore.core.storage.directories.log_copy import finish_moves
+from barnabas_logstore.core.storage.directories.finished_moves import first_found_twice, without_moved
 from barnabas_logstore.core.storage.directories.log_directory import (
     LogDirectory,
     OpenedPartition,
@@ -131,13 +131,12 @@ def load_directories(
     errors = [f"log.dirs={each.path}: {each.error}" for each in directories if each.error is not None]
     if len(errors) == len(directories):
         raise StartRefused("; ".join(errors))
-    partitions = _without_old_ones(disk, directories, partitions)
-    seen: dict[tuple[str, int], str] = {}
-    for partition in partitions:
-        path = partition.opened.log.directory
-        other = seen.setdefault(partition.topic_partition, path)
-        if other != path:
-            raise StartRefused(f"{path} and {other} are the same partition: move one of them away")
+    partitions, old = without_moved(disk, directories, partitions, monotonic_ms())
+    for path in old:
+        _log.warning("this partition has been moved: its old directory is deleted", directory=path)
+    twice = first_found_twice(partitions)
+    if twice is not None:
+        raise StartRefused(f"{twice[0]} and {twice[1]} are the same partition: move one of them away")
     directories += _missed(disk, directories, cluster_id, node_id)
     return LoadedDirectories(directories, partitions)
 
@@ -161,22 +160,6 @@ def _missed(disk: Disk, directories: Sequence[LogDirectory], cluster_id: str, no
         directory.error = missed(path)
         found.append(directory)
     return found
-
-
-def _without_old_ones(
-    disk: Disk, directories: Sequence[LogDirectory], partitions: Sequence[OpenedPartition]
-) -> list[OpenedPartition]:
-    """A log that a crash at the end of a move has left in two log directories is deleted in the old one."""
-    by_path = {directory.path: directory for directory in directories}
-    kept = {each.opened.log.directory: each for each in partitions}
-    for path in finish_moves(disk, _ends(kept)):
-        _log.warning("this partition has been moved: its old directory is deleted", directory=path)
-        by_path[path.rpartition("/")[0]].delete_old(kept.pop(path).topic_partition, monotonic_ms())
-    return list(kept.values())
-
-
-def _ends(partitions: Mapping[str, OpenedPartition]) -> list[tuple[TopicPartition, str, int]]:
-    return [(each.topic_partition, path, each.opened.log.log_end_offset) for path, each in partitions.items()]
 
 
 def _open(disk: Disk, path: str, cluster_id: str, node_id: int, kernel_boot_id: str) -> LogDirectory:

@@ -17,7 +17,8 @@ from barnabas.cluster.messages import LeaderAndIsr, StopReplica, UpdateMetadata
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin, finish_moves, parse_origin
+from barnabas_logstore.core.storage.directories.finished_moves import finish_moves
+from barnabas_logstore.core.storage.directories.log_copy import MOVED_FROM, Origin, parse_origin
 from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effects import CopyEffect, DeleteDirectoryEffect, StorageEffect
 from barnabas_logstore.core.storage.recovery.log_recovery import open_log

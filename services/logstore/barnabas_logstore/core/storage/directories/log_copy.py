@@ -7,13 +7,12 @@ final name. From then on it is the log, and the old directory is deleted.
 
 A crash leaves one of these, in this order: a `-future` directory besides the log: the copy starts over. The log in both
 directories: the one with the file `moved-from` is the log, since nothing is written to the other afterwards; should
-that one be longer nevertheless, it is the log, because nothing written may be deleted here (`finish_moves`). The log
+that one be longer nevertheless, it is the log, because nothing written may be deleted here (`finished_moves`). The log
 only in the new directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
@@ -187,23 +186,3 @@ class LogCopy:
 
     def _place_of(self, path: str) -> str:
         return f"{self.future}/{path.rpartition('/')[2]}"
-
-
-def finish_moves(disk: Disk, found: Sequence[tuple[TopicPartition, str, int]]) -> list[str]:
-    """Given (partition, its directory, its log end offset) found at a start in all log directories, return the
-    directories to delete, of moves that a crash interrupted at the very end. The others drop their origin. Raises
-    DiskError.
-    """
-    places = {(name, directory.rpartition("/")[0]): (directory, end) for name, directory, end in found}
-    old = []
-    for name, directory, end_offset in found:
-        origin = read_origin(disk, directory)
-        if origin is None:
-            continue
-        before, before_end_offset = places.get((name, origin.log_directory), (directory, end_offset))
-        if before != directory:
-            old.append(before if before_end_offset <= end_offset else directory)
-        else:
-            disk.remove(f"{directory}/{MOVED_FROM}")
-            disk.flush_directory(directory)
-    return old
