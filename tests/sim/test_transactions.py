@@ -7,19 +7,20 @@ from random import Random
 
 import pytest
 
-from barnabas.wire.record_batch import build_batch
+from barnabas.wire.record_batch import TRANSACTIONAL_BIT, BatchHeader, build_batch
 from barnabas_logstore.core.coordinator.transactions.records import transaction_record
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction, TransactionState
 from barnabas_logstore.core.storage.log.log_view import LogView
 from tests.sim.faults import Fault
 from tests.sim.history import History
 from tests.sim.mutants.planting import TRANSACTIONAL
-from tests.sim.replica_logs import BatchRegister
+from tests.sim.replica_logs import Batch, BatchRegister
 from tests.sim.run import Options, simulate
 from tests.sim.scheduler import InvariantViolation
 from tests.sim.shapes import Profile, random_shape
 from tests.sim.transactions.history import ClientTransaction, TransactionHistory
 from tests.sim.transactions.observer import TransactionObserver
+from tests.sim.transactions.spans import Spans
 from tests.sim.transactions.state_log import StateLog
 from tests.tiers import seeds
 
@@ -228,3 +229,18 @@ def test_an_aborted_effect_counts_for_nothing() -> None:
         scene.history.ending(transaction, commit=commit)
         scene.history.decided(transaction, "ledger-0 at 3", commit=commit)
     assert scene.history.effects == {("loop", INPUT): second}
+
+
+def test_what_a_cleaner_has_emptied_begins_no_transaction() -> None:
+    """Its marker may be gone, too; a log holds its last stable offset back for none of it (I12 did not say so)."""
+
+    def batch(base_offset: int, records_count: int) -> Batch:
+        header = BatchHeader(base_offset, 49, 1, 2, 0, TRANSACTIONAL_BIT, 0, 0, 0, 7, 1, 0, records_count)
+        return Batch(base_offset, base_offset + 1, 1, 0, header, b"")
+
+    spans = Spans()
+    spans.add([batch(5, 0)])
+    assert spans.first_unstable(6, 0) == (6, 6)
+    spans.add([batch(6, 1), batch(7, 0)])
+    assert spans.first_unstable(8, 0) == (6, 6)
+    assert len(spans.all[0].batches) == 2

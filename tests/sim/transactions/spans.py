@@ -74,6 +74,9 @@ class Spans:
     def _continue(self, batch: Batch) -> None:
         header = batch.header
         span = self.open.get(header.producer_id)
+        if span is None and not header.records_count:
+            # The cleaner has emptied it, of a transaction whose marker may be gone: it begins none, since nothing of it can be read.
+            return
         if span is None:
             span = Span(header.producer_id, header.producer_epoch, batch.base_offset)
             self.open[header.producer_id] = span
