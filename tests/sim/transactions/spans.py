@@ -75,7 +75,7 @@ class Spans:
         header = batch.header
         span = self.open.get(header.producer_id)
         if span is None and not header.records_count:
-            # The cleaner has emptied it, of a transaction whose marker may be gone: it begins none, since nothing of it can be read.
+            # The cleaner has emptied it, and its transaction's marker may be gone. It begins none: it has nothing to read.
             return
         if span is None:
             span = Span(header.producer_id, header.producer_epoch, batch.base_offset)
