@@ -75,7 +75,7 @@ class Spans:
         header = batch.header
         span = self.open.get(header.producer_id)
         if span is None and not header.records_count:
-            # The cleaner has emptied it, and its transaction's marker may be gone. It begins none: it has nothing to read.
+            # The cleaner has emptied it, and its transaction's marker may be gone: it begins none.
             return
         if span is None:
             span = Span(header.producer_id, header.producer_epoch, batch.base_offset)
