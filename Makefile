@@ -26,6 +26,9 @@ CELLS ?=
 SECONDS ?=
 ROUNDS ?=
 CLIENT ?=
+SUITE ?=
+AGAINST ?=
+LEARN ?=
 BROKER ?=
 MOVE ?=
 PARTITIONS ?=
@@ -57,7 +60,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore sim-exceptions mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore sim-exceptions mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat acceptance security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -116,7 +119,7 @@ imports: setup ## Check the import rules
 
 type: setup ## mypy, strict
 	@$(BIN)/mypy
-	@$(BIN)/mypy bench tests/faults
+	@$(BIN)/mypy bench tests/faults tests/acceptance
 
 format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format .
@@ -233,6 +236,10 @@ kerberos: setup etcd jars ## Test GSSAPI with a real KDC; installs MIT Kerberos 
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
+
+acceptance: setup etcd ## Other people's suites against three logstores, into docs/verify/acceptance.md: SUITE=kgo or SUITE="kgo javatools" for some; AGAINST=kafka compares, LEARN=1 writes the table
+	@$(BIN)/python -m tests.acceptance $(foreach suite,$(SUITE),--suite $(suite)) $(if $(BARNABAS_CORES),--cores $(BARNABAS_CORES)) \
+		$(if $(AGAINST),--against $(AGAINST)) $(if $(LEARN),--learn)
 
 compiled: setup ## Compile the cores with mypyc and a C compiler, into build/compiled: services then run them; some minutes
 	@BARNABAS_CORES=interpreted $(BIN)/python -m scripts.compiled

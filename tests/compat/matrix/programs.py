@@ -27,8 +27,20 @@ class Report:
 
 def run_program(argv: list[str], cwd: Path, log: Path, seconds_max: int, environment: dict[str, str]) -> Report:
     """Run it to its end, or until its time is over; nothing that it has started outlives it."""
-    log.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
+    code = run_logged(argv, cwd, log, seconds_max, environment)
+    if code is None:
+        end = f"the program was not done after {seconds_max} s"
+    else:
+        end = f"the program ended with {code} before it came to this"
+    report = read_report(log.read_text(errors="replace").splitlines(), end)
+    report.seconds = round(time.monotonic() - begin)
+    return report
+
+
+def run_logged(argv: list[str], cwd: Path, log: Path, seconds_max: float, environment: dict[str, str]) -> int | None:
+    """Return the exit code, or None if its time was over before. What it writes is in `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
             argv,
@@ -40,15 +52,11 @@ def run_program(argv: list[str], cwd: Path, log: Path, seconds_max: int, environ
             start_new_session=True,
         )
         try:
-            process.wait(seconds_max)
-            end = f"the program ended with {process.returncode} before it came to this"
+            return process.wait(seconds_max)
         except subprocess.TimeoutExpired:
-            end = f"the program was not done after {seconds_max} s"
+            return None
         finally:
             _kill_session(process)
-    report = read_report(log.read_text(errors="replace").splitlines(), end)
-    report.seconds = round(time.monotonic() - begin)
-    return report
 
 
 def read_report(lines: list[str], end: str) -> Report:

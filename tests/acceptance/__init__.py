@@ -1,0 +1,1 @@
+"""Other people's suites against Barnabas, and what each of their tests is expected to show."""

@@ -1,0 +1,153 @@
+"""What a suite is run against: three logstores as `barnabas up` starts them, Apache Kafka, or an unused port."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from barnabas.cli.local.cluster import Started
+from barnabas.cli.local.layout import HOST
+from barnabas.cli.local.services import Role, Service
+from barnabas.cores import COMPILED, INTERPRETED, VARIABLE, cores_of_process, find_build, problem_of
+from bench.apache_kafka import VERSION, ApacheKafka
+from tests.acceptance.suite import Broker, Suite
+from tests.compat.matrix.toolchains import prepare
+from tests.integration.reserved_ports import free_port
+from tests.integration.running_cluster import ROOT, RunningCluster
+
+CACHE: Final = ROOT / ".cache/acceptance"
+"""What suites need, and the logs of their last runs."""
+LOGSTORES: Final = 3
+_LISTENERS: Final = "PLAINTEXT://{host}:{plain},SASL_PLAINTEXT://{host}:{sasl}"
+_SASL: Final = {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+_SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_KAFKA_START_SECONDS_MAX: Final = 180.0
+
+
+class EndedError(Exception):
+    """A process of the cluster ended while the suite ran."""
+
+
+Subject: TypeAlias = tuple[Broker, str]
+"""The cluster, and what it is built of."""
+Start: TypeAlias = Callable[[Suite], AbstractContextManager[Subject]]
+
+
+class _Barnabas(RunningCluster):
+    """As `barnabas up` starts it, with the suite's settings, on the cores that are wanted."""
+
+    def __init__(self, directory: Path, suite: Suite, cores: str) -> None:
+        super().__init__(directory, LOGSTORES, self._listeners)
+        self._settings = {Role.GATEWAY: suite.gateway, Role.LOGSTORE: suite.logstore}
+        self._cores = cores
+        self.sasl_port = 0
+
+    def __enter__(self) -> _Barnabas:
+        super().__enter__()
+        return self
+
+    def _listeners(self, first_port: int) -> dict[str, str]:
+        self.sasl_port = first_port
+        plain = self.local.layout.kafka_port
+        return {"listeners": _LISTENERS.format(host=HOST, plain=plain, sasl=first_port), **_SASL}
+
+    def up(self) -> Started:
+        self.local.services = [self._prepared(each) for each in self.local.services]
+        return super().up()
+
+    def _prepared(self, service: Service) -> Service:
+        properties = {**service.properties, **self._settings.get(service.role, {})}
+        return replace(service, properties=properties, environment={**service.environment, VARIABLE: self._cores})
+
+    @property
+    def cores(self) -> str:
+        """What its logstores really run."""
+        found = {cores_of_process(pid) for name, pid in self.pids.items() if name.startswith(Role.LOGSTORE)}
+        return " and ".join(sorted(found))
+
+    @property
+    def ended(self) -> list[str]:
+        return sorted({service.name for service in self.local.services} - self.pids.keys())
+
+
+def cores_here() -> str:
+    """Return what a process of this tree runs unless the environment says otherwise."""
+    return INTERPRETED if problem_of(find_build()) else COMPILED
+
+
+def barnabas(cores: str) -> Start:
+    """Its context manager raises EndedError if a service has ended by the end."""
+
+    @contextmanager
+    def start(suite: Suite) -> Iterator[Subject]:
+        with _temporary() as directory, _Barnabas(directory, suite, cores) as cluster:
+            running = cluster.cores
+            assert running == cores, f"the logstores run {running} cores instead of {cores} ones"
+            yield Broker(cluster.bootstrap, f"{HOST}:{cluster.sasl_port}", LOGSTORES), f"{cores} cores"
+            if cluster.ended:
+                raise EndedError(f"{', '.join(cluster.ended)} ended during the suite\n{cluster.last_words()}")
+
+    return start
+
+
+@contextmanager
+def kafka(suite: Suite) -> Iterator[Subject]:
+    """Yield one broker of Apache Kafka."""
+    prepare("peer")
+    plain, sasl, controller = free_port(), free_port(), free_port()
+    listeners = _LISTENERS.format(host=HOST, plain=plain, sasl=sasl)
+    settings = {
+        **suite.gateway,
+        **suite.logstore,
+        **_SASL,
+        "listeners": f"{listeners},CONTROLLER://{HOST}:{controller}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{_SCRAM_MODULE} required;",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }
+    with _temporary() as directory:
+        broker = ApacheKafka(directory, plain, controller, "1G", settings)
+        broker.start()
+        try:
+            _wait_for(broker)
+            yield Broker(broker.bootstrap, f"{HOST}:{sasl}", 1), f"Apache Kafka {VERSION}"
+        finally:
+            broker.stop()
+
+
+@contextmanager
+def nothing(_: Suite) -> Iterator[Subject]:
+    """Yield ports where nothing listens: no suite may pass."""
+    yield Broker(f"{HOST}:{free_port()}", f"{HOST}:{free_port()}", LOGSTORES), "no broker"
+
+
+def _wait_for(broker: ApacheKafka) -> None:
+    deadline = time.monotonic() + _KAFKA_START_SECONDS_MAX
+    while True:
+        try:
+            AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=2)
+            return
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise click.ClickException(broker.explain()) from None
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="barnabas-acceptance-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,11 @@
+"""How each suite is brought, run and read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.acceptance.suite import Suite
+from tests.acceptance.suites import kgo
+
+SUITES: Final[dict[str, Suite]] = {suite.name: suite for suite in (kgo.SUITE,)}
+"""In the order of the page."""
