@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.channel.messages import Completion, Outcome, ParkFetch, ParkProduce, ParkRequest
 from barnabas.channel.packing import pack_park_request
+from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.containment import Uncontained
 from barnabas.metrics.conditions import ConditionKind
@@ -197,19 +198,44 @@ def raises(*arguments: object) -> object:
 def test_a_logstore_is_heard_after_its_states_could_not_be_applied(
     core: PurgatoryCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What came on its next stream waited for ever behind what was left."""
+    """What came next waited for ever behind what was left, and the fault met what had the turn."""
     core.park_produce(STREAM, produce(SOUND, condition(10)), 0)
     core._work.steps_left = 0
     core.partition_states(LEADER, [state(5)])
     core.take_outputs()
     with monkeypatch.context() as patch:
         patch.setattr(PartitionWatch, "learn", raises)
-        with pytest.raises(RuntimeError):
-            core.expire(1)
-    core.logstore_down(LEADER)
-    core.logstore_up(LEADER)
+        core.expire(1)
+    assert core.contained.counts == {MESSAGE: 1, ENTRY: 0}
     core.partition_states(LEADER, [state(10)])
     assert completions(core) == [Completion(SOUND, Outcome.SATISFIED, [ErrorCode.NONE])]
+
+
+def test_nothing_waits_for_a_state_that_was_applied_by_half(core: PurgatoryCore) -> None:
+    """The state was known, so that what it had not woken was not woken by the next one like it, either."""
+    core.park_fetch(STREAM, fetch(SOUND, polled(), bytes_wanted=1, wait_ms=9_000), 0)
+    core._work.steps_left = 0
+    core.partition_states(LEADER, [state(10, position=101)])
+    core.take_outputs()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WaitHeap, "pop_reached", raises)
+        core.expire(1)
+    (watch,) = core._watches
+    assert watch.state is None
+    core.partition_states(LEADER, [state(10, position=101)])
+    assert [each.entry_id for each in completions(core)] == [SOUND]
+
+
+def test_an_image_is_applied_after_one_that_could_not_be(core: PurgatoryCore) -> None:
+    """No image was ever applied again: what waited for a leader that was gone waited its whole time."""
+    core.metadata_applied(image(EPOCH))
+    core.park_produce(STREAM, produce(SOUND, condition(10)), 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PurgatoryCore, "_tidy", raises)
+        with pytest.raises(RuntimeError):
+            core.metadata_applied(image(EPOCH))
+    core.metadata_applied(ClusterImage())
+    assert [each.entry_id for each in completions(core)] == [SOUND]
 
 
 # --- the driver ------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ from barnabas.metrics.purgatory_families import (
     WATCHED_PARTITIONS,
 )
 from barnabas_purgatory.core.group_watches import GroupKey, GroupWatch, ParkedGroup
+from barnabas_purgatory.core.meter import MESSAGE
 from barnabas_purgatory.core.outputs import Outputs, take_outputs
 from barnabas_purgatory.core.parked_entries import ParkedEntries
 from barnabas_purgatory.core.timing_wheel import TimingWheel
@@ -269,12 +270,25 @@ class PurgatoryCore:
         queue = self._states[node_id]
         try:
             while queue:
-                if self._apply_state(node_id, queue[0]):
+                if self._try_to_apply(node_id, queue[0]):
                     queue.popleft()
                 yield 0
         finally:
             # Also if something unexpected ends this: what comes on the logstore's next stream must not wait behind it.
             del self._states[node_id]
+
+    def _try_to_apply(self, node_id: int, state: PartitionState) -> bool:
+        """A fault costs the pod its sight of the partition, and not the stream in whose turn the state is applied: what
+        waits is woken by the next state.
+        """
+        try:
+            return self._apply_state(node_id, state)
+        except Exception as error:
+            self.contained.contain(MESSAGE, error, {"peer": f"logstore {node_id}"})
+            watch = self._watches.find(node_id, (state.topic_id, state.partition))
+            if watch is not None:
+                watch.lose_sight()
+            return True
 
     def _apply_state(self, node_id: int, state: PartitionState) -> bool:
         """Return False if it ends more than a turn has time for: then it has to be applied again."""
@@ -339,33 +353,39 @@ class PurgatoryCore:
 
     def _apply_image(self) -> Iterator[int]:
         """Look at all watches; if the image has changed meanwhile, at all of them again."""
-        while self._image_to_apply is not None:
-            image, self._image_to_apply = self._image_to_apply, None
-            deleted_topic_ids, self._deleted_topic_ids = self._deleted_topic_ids, set()
-            for watch in self._watches:
-                topic_id, partition = watch.key
-                yield 1
-                metadata = image.partition(topic_id, partition)
-                if metadata is None and topic_id not in deleted_topic_ids:
-                    continue
-                for leader_epoch, measure in list(watch.heaps):
-                    leads_on = (
-                        metadata is not None and measure is Measure.HIGH_WATERMARK and metadata.leader == watch.node_id
-                    )
-                    if metadata is None or (leader_epoch < metadata.leader_epoch and not leads_on):
-                        self._fence_all(watch.heaps[(leader_epoch, measure)], NOT_LEADER_OR_FOLLOWER)
-                self._tidy(watch)
-            for group in self._groups:
-                topic_id, partition, _ = group.key
-                yield 1
-                metadata = image.partition(topic_id, partition)
-                if metadata is None and topic_id not in deleted_topic_ids:
-                    continue
-                for entry in list(group.waits):
-                    if metadata is None or entry.coordinator_epoch < metadata.leader_epoch:
-                        self._end(entry, Outcome.FENCED)
-                        yield 1
-        self._is_applying_image = False
+        try:
+            while self._image_to_apply is not None:
+                image, self._image_to_apply = self._image_to_apply, None
+                yield from self._end_what_is_over(image)
+        finally:
+            # Also if something unexpected ends this: the next image must not wait behind it.
+            self._is_applying_image = False
+
+    def _end_what_is_over(self, image: ClusterImage) -> Iterator[int]:
+        deleted_topic_ids, self._deleted_topic_ids = self._deleted_topic_ids, set()
+        for watch in self._watches:
+            topic_id, partition = watch.key
+            yield 1
+            metadata = image.partition(topic_id, partition)
+            if metadata is None and topic_id not in deleted_topic_ids:
+                continue
+            for leader_epoch, measure in list(watch.heaps):
+                leads_on = (
+                    metadata is not None and measure is Measure.HIGH_WATERMARK and metadata.leader == watch.node_id
+                )
+                if metadata is None or (leader_epoch < metadata.leader_epoch and not leads_on):
+                    self._fence_all(watch.heaps[(leader_epoch, measure)], NOT_LEADER_OR_FOLLOWER)
+            self._tidy(watch)
+        for group in self._groups:
+            topic_id, partition, _ = group.key
+            yield 1
+            metadata = image.partition(topic_id, partition)
+            if metadata is None and topic_id not in deleted_topic_ids:
+                continue
+            for entry in list(group.waits):
+                if metadata is None or entry.coordinator_epoch < metadata.leader_epoch:
+                    self._end(entry, Outcome.FENCED)
+                    yield 1
 
     def expire(self, now_ms: int) -> None:
         """End what has waited long enough, and continue with what is left of earlier turns."""
