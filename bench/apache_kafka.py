@@ -13,7 +13,7 @@ import click
 
 from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, spawn, stop
 
-VERSION = "4.3.0"
+VERSION = "4.4.0"
 LIBS = Path(__file__).parents[1] / ".cache/peer/libs"
 
 _LOG4J = """<Configuration status="WARN">
@@ -27,9 +27,9 @@ _LOG4J = """<Configuration status="WARN">
 
 
 def need_apache_kafka() -> None:
-    """Raises ClickException: its jars, or a Java to run them, are not here."""
-    if shutil.which("java") is None or not LIBS.exists():
-        raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
+    """Raises ClickException: its jars of this version, or a Java to run them, are not here."""
+    if shutil.which("java") is None or not (LIBS / f".complete-{VERSION}").exists():
+        raise click.ClickException(f"Apache Kafka {VERSION} is not here: make peer (needs a JDK 17 and Maven)")
 
 
 def new_cluster_id() -> str:

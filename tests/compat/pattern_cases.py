@@ -1,4 +1,4 @@
-"""Patterns, and what RE2/J 1.8, with which Kafka 4.3 matches them, makes of them.
+"""Patterns, and what RE2/J 1.8, with which Kafka 4.4 matches them, makes of them.
 
 `tests/integration/test_patterns_as_kafka.py` asks RE2/J itself.
 """

@@ -18,7 +18,7 @@ from tests.integration.running_cluster import RunningCluster
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.deep]
 
 LOGSTORES = 2
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "org.apache.kafka.tools.ConfigCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 
 Tool = Callable[..., str]

@@ -1,4 +1,4 @@
-"""Log directories change hands: Apache Kafka 4.3 starts on what Barnabas wrote, Barnabas on what Kafka wrote.
+"""Log directories change hands: Apache Kafka 4.4 starts on what Barnabas wrote, Barnabas on what Kafka wrote.
 
 Nothing in a directory is changed on the way: `meta.properties`, checkpoints, the clean-shutdown marker and all files of
 the partitions are used as they are. Kafka's own cluster metadata, which Barnabas has in etcd, is made beside it, with

@@ -22,7 +22,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 def configs(tools: KafkaTools, cluster: RunningCluster, *arguments: str) -> str:
     """Run kafka-configs.sh."""
-    done = tools.run("kafka.admin.ConfigCommand", "--bootstrap-server", cluster.bootstrap, *arguments)
+    done = tools.run("org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", cluster.bootstrap, *arguments)
     return done.stdout + done.stderr
 
 

@@ -105,7 +105,7 @@ def cluster(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield running
 
 
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "org.apache.kafka.tools.ConfigCommand"
 """kafka-configs.sh"""
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3 starts on a log directory in which Barnabas has left transactions: committed, aborted, and one open.
+"""Apache Kafka 4.4 starts on a log directory in which Barnabas has left transactions: committed, aborted, and one open.
 
 Kafka's own tool says the same of both, a consumer of committed records reads the same of both, and a producer goes on:
 Kafka's coordinator has read our `__transaction_state`, ends the open transaction, and begins the next.

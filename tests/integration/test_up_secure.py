@@ -186,7 +186,7 @@ def test_another_user_may_do_what_its_acls_say(cluster: RunningCluster, kafka_to
     """SCRAM says who it is, an ACL what it may do: both by Kafka's own tools, as the user that `up` has created."""
     admin = ("--bootstrap-server", cluster.bootstrap, "--command-config", str(cluster.directory.client_properties_path))
     kafka_tools.output(
-        "kafka.admin.ConfigCommand", *admin, "--alter", "--entity-type", "users", "--entity-name", "dave",
+        "org.apache.kafka.tools.ConfigCommand", *admin, "--alter", "--entity-type", "users", "--entity-name", "dave",
         "--add-config", "SCRAM-SHA-512=[password=dave-secret]",
     )  # fmt: skip
     given = properties(cluster, "librdkafka.properties") | {

@@ -4,8 +4,6 @@ frames), and some that they read were refused (two headers of snappy-java, zeros
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
@@ -19,7 +17,7 @@ from barnabas_logstore.core.storage.effect_results import Refusal
 from barnabas_logstore.core.storage.effects import ValidateBatchEffect
 from tests.unit.logstore.service.support import EXCHANGE, READ, WALL_MS, Host, fetch, topic
 from tests.unit.logstore.storage.javas_batches import CASES, IS_READ, frame, kafka_says
-from tests.unit.wire.golden import JARS
+from tests.unit.wire.golden import HAS_KAFKA, WITHOUT_KAFKA
 
 OF_LZ4 = [name for name, case in CASES.items() if case.codec == Compression.LZ4]
 PLAIN = CASES["lz4: plain"]
@@ -110,6 +108,6 @@ def test_old_formats_are_taken_by_the_same_rule(
 
 
 @pytest.mark.java
-@pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason="needs Java and make peer")
+@pytest.mark.skipif(not HAS_KAFKA, reason=WITHOUT_KAFKA)
 def test_kafka_still_says_so() -> None:
     assert kafka_says() == {name: case.kafka for name, case in CASES.items()}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench.apache_kafka import VERSION
 from bench.partitions import __main__ as bench
 from bench.partitions.measurements import Change, Measured
 from bench.partitions.report import PartitionsRun
@@ -50,4 +51,4 @@ def test_what_one_side_has_taken_is_saved_when_the_other_fails(
     else:
         assert [each.side for each in saved[0].measured] == ["Barnabas"]
         assert "| 2.5 s, **4.9 s**, 6.9 s of CPU |" in page.read_text()
-        assert "**Not measured**: Apache Kafka 4.3.0: TimeoutError: too many open files" in page.read_text()
+        assert f"**Not measured**: Apache Kafka {VERSION}: TimeoutError: too many open files" in page.read_text()

@@ -1,7 +1,8 @@
-"""The tables of configuration keys, held to Kafka 4.3's (`tests/compat/java/ConfigKeys.java`) and to the services."""
+"""The tables of configuration keys, held to Kafka 4.4's (`tests/compat/java/ConfigKeys.java`) and to the services."""
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
@@ -24,8 +25,12 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.runtime.configuration.config import settings_of
 from tests.unit.docs.configuration import SERVICES
+from tests.unit.docs.kafka_differences import BROKER_CONFIG_KEYS, TOPIC_CONFIG_KEYS
+from tests.unit.wire.golden import HAS_KAFKA, JARS, WITHOUT_KAFKA
 
-ROWS = [line.split("\t") for line in (Path(__file__).parent / "kafka_configs.tsv").read_text().splitlines()]
+GOLDEN_FILE = Path(__file__).parent / "kafka_configs.tsv"
+PROGRAM = Path(__file__).parents[2] / "compat/java/ConfigKeys.java"
+ROWS = [line.split("\t") for line in GOLDEN_FILE.read_text().splitlines()]
 KAFKA_BROKER = {name: (kind, default, mode) for tag, name, kind, default, mode in ROWS[:-3] if tag == "broker"}
 KAFKA_TOPIC = {name: (kind, default, names) for tag, name, kind, default, names in ROWS[:-3] if tag == "topic"}
 DYNAMIC_ONLY = [row[1] for row in ROWS if row[0] == "dynamic only"]
@@ -44,12 +49,20 @@ OTHER_DEFAULTS = {
 }
 
 
+@pytest.mark.java
+@pytest.mark.skipif(not HAS_KAFKA, reason=WITHOUT_KAFKA)
+def test_kafka_still_has_the_same_keys() -> None:
+    command = ["java", "-cp", f"{JARS}/*", str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout == GOLDEN_FILE.read_text()
+
+
 def test_topics_have_kafkas_keys_types_defaults_and_synonyms() -> None:
     ours = {
         key.name: (key.config_type.name, key.default, ",".join(synonym.name for synonym in key.synonyms))
         for key in TOPIC_KEYS.values()
     }
-    assert ours == KAFKA_TOPIC
+    assert ours == {name: row for name, row in KAFKA_TOPIC.items() if name not in TOPIC_CONFIG_KEYS}
     assert list(TOPIC_KEYS) == sorted(TOPIC_KEYS)
 
 
@@ -69,7 +82,7 @@ def test_every_key_of_kafka_is_served_or_named_with_a_reason_and_never_both() ->
     # Kafka's StandardAuthorizer reads them itself.
     of_the_authorizer = {"super.users", "allow.everyone.if.no.acl.found"}
     assert served - known == of_kafka_3 | of_the_authorizer
-    assert known - served == set(UNSUPPORTED)
+    assert known - served == set(UNSUPPORTED) | set(BROKER_CONFIG_KEYS)
     assert not set(UNSUPPORTED) & set(REMOVED)
 
 

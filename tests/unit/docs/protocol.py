@@ -1,4 +1,5 @@
-"""Write the protocol's tables to `docs/reference/protocol.md` and to the contract of each message module.
+"""Write the protocol's tables to `docs/reference/protocol.md` and to the contract of each message module, and what
+differs from Kafka 4.4 to `docs/reference/kafka-4.4.md`.
 
 `scripts/protocol` runs it; `test_protocol.py` holds both to the tables.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 from barnabas.wire.api_keys import CLIENT_KEYS, NEVER, SERVED_KEYS, ApiKey
 from barnabas.wire.schema import Versions
 from barnabas_gateway.core.handlers import HANDLERS
+from tests.unit.docs import kafka_differences
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "reference" / "protocol.md"
@@ -23,7 +25,7 @@ Written by `scripts/protocol` from `barnabas/wire/api_keys.py:ApiKey` and
 
 A broker of Apache Kafka 4.3 offers {client} of the protocol's {all} API keys to clients. Barnabas can read and write
 all of them, in every version, and serves {served}. ApiVersions lists only the served keys, so that clients do without
-the others or report what is missing.
+the others or report what is missing. [kafka-4.4.md](kafka-4.4.md) says what Kafka 4.4 has beyond that.
 
 - **Kafka 4.3**: the versions that its brokers offer.
 - **schema**: the versions that Barnabas can read and write. There are more than Kafka's where Kafka 4 has dropped
@@ -103,6 +105,7 @@ def module_text(key: ApiKey) -> str:
 
 def write() -> None:
     PAGE.write_text(page())
+    kafka_differences.PAGE.write_text(kafka_differences.page())
     for key in CLIENT_KEYS:
         if module(key).read_text() != module_text(key):
             module(key).write_text(module_text(key))

@@ -11,6 +11,12 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.schema import Field, Kind, fields_of
 from tests.unit.wire.strategies import ALL_VERSIONS
 
+RENAMED = {
+    ("TxnOffsetCommitRequest", "generation_id"): "GenerationIdOrMemberEpoch",
+    ("StreamsGroupHeartbeatResponse", "acceptable_recovery_lag"): "AcceptableRecoveryLagLegacy",
+}
+"""By message and field: the name that Kafka gave it later, in the JSON of the message."""
+
 
 class Sample(NamedTuple):
     name: str
@@ -72,8 +78,8 @@ def kafka_json(message: Any, version: int) -> dict[str, Any]:
         value = getattr(message, field.name)
         if value is None and field.tag is not None:
             continue
-        words = field.name.split("_")
-        name = words[0] + "".join(word.capitalize() for word in words[1:])
+        name = RENAMED.get((type(message).__name__, field.name)) or "".join(map(str.capitalize, field.name.split("_")))
+        name = name[0].lower() + name[1:]
         if field.is_array and value is not None:
             json[name] = [json_value(field.kind, element, version) for element in value]
         else:

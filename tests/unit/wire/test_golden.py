@@ -1,20 +1,22 @@
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from barnabas.wire.decoding import compile_decoder
 from barnabas.wire.encoding import compile_encoder
 from tests.unit.wire.golden import (
     GOLDEN_FILE,
+    HAS_KAFKA,
     IN_KAFKA,
     IN_OLDER_KAFKA,
     JARS,
     OLDER_GOLDEN_FILE,
     OLDER_JARS,
+    SERVES_FILE,
+    WITHOUT_KAFKA,
     golden,
     kafka_encodes,
+    kafka_serves,
 )
 from tests.unit.wire.golden.schemas import SCHEMAS_FILE, read_jar
 from tests.unit.wire.samples import Sample
@@ -38,7 +40,7 @@ def test_the_bytes_are_those_of_kafka(sample: Sample) -> None:
     assert decode(memoryview(bytes.fromhex(kafkas)), 0) == sample.message
 
 
-needs_kafka = pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason="needs Java and make peer")
+needs_kafka = pytest.mark.skipif(not HAS_KAFKA, reason=WITHOUT_KAFKA)
 
 
 @pytest.mark.java
@@ -54,6 +56,12 @@ def test_older_kafka_writes_the_golden_bytes() -> None:
     assert kafka_encodes(IN_OLDER_KAFKA, OLDER_JARS, JARS) == OLDER_GOLDEN
 
 
-@pytest.mark.skipif(not JARS.is_dir(), reason="needs Kafka's jars (make peer)")
+@pytest.mark.java
+@needs_kafka
+def test_kafka_still_serves_the_same() -> None:
+    assert kafka_serves() == SERVES_FILE.read_text()
+
+
+@needs_kafka
 def test_the_schemas_are_those_of_kafkas_jar() -> None:
     assert SCHEMAS_FILE.read_text() == read_jar(JARS)

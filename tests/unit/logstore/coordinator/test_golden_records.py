@@ -1,10 +1,8 @@
-"""What a coordinator writes is, byte for byte, what Kafka 4.3 writes, and so what it reads; what any Kafka has written
+"""What a coordinator writes is, byte for byte, what Kafka 4.4 writes, and so what it reads; what any Kafka has written
 is read. A cluster's `__consumer_offsets` can be taken over in either direction.
 """
 
 from __future__ import annotations
-
-import shutil
 
 import pytest
 
@@ -25,7 +23,7 @@ from barnabas_logstore.core.coordinator.groups.records import (
 from barnabas_logstore.core.coordinator.groups.stored_groups import store_record, tombstone
 from tests.unit.logstore.coordinator.golden import GOLDEN_FILE, golden_partitions, golden_records, kafka_writes
 from tests.unit.logstore.coordinator.support import WALL_AT_START_MS
-from tests.unit.wire.golden import JARS
+from tests.unit.wire.golden import HAS_KAFKA, WITHOUT_KAFKA
 
 GOLDEN = golden_records()
 PARTITIONS = golden_partitions()
@@ -110,6 +108,6 @@ def test_a_group_has_the_partition_that_kafka_gives_it(group_id: str) -> None:
 
 
 @pytest.mark.java
-@pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason="needs Java and make peer")
+@pytest.mark.skipif(not HAS_KAFKA, reason=WITHOUT_KAFKA)
 def test_kafka_still_writes_the_golden_records() -> None:
     assert kafka_writes() == GOLDEN_FILE.read_text()

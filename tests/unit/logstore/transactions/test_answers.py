@@ -4,7 +4,6 @@ of it: each row of the golden file is one of them, and `DIFFERENCES` says where 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -28,7 +27,7 @@ from barnabas_logstore.core.coordinator.transactions.transaction import (
     TransactionState,
 )
 from tests.unit.logstore.transactions.golden import ANSWERS_FILE, kafka_answers
-from tests.unit.wire.golden import JARS
+from tests.unit.wire.golden import HAS_KAFKA, WITHOUT_KAFKA
 
 FRESH: Final = 99
 NOW_MS: Final = 100_000
@@ -176,9 +175,6 @@ def test_what_answers_differently_goes_on_or_is_fenced() -> None:
 
 
 @pytest.mark.java
-@pytest.mark.skipif(
-    not ((JARS / "kafka-transaction-coordinator-4.4.0.jar").is_file() and shutil.which("java")),
-    reason="needs Java, and the jars of Kafka 4.4.0 in those of make peer",
-)
+@pytest.mark.skipif(not HAS_KAFKA, reason=WITHOUT_KAFKA)
 def test_kafka_still_answers_so() -> None:
-    assert kafka_answers(JARS) == ANSWERS_FILE.read_text()
+    assert kafka_answers() == ANSWERS_FILE.read_text()

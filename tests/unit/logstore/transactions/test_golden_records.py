@@ -1,8 +1,7 @@
-"""What a transaction becomes, and how that is written, is byte for byte what Kafka 4.3 writes at each change."""
+"""What a transaction becomes, and how that is written, is byte for byte what Kafka 4.4 writes at each change."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +17,7 @@ from barnabas_logstore.core.coordinator.transactions.rules import (
 )
 from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, Transaction, TransactionState
 from tests.unit.logstore.transactions.golden import GOLDEN_FILE, golden_records, kafka_writes
-from tests.unit.wire.golden import JARS
+from tests.unit.wire.golden import HAS_KAFKA, WITHOUT_KAFKA
 
 WALL_MS = 1_700_000_000_000
 GOLDEN = golden_records()
@@ -125,6 +124,6 @@ def test_an_unknown_state_is_malformed() -> None:
 
 
 @pytest.mark.java
-@pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason="needs Java and make peer")
+@pytest.mark.skipif(not HAS_KAFKA, reason=WITHOUT_KAFKA)
 def test_kafka_still_writes_the_golden_records() -> None:
     assert kafka_writes() == GOLDEN_FILE.read_text()

@@ -1,4 +1,4 @@
-"""What Kafka's own message JSON says of every field, in short: `kafka-4.3.0-schemas.txt`.
+"""What Kafka's own message JSON says of every field, in short: `kafka-4.4.0-schemas.txt`.
 
 One line a message: its name, API key, valid and flexible versions, `unstable` where the last version is, and `broker`
 for a request that brokers offer to clients. Below it one line a field, indented by its depth: name, type, versions, and
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SCHEMAS_FILE = Path(__file__).parent / "kafka-4.3.0-schemas.txt"
+SCHEMAS_FILE = Path(__file__).parent / "kafka-4.4.0-schemas.txt"
 _EXTRAS = {"nullableVersions": "nullable", "tag": "tag", "taggedVersions": "taggedVersions", "default": "default"}
 
 
@@ -76,7 +76,7 @@ def _fields_text(fields: list[dict[str, Any]], common: dict[str, Any], indent: s
 
 
 def kafkas_schemas() -> dict[str, KafkaMessage]:
-    """Every message of Kafka 4.3 by its name."""
+    """Every message of Kafka 4.4 by its name."""
     messages: dict[str, KafkaMessage] = {}
     above: list[list[KafkaField]] = []
     for line in SCHEMAS_FILE.read_text().splitlines():

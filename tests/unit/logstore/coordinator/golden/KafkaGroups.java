@@ -10,9 +10,9 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.JoinGroupRequestData.JoinGroupRequestProtocol;
 import org.apache.kafka.common.message.JoinGroupRequestData.JoinGroupRequestProtocolCollection;
 import org.apache.kafka.common.protocol.ApiMessage;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordHelpers;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
@@ -46,7 +46,7 @@ public class KafkaGroups {
         }
     }
 
-    /** What the coordinator of 4.3 itself writes, in the versions that it chooses. */
+    /** What the coordinator of 4.4 itself writes, in the versions that it chooses. */
     static void written() {
         Uuid unknown = Uuid.ZERO_UUID;
         print("written offset", offset(OptionalInt.of(3), "note \u00e9", OptionalLong.empty(), unknown));

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` by Apache Kafka 4.3's own coordinator of groups, and the partitions of groups.
+"""Records of `__consumer_offsets` by Apache Kafka 4.4's own coordinator of groups, and the partitions of groups.
 
 `KafkaGroups.java` says what is in them. Where Kafka's jars are (`make peer`), `python -m
 tests.unit.logstore.coordinator.golden` rewrites the file.
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.unit.wire.golden import JARS
 
 HERE = Path(__file__).parent
-GOLDEN_FILE = HERE / "kafka-4.3.0.txt"
+GOLDEN_FILE = HERE / "kafka-4.4.0.txt"
 PARTITION_OF = "partition of"
 
 

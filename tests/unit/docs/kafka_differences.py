@@ -1,0 +1,214 @@
+"""Every key, version, feature, error and configuration key in which Barnabas differs from Apache Kafka 4.4.0, and why.
+
+`scripts/protocol` writes them to `docs/reference/kafka-4.4.md`. `test_kafka_differences.py` compares them with what
+Kafka's jars say, `kafka-4.4.0-serves.tsv` and `kafka_configs.tsv`: what differs and is not here fails it, and so does
+what is here and does not differ.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from barnabas.wire.api_keys import SERVED_KEYS
+from tests.unit.docs.configuration import by_reason
+from tests.unit.wire.golden import serves
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "kafka-4.4.md"
+
+_CONSUMER_GROUPS = "the new consumer group protocol (KIP-848) is not served yet"
+_SHARE_GROUPS = "share groups and their coordinator (KIP-932) are not served yet"
+_STREAMS_GROUPS = "streams groups (KIP-1071) are not served yet"
+_TELEMETRY = "there is no store for the metrics of clients yet (KIP-714); Kafka lists it where a broker has a plugin"
+_QUORUM = "cluster state is in etcd, and there is no KRaft quorum to look at or to change"
+_TIERED_STORAGE = "there is no tiered storage"
+
+
+class Difference(NamedTuple):
+    """Versions that ApiVersions lists, none where the key is not served; of `without_schema` there are no messages."""
+
+    kafka: str
+    barnabas: str
+    why: str
+    without_schema: str = ""
+
+
+API_KEYS: Final = {
+    1: Difference("4-18", "0-18", "consumers of the old message formats are served too, unless these are switched off"),
+    18: Difference(
+        "0-5",
+        "0-4",
+        "version 5 has the cluster id and the node id that the client expects; a mismatch is REBOOTSTRAP_REQUIRED "
+        "(KIP-1242). A gateway serves every broker, so each one has to check the node id by the address that the "
+        "client reached before any lists version 5: librdkafka kept its old brokers on that error until September "
+        "2026. With version 4 no client asks for the check",
+        "5",
+    ),
+    28: Difference("0-6", "0-5", "version 6 has the ids of topics (KIP-1319); version 5 has their names", "6"),
+    42: Difference("0-3", "0-2", "version 3 has a message for each group that is not deleted", "3"),
+    55: Difference("0-2", "none", _QUORUM),
+    64: Difference("0", "none", "`barnabas nodes remove` removes a logstore"),
+    68: Difference("0-1", "none", _CONSUMER_GROUPS),
+    69: Difference("0-1", "none", _CONSUMER_GROUPS),
+    71: Difference("0", "none", _TELEMETRY),
+    72: Difference("0", "none", _TELEMETRY),
+    76: Difference("1", "none", _SHARE_GROUPS),
+    77: Difference("1", "none", _SHARE_GROUPS),
+    78: Difference("1-2", "none", _SHARE_GROUPS),
+    79: Difference("1-2", "none", _SHARE_GROUPS),
+    80: Difference("0-1", "none", _QUORUM),
+    81: Difference("0", "none", _QUORUM),
+    83: Difference("0", "none", _SHARE_GROUPS),
+    84: Difference("0", "none", _SHARE_GROUPS),
+    85: Difference("0-1", "none", _SHARE_GROUPS),
+    86: Difference("0", "none", _SHARE_GROUPS),
+    87: Difference("0-1", "none", _SHARE_GROUPS),
+    88: Difference("0-1", "none", _STREAMS_GROUPS, "1"),
+    89: Difference("0-1", "none", _STREAMS_GROUPS, "1"),
+    90: Difference("0-1", "none", _SHARE_GROUPS),
+    91: Difference("0", "none", _SHARE_GROUPS),
+    92: Difference("0", "none", _SHARE_GROUPS),
+    93: Difference("0", "none", _STREAMS_GROUPS, "0"),
+    94: Difference("0", "none", _QUORUM, "0"),
+}
+
+FEATURES: Final = {
+    "eligible.leader.replicas.version": "the last member of an ISR never leaves it, so no other record of it is needed",
+    "group.version": _CONSUMER_GROUPS,
+    "kraft.version": _QUORUM,
+    "metadata.version": "the services agree on the version of what they send each other, and etcd has no such level",
+    "share.version": _SHARE_GROUPS,
+    "streams.version": _STREAMS_GROUPS,
+}
+"""Features that Kafka lists in ApiVersions, and Barnabas does not."""
+
+ERRORS: Final = {
+    134: "it is of DeleteGroups version 3, and has its cause in the message that version 2 lacks",
+    135: _STREAMS_GROUPS,
+    136: _QUORUM,
+}
+"""Errors that Barnabas does not know, and so never answers with."""
+
+_RECORD_BOUND = "a record has no bound of its own; the batches that are opened have one (DECOMPRESSED_BYTES_MAX)"
+_OFFLOAD = "an assignor on the server belongs to a group protocol that is not served yet"
+
+BROKER_CONFIG_KEYS: Final = {
+    **dict.fromkeys(
+        (
+            "errors.deadletterqueue.auto.create.topics.enable",
+            "errors.deadletterqueue.topic.name.prefix",
+            "group.share.dlq.manager.class.name",
+        ),
+        "dead letters (KIP-1191) are of share groups",
+    ),
+    **dict.fromkeys(
+        (
+            "group.consumer.assignor.offload.enable",
+            "group.share.assignor.offload.enable",
+            "group.streams.assignor.offload.enable",
+        ),
+        _OFFLOAD,
+    ),
+    **dict.fromkeys(
+        (
+            "group.streams.acceptable.recovery.lag",
+            "group.streams.assignors",
+            "group.streams.max.warmup.replicas",
+            "group.streams.min.task.offset.interval.ms",
+            "group.streams.num.warmup.replicas",
+            "group.streams.rack.aware.assignment.tags",
+            "group.streams.task.offset.interval.ms",
+            "group.streams.topology.description.plugin.class",
+        ),
+        _STREAMS_GROUPS,
+    ),
+    **dict.fromkeys(("log.remote.copy.lag.bytes", "log.remote.copy.lag.ms"), _TIERED_STORAGE),
+    "max.decompressed.message.bytes": _RECORD_BOUND,
+    **dict.fromkeys(
+        ("sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"),
+        "a token's audience and issuer are verified where their keys are set; Kafka 4.4 requires "
+        "those keys unless one of these is set",
+    ),
+}
+"""Broker keys of Kafka 4.4 that are unknown: a service whose configuration has one does not start, and names it."""
+
+TOPIC_CONFIG_KEYS: Final = {
+    "errors.deadletterqueue.group.enable": "dead letters (KIP-1191) are of share groups",
+    "max.decompressed.message.bytes": _RECORD_BOUND,
+    "remote.copy.lag.bytes": _TIERED_STORAGE,
+    "remote.copy.lag.ms": _TIERED_STORAGE,
+}
+"""Topic keys of Kafka 4.4 that are unknown: requests with one are answered with INVALID_CONFIG."""
+
+HEAD = """# What Apache Kafka 4.4 serves and Barnabas does not, and why
+
+Written by `scripts/protocol` from `tests/unit/docs/kafka_differences.py`; change that, not this page. A test compares
+it with the jars of Apache Kafka 4.4.0: it fails if a key, a version, a feature, an error or a configuration key differs
+and is not here, and if one is here and does not differ.
+
+[protocol.md](protocol.md) has all API keys with the versions that are served, [skipped.md](../skipped.md) what else is
+not served or differs, and what a client sees of it.
+
+## API keys
+
+Brokers of Kafka 4.4 list {kafka} API keys to clients in ApiVersions, and Barnabas {barnabas}. The {same} that are not
+below are listed with the same versions.
+
+| key | name | Kafka 4.4 | Barnabas | why |
+|---:|---|---|---|---|
+"""
+
+FEATURES_HEAD = """
+## Features
+
+| feature | levels in Kafka 4.4 | by default | why Barnabas has none |
+|---|---|---|---|
+"""
+
+ERRORS_HEAD = """
+## Errors
+
+| code | name | why it is never answered |
+|---:|---|---|
+"""
+
+CONFIG_KEYS = """
+## Configuration keys
+
+These are new in Kafka 4.4, and unknown here. A service whose configuration has such a broker key does not start, and
+names it; a request that sets such a topic key is answered with INVALID_CONFIG.
+
+Of brokers:
+
+{brokers}
+Of topics:
+
+{topics}"""
+
+
+def kafkas_names() -> dict[int, str]:
+    """Of the keys that brokers list to clients."""
+    return {int(key): name for key, name, _, _ in serves("key")}
+
+
+def page() -> str:
+    names = kafkas_names()
+    errors = {int(code): name for code, name in serves("error")}
+    levels = {name: (low, high, default) for name, low, high, default in serves("feature")}
+    text = HEAD.format(kafka=len(names), barnabas=len(SERVED_KEYS), same=len(names) - len(API_KEYS))
+    for key, each in API_KEYS.items():
+        barnabas = "" if each.barnabas == "none" else _spoken(each.barnabas)
+        text += f"| {key} | {names[key]} | {_spoken(each.kafka)} | {barnabas} | {each.why} |\n"
+    without = ", ".join(f"{names[key]} v{each.without_schema}" for key, each in API_KEYS.items() if each.without_schema)
+    text += f"\nBarnabas can read and write the messages of all these but {without}.\n"
+    text += FEATURES_HEAD
+    for feature, why in FEATURES.items():
+        low, high, default = levels[feature]
+        text += f"| `{feature}` | {low} to {high} | {default} | {why} |\n"
+    text += ERRORS_HEAD
+    text += "".join(f"| {code} | {errors[code]} | {why} |\n" for code, why in ERRORS.items())
+    return text + CONFIG_KEYS.format(brokers=by_reason(BROKER_CONFIG_KEYS), topics=by_reason(TOPIC_CONFIG_KEYS))
+
+
+def _spoken(versions: str) -> str:
+    return versions.replace("-", " to ")
