@@ -272,7 +272,9 @@ class _Listener:
         if len(self._handshakes) >= _HANDSHAKES_MAX:
             connected.close()
             return
-        self._handshakes.start(self._shake_hands(connected))
+        task = self._handshakes.start(self._shake_hands(connected))
+        # Not in the task: one that is cancelled before its first step never runs.
+        task.add_done_callback(lambda ended: connected.close() if ended.cancelled() else None)
 
     def _accept_again(self) -> None:
         if self.is_listening:
@@ -299,7 +301,7 @@ class _Listener:
         except (OSError, TimeoutError, LaneRefusedError) as error:
             connected.close()
             _log.debug("a lane is refused", reason=f"{type(error).__name__}: {error}")
-        except BaseException:
+        except Exception:
             connected.close()
             raise
         else:

@@ -8,8 +8,9 @@ import socket
 import stat
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -399,3 +400,23 @@ async def test_grpc_carries_nothing_once_the_lane_is_taken(served: Served, lanes
         await until(lambda: served.handlers[0].closed)
         assert served.handlers[0].closed == ["malformed message: gRPC carried one after the lane was taken"]
         assert b"2" not in served.handlers[0].received
+
+
+async def test_a_connection_is_closed_whose_handshake_never_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is cancelled before its first step closes nothing itself."""
+    accepted: list[socket.socket] = []
+    shake_hands = lane_offers._Listener._shake_hands
+
+    def remembered(listener: lane_offers._Listener, connected: socket.socket) -> Coroutine[Any, Any, None]:
+        accepted.append(connected)
+        return shake_hands(listener, connected)
+
+    monkeypatch.setattr(lane_offers._Listener, "_shake_hands", remembered)
+    listener = lane_offers._Listener(asyncio.get_running_loop())
+    token = listener.add(lambda connected, memory: connected.close(), None)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(listener.path))
+        listener._accept()
+        listener.withdraw(token)
+        await until(lambda: not listener._handshakes)
+    assert [each.fileno() for each in accepted] == [-1]
