@@ -29,6 +29,11 @@ from barnabas.cluster.acls import ANY, CLUSTER, Acl, Operation, PatternType, Per
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from barnabas.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from barnabas.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -53,12 +58,14 @@ from bench.apache_kafka import ApacheKafka
 from tests.authorization.__main__ import PAGE
 from tests.integration.reserved_ports import free_port
 from tests.integration.running_cluster import RunningCluster
+from tests.unit.docs.kafka_differences import TOPIC_CONFIG_KEYS
 from tests.unit.gateway.request_rights import ROWS
 from tests.unit.gateway.world import TOPIC_ID
 
 BEGIN, END = "<!-- requests: begin -->\n", "<!-- requests: end -->\n"
 USER: Final = "someone"
 TIMEOUT_S: Final = 20
+NO_PRODUCER_ID: Final = 10**9
 JAAS: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="secret";'
 NAMES: Final = {
     ResourceType.TOPIC: ("t", "u", "absent", "new", "*"),
@@ -71,6 +78,8 @@ DECIDED: Final = {
     for each in ErrorCode
     if each.name.endswith("AUTHORIZATION_FAILED") or each.name in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 }
+NOT_COMPARED: Final = ("__consumer_offsets", "__transaction_state", *TOPIC_CONFIG_KEYS)
+"""Internal topics, and configuration keys that Kafka's topics have and ours do not."""
 SHOWN: Final = ("name", "topic", "group_id", "authorized_operations")
 """Ends of the names of fields that are compared."""
 
@@ -203,7 +212,7 @@ def decisions(answer: Any, topic_id: bytes, path: str = "") -> Iterator[str]:
         elif isinstance(value, list):
             for item in value:
                 name = getattr(item, "name", None) or getattr(item, "topic", None) or getattr(item, "group_id", None)
-                if is_dataclass(item) and name not in ("__consumer_offsets", "__transaction_state"):
+                if is_dataclass(item) and name not in NOT_COMPARED:
                     yield from decisions(item, topic_id, f"{here}[{name or ''}].")
 
 
@@ -239,6 +248,14 @@ def requests_of(random: Random) -> list[tuple[ApiKey, int, Any]]:
             # A transactional id is looked at only if the records are transactional.
             is_transactional = request.transactional_id is not None
             request.topic_data[0].partition_data[0].records = batch(is_transactional=is_transactional)
+        # An id that neither gives to a producer, so that no transaction is begun.
+        for name in ("producer_id", "v3_and_below_producer_id"):
+            if hasattr(request, name) and row.api_key is not ApiKey.INIT_PRODUCER_ID:
+                setattr(request, name, NO_PRODUCER_ID)
+        if isinstance(request, AddPartitionsToTxnRequest) and row.version > 3:
+            # Kafka does not answer one without transactions if it is allowed.
+            topics = [AddPartitionsToTxnTopic("t", [0])]
+            request.transactions = [AddPartitionsToTxnTransaction("x", NO_PRODUCER_ID, 0, True, topics)]
         if hasattr(request, "validate_only"):
             request.validate_only = True
         requests.append((row.api_key, row.version, request))

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -128,8 +128,12 @@ class Brokers:
         connection.received.append(received)
         match header.api_key:
             case ApiKey.API_VERSIONS:
+                error = ErrorCode.NONE
+                if header.api_version > VERSIONS[ApiKey.API_VERSIONS][1]:
+                    # Every client can read version 0, and asks again in a version that is there (KIP-511).
+                    received.header, error = replace(header, api_version=0), ErrorCode.UNSUPPORTED_VERSION
                 received.response = lambda: ApiVersionsResponse(
-                    0, [ApiVersion(int(key), *versions) for key, versions in VERSIONS.items()]
+                    error, [ApiVersion(int(key), *versions) for key, versions in VERSIONS.items()]
                 )
             case ApiKey.METADATA:
                 received.response = self._metadata
