@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.crash.mutants import compacting, flushes, log_starts, names, recovering
+from tests.crash.mutants import compacting, flushes, log_starts, names, reading, recovering
 from tests.crash.mutants.planting import Plant
 
 MUTANTS: dict[str, Plant] = {
     plant.__name__.replace("_", " "): plant
-    for plant in (*names.PLANTS, *flushes.PLANTS, *recovering.PLANTS, *log_starts.PLANTS, *compacting.PLANTS)
+    for plant in (
+        *names.PLANTS,
+        *flushes.PLANTS,
+        *recovering.PLANTS,
+        *log_starts.PLANTS,
+        *compacting.PLANTS,
+        *reading.PLANTS,
+    )
 }
 
 

@@ -11,6 +11,7 @@ from barnabas_logstore.core.storage.log.features import log_retention
 from barnabas_logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
 from barnabas_logstore.core.storage.log.features.log_flushes import LogFlushes
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
+from barnabas_logstore.core.storage.log.state.log_state import LogState
 from barnabas_logstore.core.storage.recovery import log_recovery as recovery
 from tests.crash.mutants.planting import Plant, replace
 
@@ -35,6 +36,21 @@ def retention_counts_what_is_gone() -> None:
 
     rules_of = log_retention.rules_of
     replace(PartitionLog, "apply_retention", apply_retention)
+
+
+def retention_counts_a_log_twice() -> None:
+    """As on a new leader that does not know yet which segments are counted elsewhere too (KAFKA-20732)."""
+    original = log_retention.past_size
+
+    def past_size(state: LogState, wall_ms: int) -> log_retention.IsOver:
+        is_over = original(state, wall_ms)
+        counted_bytes = state.segments.byte_count
+        if counted_bytes <= state.config.retention_bytes < 2 * counted_bytes:
+            excess_bytes = 2 * counted_bytes - state.config.retention_bytes
+            return lambda segment, following: following is not None and segment.byte_count <= excess_bytes
+        return is_over
+
+    replace(log_retention, "past_size", past_size)
 
 
 def retention_goes_past_what_is_durable() -> None:
@@ -78,6 +94,7 @@ def headers_are_believed() -> None:
 PLANTS: tuple[Plant, ...] = (
     retired_segments_are_renamed_all_at_once,
     retention_counts_what_is_gone,
+    retention_counts_a_log_twice,
     retention_goes_past_what_is_durable,
     log_start_is_not_remembered_by_a_log_that_starts_over,
     what_found_no_room_is_not_cut,

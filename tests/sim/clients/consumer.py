@@ -292,7 +292,12 @@ class AbortedTransactions:
     """Which batches of an answer a read_committed consumer leaves out: Kafka's `CompletedFetch`."""
 
     def __init__(self, partition: PartitionData) -> None:
-        self._later = deque(sorted(partition.aborted_transactions or (), key=lambda each: each.first_offset))
+        aborted = partition.aborted_transactions or []
+        offsets = [each.first_offset for each in aborted]
+        if offsets != sorted(offsets):
+            # Clients that go through the list once would give aborted records to the application.
+            raise InvariantViolation(f"aborted transactions are in the order {offsets}")
+        self._later = deque(aborted)
         self._producer_ids: set[int] = set()
         """Of which an aborted transaction is being read."""
 

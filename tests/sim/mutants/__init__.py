@@ -15,6 +15,7 @@ from tests.sim.mutants.moving import MOVING
 from tests.sim.mutants.planting import Mutant
 from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
+from tests.sim.mutants.rivals import RIVALS
 from tests.sim.mutants.storage import STORAGE
 from tests.sim.mutants.takeover import TAKEOVER
 from tests.sim.mutants.transactions import TRANSACTIONS
@@ -36,6 +37,7 @@ AREAS = (
     TRANSACTIONS,
     EPOCHS,
     MARKERS,
+    RIVALS,
     CONTAINMENT,
 )
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

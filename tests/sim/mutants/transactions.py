@@ -134,11 +134,7 @@ def a_fetch_names_no_aborted_transactions() -> None:
     replace_in(LogView, "aborted_transactions", lambda self, plan, records: [])
 
 
-@TRANSACTIONS.breaks_for(
-    "19",
-    "tests/regressions/test_aborted_transactions_of_many_segments.py"
-    "::test_a_transaction_whose_marker_is_far_away_is_named_and_comes_first",
-)
+@TRANSACTIONS.breaks_in_transactions("19", [])
 def aborted_transactions_are_in_the_order_of_their_markers() -> None:
     """Clients that go through the list once give aborted records to the application."""
     replace_in(aborted_lookup, "_first_offset_of", lambda aborted: aborted.last_offset)

@@ -78,6 +78,17 @@ def test_a_deleted_and_recreated_topic_keeps_only_its_new_id() -> None:
     assert image.topics_by_name == {}
 
 
+def test_a_topic_made_again_has_the_leader_of_its_own_id() -> None:
+    """Its epochs begin at 0, below those of the topic that had its name."""
+    image = ClusterImage()
+    assert image.apply(update(1, topic("orders", TOPIC_ID, partition(leader=1, leader_epoch=7)), full=True))
+    assert image.adopt_leader(TOPIC_ID, 0, 3, 8)
+    assert image.apply(update(2, topic("orders", OTHER_ID, partition(leader=2)), deleted=[TOPIC_ID]))
+    assert image.partition(OTHER_ID, 0) == partition(leader=2)
+    assert not image.adopt_leader(TOPIC_ID, 0, 3, 9), "what is said late of the one before is of its id"
+    assert image.partition(OTHER_ID, 0) == partition(leader=2)
+
+
 def test_an_adopted_leader_outlives_an_update_that_has_not_caught_up() -> None:
     image = ClusterImage()
     assert image.apply(update(1, topic("orders", TOPIC_ID, partition(leader=1, leader_epoch=3)), full=True))
