@@ -7,6 +7,8 @@ import pytest
 from barnabas.wire import codec
 from barnabas.wire.api_keys import CLIENT_KEYS, ApiKey
 from barnabas.wire.headers import decode_request_header
+from barnabas.wire.schema import Versions
+from tests.unit.docs.kafka_differences import API_KEYS
 from tests.unit.wire.recorded import Exchange, exchanges
 
 EXCHANGES = exchanges()
@@ -28,6 +30,16 @@ def test_a_recorded_request_is_read_and_written_again(exchange: Exchange) -> Non
     assert b"".join(written)[4:] == exchange.request[:end]
 
 
+WITHOUT_SCHEMA = exchanges(with_schema=False)
+
+
+@pytest.mark.parametrize("exchange", WITHOUT_SCHEMA, ids=lambda exchange: exchange.name)
+def test_what_clients_send_in_a_version_without_schema_is_in_the_table(exchange: Exchange) -> None:
+    header, _ = decode_request_header(memoryview(exchange.request))
+    assert (header.api_key, header.api_version) == (exchange.api_key, exchange.version)
+    assert exchange.version in Versions.parse(API_KEYS[exchange.api_key].without_schema)
+
+
 ANSWERED = [exchange for exchange in EXCHANGES if exchange.response]
 
 
@@ -46,7 +58,7 @@ NOT_RECORDED = {
 
 
 def test_all_clients_and_nearly_all_keys_were_recorded() -> None:
-    assert {exchange.client for exchange in EXCHANGES} == {
+    assert {exchange.client for exchange in [*EXCHANGES, *WITHOUT_SCHEMA]} == {
         "aiokafka",
         "broker",
         "java",
@@ -54,4 +66,4 @@ def test_all_clients_and_nearly_all_keys_were_recorded() -> None:
         "kcat",
         "librdkafka",
     }
-    assert set(CLIENT_KEYS) - {exchange.api_key for exchange in EXCHANGES} == set(NOT_RECORDED)
+    assert set(CLIENT_KEYS) - {exchange.api_key for exchange in [*EXCHANGES, *WITHOUT_SCHEMA]} == set(NOT_RECORDED)
