@@ -36,7 +36,8 @@ def build(sources: Path, directory: Path, commands: list[list[str]]) -> Path:
     shutil.copytree(sources, directory, dirs_exist_ok=True)
     stamp.unlink(missing_ok=True)
     # Jars of another version would come first, or second.
-    shutil.rmtree(directory / "libs", ignore_errors=True)
+    for jar in directory.rglob("libs/*.jar"):
+        jar.unlink()
     for command in commands:
         run_tool(["nice", "-n", "5", *command], directory, directory.with_name(f"{directory.name}.log"))
     stamp.write_text(digest.hexdigest())

@@ -60,9 +60,8 @@ def prepare(toolchain: str) -> Path:
         case "streams":
             need("java", "javac", "mvn")
             copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
-            return build(
-                STREAMS, CACHE / toolchain, [copy, ["javac", "-d", "classes", "-cp", "libs/*", "WordCount.java"]]
-            )
+            compile_one = ["javac", "-d", "classes", "-cp", "libs/*", "WordCount.java"]
+            return build(STREAMS, CACHE / toolchain, [copy, [*copy, "--file", "smoke/pom.xml"], compile_one])
         case "kafka-python-suite":
             return _kafka_python_suite()
         case _:

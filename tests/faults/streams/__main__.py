@@ -36,6 +36,7 @@ INSTANCES: Final = 2
 _START_SECONDS_MAX: Final = 120.0
 _SMOKE_SECONDS_MAX: Final = 600.0
 _SMOKE_TEST: Final = "org.apache.kafka.streams.tests.StreamsSmokeTest"
+_SMOKE_LIBS: Final = "smoke/libs"
 _VERDICTS: Final = ("SUCCESS", "FAILURE", "PROCESSED-LESS-THAN-GENERATED", "PROCESSED-MORE-THAN-GENERATED")
 _SMOKE_TOPICS: Final = (
     *("data", "fk", "echo", "max", "min", "min-suppressed", "min-raw", "dif", "sum"),
@@ -145,8 +146,11 @@ def _smoke(servers: Servers, bootstrap: str, killer: kills.Killer, seen: Path, a
             }
             properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             log = seen / f"{number}.log"
-            clients.append(stack.enter_context(Application(_SMOKE_TEST, [str(properties), "process"], log)))
-        driver = stack.enter_context(Application(_SMOKE_TEST, [str(seen / "0.properties"), "run"], seen / "driver.log"))
+            clients.append(
+                stack.enter_context(Application(_SMOKE_TEST, [str(properties), "process"], log, _SMOKE_LIBS))
+            )
+        run = [str(seen / "0.properties"), "run"]
+        driver = stack.enter_context(Application(_SMOKE_TEST, run, seen / "driver.log", _SMOKE_LIBS))
         began = time.monotonic()
         if arguments.kill != "none":
             killer.start()

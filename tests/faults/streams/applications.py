@@ -22,7 +22,7 @@ class ApplicationError(Exception):
 class Application:
     """One process; its output is in `log`. Use it as a context manager: it is killed at the end."""
 
-    def __init__(self, main_class: str, arguments: list[str], log: Path) -> None:
+    def __init__(self, main_class: str, arguments: list[str], log: Path, libs: str = "libs") -> None:
         """Raises UnavailableError where there is no Java, or no way to get the packages."""
         directory = prepare("streams")
         self.log = log
@@ -33,7 +33,7 @@ class Application:
             "-XX:TieredStopAtLevel=1",
             f"-Dlog4j2.configurationFile={directory}/log4j2.xml",
         ]
-        class_path = os.pathsep.join(f"{directory}/{each}" for each in ("classes", "libs/*"))
+        class_path = os.pathsep.join(f"{directory}/{each}" for each in ("classes", f"{libs}/*"))
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 ["java", *options, "-cp", class_path, main_class, *arguments],
