@@ -114,7 +114,7 @@ def _failures(clients: dict[str, dict[str, Saved]]) -> list[str]:
             lines.append(_row(name, capability, where, _cell(why), _cell(there)))
     if not lines:
         return ["Nothing failed."]
-    return ["What failed:", "", *_heading("client", "capability", "logstores", "why", "Apache Kafka 4.3"), *lines]
+    return ["What failed:", "", *_heading("client", "capability", "logstores", "why", "Apache Kafka 4.4"), *lines]
 
 
 def _commits_by_day(saved: list[Saved]) -> list[str]:

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -20,6 +21,7 @@ import org.apache.kafka.common.utils.internals.AppInfoParser;
 /** Kafka Connect carries the lines of a file to a topic and from there to another file: one worker alone, and a group. */
 public final class ConnectFiles {
     private static final String FILES = "org.apache.kafka.connect.file.";
+    private static final int END_SECONDS_MAX = 15;
 
     private final Checks checks;
     private final Path directory;
@@ -229,7 +231,10 @@ public final class ConnectFiles {
         @Override
         public void close() throws InterruptedException {
             process.destroy();
-            process.waitFor();
+            // The hook of a 4.4 worker may wait for its REST server for ever, if Jetty's own hook stops that first.
+            if (!process.waitFor(END_SECONDS_MAX, TimeUnit.SECONDS)) {
+                process.destroyForcibly().waitFor();
+            }
         }
     }
 }

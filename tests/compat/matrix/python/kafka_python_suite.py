@@ -1,6 +1,6 @@
 """kafka-python's own integration tests, from its sdist (where this is started), against a broker that runs already.
 
-The suite is configured for Kafka 4.3, and creates its topics with one replica. What needs SASL is skipped by it, what
+The suite is configured for Kafka 4.4, and creates its topics with one replica. What needs SASL is skipped by it, what
 needs TLS is left out.
 """
 
@@ -18,7 +18,7 @@ from kafka.errors import TopicAlreadyExistsError
 
 from tests.compat.matrix.python.checks import target_of_arguments
 
-KAFKA_VERSION = "4.3.0"
+KAFKA_VERSION = "4.4.0"
 TRANSACTIONS_TOPIC = "transactional_test_topic"
 PARTITIONS = 4
 """What the suite's own broker gives a topic that it creates: a test of transactions commits an offset of partition 1,
