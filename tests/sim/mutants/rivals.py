@@ -67,6 +67,16 @@ def an_expiry_removes_what_is_pending() -> None:
     replace_in(PendingOffsets, "is_pending", is_pending)
 
 
+@RIVALS.breaks_for("rival 2", f"{_OFFSETS}::test_what_is_removed_while_it_is_pending_stays_removed")
+def a_removal_leaves_what_is_pending() -> None:
+    """Its marker brings it back, and a log that is compacted has nothing of it."""
+
+    def delete(self: PendingOffsets, group_id: str, place: TopicPartition) -> bool:
+        return False
+
+    replace_in(PendingOffsets, "delete", delete)
+
+
 @RIVALS.breaks_for(
     "rival 4",
     "tests/unit/logstore/transactions/test_answers.py::test_each_request_is_answered_as_kafka_answers_it",
@@ -151,9 +161,9 @@ def a_compacted_topic_takes_records_without_a_key() -> None:
 # --- leaders and offsets -----------------------------------------------------------------------------------------
 
 
-@RIVALS.breaks_for("rival 5", "tests/unit/cluster/test_image.py::test_a_topic_made_again_has_the_leader_of_its_own_id")
+@RIVALS.breaks("rival 5")
 def a_topic_made_again_keeps_the_leaders_of_its_name() -> None:
-    """The epochs of the topic before it were higher. In the simulation few topics are made again so soon."""
+    """The epochs of the topic before it were higher."""
     original = ClusterImage._put
     newest: dict[tuple[str, int], PartitionMetadata] = {}
 

@@ -12,18 +12,31 @@ from itertools import permutations
 
 import pytest
 
+from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
+from barnabas.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
 from tests.unit.logstore.service.group_host import CONSUMED, GROUP, OFFSETS_TOPIC, GroupHost
 from tests.unit.logstore.service.test_markers import OK, PRODUCER, markers
 from tests.unit.logstore.service.test_transactional_offsets import end, leading, pend, request_of, send, stable
 
 FIRST, SECOND, PLAIN = 101, 102, 103
-STAGE_FIRST, STAGE_SECOND, COMMIT, END_FIRST, END_SECOND = range(5)
+STAGE_FIRST, STAGE_SECOND, COMMIT, END_FIRST, END_SECOND, REMOVE = range(6)
+REMOVALS = {
+    "of an offset": (
+        OffsetDeleteRequest(GROUP, [OffsetDeleteRequestTopic(CONSUMED, [OffsetDeleteRequestPartition(0)])]),
+        0,
+    ),
+    "of a group": (DeleteGroupsRequest([GROUP]), 2),
+}
 
 
-def histories() -> Iterator[tuple[int, ...]]:
-    """Return each order of the five events in which a transaction ends after it has begun."""
-    for order in permutations(range(5)):
+def histories(count: int = 5) -> Iterator[tuple[int, ...]]:
+    """Return each order of the first `count` events in which a transaction ends after it has begun."""
+    for order in permutations(range(count)):
         if order.index(STAGE_FIRST) < order.index(END_FIRST) and order.index(STAGE_SECOND) < order.index(END_SECOND):
             yield order
 
@@ -64,6 +77,37 @@ def test_the_last_committed_record_counts_in_every_order(first_commits: bool, se
         counting |= {STAGE_FIRST: FIRST} if first_commits else {}
         counting |= {STAGE_SECOND: SECOND} if second_commits else {}
         expected = [counting[event] for event in order if event in counting][-1]
+        assert host.committed() == expected, order
+        assert stable(host) == (OK, expected), order
+        assert leading(host).committed() == expected, order
+
+
+@pytest.mark.parametrize("second_commits", [True, False])
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_what_is_removed_while_it_is_pending_stays_removed(removal: str, second_commits: bool) -> None:
+    """What is committed behind the removal counts, and the next life agrees."""
+    for order in histories(6):
+        if not order.index(STAGE_FIRST) < order.index(REMOVE) < order.index(END_FIRST):
+            continue
+        host = leading()
+        expected = -1
+        for event in order:
+            match event:
+                case 0:
+                    stage(host, PRODUCER, FIRST)
+                case 1:
+                    stage(host, PRODUCER + 1, SECOND)
+                    expected = SECOND if second_commits else expected
+                case 2:
+                    host.commit(PLAIN)
+                    expected = PLAIN
+                case 3:
+                    finish(host, PRODUCER, commit=True)
+                case 4:
+                    finish(host, PRODUCER + 1, commit=second_commits)
+                case _:
+                    host.ask(*REMOVALS[removal])
+                    expected = -1
         assert host.committed() == expected, order
         assert stable(host) == (OK, expected), order
         assert leading(host).committed() == expected, order
