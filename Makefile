@@ -72,9 +72,10 @@ help: ## Show this help
 setup: ## Create .venv with everything to work on Barnabas
 	@scripts/setup dev
 
-up: ## Start a local cluster in the background; LOGSTORES=3 for three logstores, SECURE=1 for TLS and a password, SUPERVISOR=no so that what dies stays dead
+up: ## Start a local cluster in the background; LOGSTORES=3 for three logstores, SECURE=1 for TLS and a password, SUPERVISOR=no so that what dies stays dead. Then its cores are compiled beside it, for the next up, unless BARNABAS_CORES or CI is set
 	@scripts/setup run
 	@$(BIN)/barnabas up --data-dir "$(DATA)" $(if $(PORT),--port $(PORT)) $(if $(LOGSTORES),--logstores $(LOGSTORES)) $(if $(SECURE),--secure) $(if $(filter no,$(SUPERVISOR)),--no-supervisor)
+	@$(BIN)/python -m scripts.compiled.beside
 
 down: ## Stop the local cluster; its data is kept
 	@scripts/setup run
@@ -84,7 +85,8 @@ status: ## Show the services of the local cluster and their problems
 	@scripts/setup run
 	@$(BIN)/barnabas status --data-dir "$(DATA)"
 
-clean: ## Stop the local cluster and delete its data
+clean: ## Stop the local cluster and delete its data, and end a build of the cores that make up has begun
+	@[ ! -e build/compiled.lock ] || BARNABAS_CORES=interpreted $(BIN)/python -m scripts.compiled.beside --stop
 	@if [ -e "$(DATA)/cluster.json" ]; then $(MAKE) down && rm -rf "$(DATA)" && echo "deleted $(DATA)"; \
 	else echo "no cluster in $(DATA): nothing to delete"; fi
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from barnabas.cores import VARIABLE
+from barnabas.cores import INTERPRETED, VARIABLE
 from bench.report import ROOT
 from bench.sides import ApacheKafkaSide
 from bench.table.rows import KAFKA, OURS, Row, Sample
@@ -43,9 +43,9 @@ def _clone_and_up() -> Sample:
 
 
 def _make(clone: Path, target: str) -> None:
-    # This virtual environment is not the clone's, and what its cores are is not for this process to say.
-    ours = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VIRTUAL_ENV", VARIABLE}
-    environment = {key: value for key, value in os.environ.items() if key not in ours}
+    # This virtual environment is not the clone's. A clone has no binary, and is to begin no build, which would go on.
+    ours = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VIRTUAL_ENV"}
+    environment = {key: value for key, value in os.environ.items() if key not in ours} | {VARIABLE: INTERPRETED}
     done = subprocess.run(
         ["make", target, f"PORT={_PORT}"] if target == "up" else ["make", target],
         cwd=clone,

@@ -12,10 +12,7 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -35,6 +32,7 @@ from mypyc.options import CompilerOptions
 from barnabas.cores import LIBRARY, MANIFEST, ROOT, digest, find_build, problem_of
 from scripts.compiled.annotations import ErasedAnnotationError, check_annotations
 from scripts.compiled.cache import Cache, digest_of, files_of, of_this_user, version_of
+from scripts.compiled.compiler import find_compiler
 from scripts.compiled.sources import SEEN, compiled_files, compiled_modules, copy_sources, product_files
 
 FOLDER = ROOT / "build/compiled"
@@ -45,6 +43,8 @@ _LAYOUT = ("-fvisibility=hidden", "-fno-align-labels", "-fno-align-jumps", "-fno
 """A request touches most of its code once: what is smaller is faster, and calls within the library need no table."""
 _RARE = re.compile(r"^ *(?=PyObject \*CPyPy_\w+\(.*\{$|char CPyDef_\w+___top_level__\(void\) \{$)", re.MULTILINE)
 """Definitions of what is called by interpreted code, which also has to read its arguments, and at import."""
+_BESIDE = frozenset({"__main__.py", "beside.py", "lock.py", "wheel_hook.py"})
+"""Files here that have no part in what the binary is."""
 _CONFIG = """[mypy]
 follow_imports = silent
 ignore_missing_imports = True
@@ -77,6 +77,9 @@ def build(optimization: int, jobs: int) -> None:
     library = FOLDER / (LIBRARY + EXTENSION_SUFFIXES[0])
     whole = [digest_of(content, made_by, library.name, tools, sys.version, kind) for kind in ("library", "manifest")]
     FOLDER.mkdir(parents=True, exist_ok=True)
+    if problem_of(found):
+        # A build that is ended before it is done must not leave a new library with the manifest of another.
+        (FOLDER / MANIFEST).unlink(missing_ok=True)
     if all(map(cache.take, whole, (library, FOLDER / MANIFEST))):
         print(f"compiled: {library.name} is from the cache, where a build of the same sources has left it")
         return
@@ -111,7 +114,7 @@ def _made_by(optimization: int) -> str:
     """Return what changes with the tools that make the binary."""
     found = hashlib.blake2b(f"{optimization} {mypy.version.__version__}".encode(), digest_size=16)
     for file in sorted(Path(__file__).parent.glob("*.[chp]*")):
-        if file.is_file():
+        if file.is_file() and file.name not in _BESIDE:
             found.update(file.read_bytes())
     return found.hexdigest()
 
@@ -135,17 +138,6 @@ def _make_c(files: Sequence[str]) -> list[SourceDep]:
     for made in (FOLDER / "c").glob("*.c"):
         made.write_text(_RARE.sub("__attribute__((cold)) ", made.read_text()))
     return needed
-
-
-def find_compiler() -> list[str]:
-    """Return the command of a C compiler; raises SystemExit if there is none, or no header files of Python."""
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    if shutil.which(compiler[0]) is None:
-        raise SystemExit(f"compiled: no C compiler {compiler[0]!r} on PATH: install one, or name it by CC")
-    headers = Path(sysconfig.get_path("include"))
-    if not (headers / "Python.h").exists():
-        raise SystemExit(f"compiled: no Python.h in {headers}: install Python's headers (on Debian python3-dev)")
-    return compiler
 
 
 def _compile(

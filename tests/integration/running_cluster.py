@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -49,7 +49,7 @@ class RunningCluster:
         self._supervised = supervised
         self._cleanup = ExitStack()
 
-    def __enter__(self) -> RunningCluster:
+    def __enter__(self) -> Self:
         block, lock = reserve_ports()
         self._cleanup.enter_context(lock)
         self._cleanup.enter_context(reaper_of(self.directory.path))

@@ -40,7 +40,9 @@ def up(
 ) -> None:
     """Start the cluster in the background, and return when a client can produce.
 
-    Starts only what does not run. A service that dies later is restarted by the supervisor, which `down` stops, too.
+    Starts only what does not run, and moves services that run other cores than a process that starts now would, such
+    as after `make compiled`, one by one onto those. A service that dies later is restarted by the supervisor, which
+    `down` stops, too.
     """
     with clear_errors(ClusterError, LayoutError, EtcdMissingError), sole_command(directory):
         layout = settle_layout(directory, port, logstores, secure, ports.is_free)
@@ -49,6 +51,9 @@ def up(
         click.secho(f"up in {started.seconds:.1f} s: {', '.join(started.services)}", fg="green")
     else:
         click.secho(f"already up{'; the supervisor was started' if started.supervisor else ''}", fg="green")
+    for cores in dict.fromkeys(started.moved.values()):
+        names = [name for name, taken in started.moved.items() if taken == cores]
+        click.secho(f"moved to {cores}, one by one: {', '.join(names)}", fg="green")
     _say_what_to_type(directory, layout)
 
 

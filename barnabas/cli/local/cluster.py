@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from barnabas.cli.etcd_binary import find_etcd, pick_etcd
 from barnabas.cli.etcd_build import Say
 from barnabas.cli.local import ports, processes
+from barnabas.cli.local.cores_in_use import library_to_take, name_of, runs_other_cores
 from barnabas.cli.local.etcd import end_etcd_limits, limit_etcd_users, root_password_path
 from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
 from barnabas.cli.local.private_files import make_private, private_files
@@ -21,6 +23,7 @@ from barnabas.cli.local.readiness import not_ready
 from barnabas.cli.local.secrets import create_user, ensure_secrets, local_access, local_security
 from barnabas.cli.local.services import Role, Service, service_environment, services_of
 from barnabas.cli.local.supervision import Supervision, SupervisorError
+from barnabas.cores import INTERPRETED, VARIABLE
 
 STOP_SECONDS_MAX = 30.0
 """How long each kind of service may take to stop after SIGTERM."""
@@ -51,6 +54,8 @@ class Started:
     seconds: float
     supervisor: bool = False
     """Whether a supervisor was started."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """The services that ran other cores than a process that starts now, and what they run since."""
 
 
 class LocalCluster:
@@ -79,7 +84,8 @@ class LocalCluster:
 
     def start(self, say: Say, *, supervised: bool = False) -> Started:
         """Start services that don't run, restart those whose configuration changed, and wait until a client can
-        produce. With `supervised`, a supervisor then restarts what dies; else none runs.
+        produce. Then restart, one after the other, those that run other cores than a process that starts now. With
+        `supervised`, a supervisor restarts what dies; else none runs.
         """
         began = time.monotonic()
         self._check_etcd_and_logstores_belong_together()
@@ -87,13 +93,14 @@ class LocalCluster:
             with private_files(), Supervision(self.directory) as supervision:
                 try:
                     stopped, has_begun = self._start_under(supervision, say, supervised)
+                    moved = self._move_to_other_cores(supervision, say, supervision if supervised else None)
                 except (ClusterError, SupervisorError):
                     if not any(map(self.is_alive, self.services)):
                         supervision.end()  # it has nothing to watch
                     raise
         except SupervisorError as error:
             raise ClusterError(str(error)) from None
-        return Started([service.name for service in stopped], time.monotonic() - began, has_begun)
+        return Started([service.name for service in stopped], time.monotonic() - began, has_begun, moved)
 
     def _start_under(self, supervision: Supervision, say: Say, supervised: bool) -> tuple[list[Service], bool]:
         """Return the services that were started, and whether a supervisor was begun."""
@@ -118,6 +125,52 @@ class LocalCluster:
             self.spawn(service, watched)
         self._wait_until_ready(stopped, say)
         return stopped, has_begun
+
+    def on_other_cores(self) -> list[tuple[Service, Path | None]]:
+        """Return the services that run other cores than if they were started now, each with the binary that it would
+        take, in the order in which they start.
+        """
+        libraries: dict[str, Path | None] = {}
+        found = []
+        for service in self.services:
+            identity = self.identity(service)
+            if service.role is Role.ETCD or identity is None or not processes.is_alive(identity):
+                continue
+            wanted = service.environment.get(VARIABLE, os.environ.get(VARIABLE, ""))
+            if wanted not in libraries:
+                libraries[wanted] = library_to_take(wanted)
+            if runs_other_cores(identity.pid, libraries[wanted]):
+                found.append((service, libraries[wanted]))
+        return found
+
+    def _move_to_other_cores(self, supervision: Supervision, say: Say, watched: Supervision | None) -> dict[str, str]:
+        """Restart services that run other cores than if they were started now: each when the one before is ready and
+        its replicas are in sync. Return what each runs since, by its name.
+        """
+        moved = {}
+        for service, library in self.on_other_cores():
+            moved[service.name] = cores = name_of(library)
+            say(f"{service.name}: moving to {cores}")
+            try:
+                self._restart(service, supervision, say, watched)
+            except (ClusterError, SupervisorError) as error:
+                advice = f"with {VARIABLE}={INTERPRETED}, `make up` or `barnabas up` starts it on {name_of(None)}"
+                why = f"{service.name} did not come up on {cores}: {error}"
+                raise ClusterError(why if library is None else f"{why}\n{advice}") from None
+        return moved
+
+    def _restart(self, service: Service, supervision: Supervision, say: Say, watched: Supervision | None) -> None:
+        """Stop one service and start it again, and wait until a client can produce and no replica lags behind."""
+        identity = self.identity(service)
+        supervision.forget(service.name)
+        if identity is not None:
+            processes.stop([identity], STOP_SECONDS_MAX)
+        self.directory.pid_path(service.name).unlink(missing_ok=True)
+        self._check_ports([service])
+        self.spawn(service, watched)
+        security = local_security(self.directory, self.layout)
+        access = local_access(self.directory, self.layout)
+        self._wait(lambda: _does_not_listen(service) or not_ready(self.layout, security, access), say)
 
     def _limits_of_etcd(self) -> Callable[[], str | None] | None:
         """Return what sets who may do what in etcd; None if all may do all and always could."""
@@ -279,6 +332,12 @@ class LocalCluster:
                 log_path = self.directory.log_path(service.name)
                 lines = processes.last_lines(log_path, _DEAD_LOG_LINES)
                 raise ClusterError("\n  ".join([f"{service.name} died; the end of {log_path}:", *lines]))
+
+
+def _does_not_listen(service: Service) -> str | None:
+    """A new process may not have registered, while the controller still knows the one before."""
+    silent = [name for name, port in service.ports.items() if not ports.accepts(port)]
+    return f"{service.name} does not listen on {silent[0]} port {service.ports[silent[0]]} yet" if silent else None
 
 
 def _environment(service: Service) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cli.local import ports, processes
 from barnabas.cli.local.cluster import LocalCluster
+from barnabas.cli.local.cores_in_use import name_of
 from barnabas.cli.local.etcd import ask_etcd_over_http
 from barnabas.cli.local.layout import HOST
 from barnabas.cli.local.restarts import (
@@ -60,6 +61,8 @@ class ServiceStatus:
     """In the last hour, by the supervisor."""
     last_death: str = ""
     """How it ended last; empty if it did not in the last hour."""
+    cores: str = ""
+    """`compiled` or `interpreted`; empty if it is down, and of etcd."""
 
 
 @dataclass(slots=True)
@@ -93,7 +96,7 @@ def inspect(cluster: LocalCluster) -> ClusterStatus:
 
     described, refused = _describe(cluster, services)
     problems = _unsupervised(supervisor) + problems_of(restarts)
-    notices = notices_of(restarts)
+    notices = notices_of(restarts) + _on_other_cores(cluster)
     if described is not None:
         _check_registrations(described, services)
         problems += described.problems
@@ -119,12 +122,19 @@ def inspect(cluster: LocalCluster) -> ClusterStatus:
 
 
 def _cores_of(services: list[ServiceStatus]) -> str:
-    found = {
-        cores_of_process(service.pid)
-        for service in services
-        if service.pid is not None and service.state is not State.DOWN and service.role is not Role.ETCD
-    }
+    found = {service.cores for service in services if service.cores}
     return found.pop() if len(found) == 1 else ""
+
+
+def _on_other_cores(cluster: LocalCluster) -> list[str]:
+    by_cores: dict[str, list[str]] = {}
+    for service, library in cluster.on_other_cores():
+        by_cores.setdefault(name_of(library), []).append(service.name)
+    return [
+        f"{', '.join(names)} would run {wanted} if started now, and do not yet: `make up` or `barnabas up` moves "
+        "one service after the other"
+        for wanted, names in by_cores.items()
+    ]
 
 
 def _unsupervised(supervisor: SupervisorStatus) -> list[str]:
@@ -153,6 +163,7 @@ def _process_status(
         last_words = f"; last log line: {lines[0]}" if lines else ""
         return _down(status, f"died (was pid {identity.pid}){last_words}", f"{START_AGAIN}; its log is {log_path}")
     status.pid = identity.pid
+    status.cores = "" if service.role is Role.ETCD else cores_of_process(identity.pid)
     for name, port in service.ports.items():
         if not ports.accepts(port):
             return _silent(status, f"does not listen on {name} port {port}", cluster)

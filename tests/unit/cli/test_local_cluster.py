@@ -17,6 +17,7 @@ from barnabas.cli.local import ports, processes
 from barnabas.cli.local.cluster import ClusterError, LocalCluster, sole_command
 from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local.services import Role, Service
+from barnabas.cores import INTERPRETED, VARIABLE
 from tests.integration.reserved_ports import free_port
 
 LISTENER = (
@@ -56,6 +57,7 @@ def wait_until_listening(cluster: LocalCluster) -> str | None:
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     fake = Fake(tmp_path / "data")
+    monkeypatch.setenv(VARIABLE, INTERPRETED)
     monkeypatch.setattr(local_cluster, "not_ready", lambda *_: wait_until_listening(fake.cluster))
     yield fake
     fake.cluster.stop()
