@@ -235,7 +235,8 @@ class Invariants:
                         if entry not in is_satisfied:
                             key = (node.name, node.incarnation, entry.stream_id, entry.entry_id)
                             is_satisfied[entry] = has_enough(node.core, self.parked_fetches[key])
-                        is_in_vain = is_over or is_satisfied[entry] or _is_before_the_start(wait, state)
+                        has_come = is_satisfied[entry] and entry not in node.met_a_fault
+                        is_in_vain = is_over or has_come or _is_before_the_start(wait, state)
                     if is_in_vain:
                         raise InvariantViolation(
                             f"{node.name}: {_name_of(wait)} of {name(watch.key)} waits for {state}"

@@ -18,6 +18,7 @@ from barnabas.cluster.messages import Broker, UpdateMetadata
 from barnabas_purgatory.core.meter import MESSAGE
 from barnabas_purgatory.core.outputs import Outputs
 from barnabas_purgatory.core.purgatory import PurgatoryCore
+from barnabas_purgatory.core.waiting import ParkedFetch, ParkedProduce
 from tests.sim.links import Link
 from tests.sim.network import End
 from tests.sim.nodes.etcd import EtcdClient
@@ -41,6 +42,8 @@ class PurgatoryNode(Process):
         self._ends: dict[int, End] = {}
         self._last_stream_id = 0
         self._watches: dict[int, tuple[Broker, Link]] = {}
+        self.met_a_fault: set[ParkedProduce | ParkedFetch] = set()
+        """Entries that waited as an exception ended a message of a logstore."""
         self._timer: Event | None = None
         self.network.listen(f"{self.name}:park", self, self._accept)
         etcd = EtcdClient(self)
@@ -129,6 +132,9 @@ class PurgatoryNode(Process):
                 core.group_states(node_id, response.group_states)
             except Exception as error:
                 core.contained.contain(MESSAGE, error, {"peer": f"logstore {node_id}"})
+                # What one of them waited for may be lost with the message: it may have to wait its whole time.
+                heaps = [heap for watch in core._watches for heap in watch.heaps.values()]
+                self.met_a_fault.update(wait.entry for heap in heaps for wait in heap)
                 raise MalformedMessage("an internal error") from error
             finally:
                 self.turn_soon()
