@@ -149,7 +149,6 @@ class Job:
         self._deadline = time.monotonic() + SECONDS_MAX
 
     def run(self) -> None:
-        _give_way()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         attempt = _attempt()
         outcome, python = 0, sys.executable
@@ -167,9 +166,19 @@ class Job:
             (self._build / FAILED).write_text(attempt)
 
     def _run(self, command: list[str]) -> int:
-        """Return the exit code, or _ENDED if it was ended before."""
-        environment = {**os.environ, "PYTHON": sys.executable}
-        child = subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=[self._descriptor], process_group=0)
+        """Return the exit code, or _ENDED if it was ended before. This process stays as it is, to see at once that it
+        should end, also where all processors are busy.
+        """
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHON": sys.executable},
+            pass_fds=[self._descriptor],
+            start_new_session=True,
+            preexec_fn=_give_way,
+        )
+        if shutil.which("ionice"):
+            subprocess.run(["ionice", "-c", "3", "-p", str(child.pid)], check=False)
         try:
             while True:
                 try:
@@ -193,8 +202,6 @@ def _give_way() -> None:
         Path("/proc/self/autogroup").write_text("19")  # where a session counts as a whole; this is one of its own
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_ADJ)
-    if shutil.which("ionice"):
-        subprocess.run(["ionice", "-c", "3", "-p", str(os.getpid())], check=False)
 
 
 def main() -> None:

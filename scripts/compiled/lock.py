@@ -15,7 +15,7 @@ from pathlib import Path
 LOCK, STOP = "compiled.lock", "compiled.stop"
 """Files beside the folder of the build. While there is a STOP, a build beside a cluster ends."""
 
-STOP_SECONDS_MAX = 10.0
+STOP_SECONDS_MAX = 30.0
 _POLL_SECONDS = 0.05
 
 
