@@ -104,7 +104,10 @@ def _failures(saved: list[Saved]) -> list[str]:
             lines.append(_row(each.client, name, _cell(why), _cell(with_kafka)))
     if not lines:
         return ["No cell fails."]
-    return [_row("client", "cell", "why", "Apache Kafka 4.3.0"), "|---|---|---|---|", *lines]
+    # The broker is of the same jars as Kafka's own clients.
+    java = peers.get("Java clients")
+    broker = f"Apache Kafka {java.version}".strip() if java is not None else "Apache Kafka"
+    return [_row("client", "cell", "why", broker), "|---|---|---|---|", *lines]
 
 
 def _cell(text: str) -> str:

@@ -41,7 +41,8 @@ API_KEYS: Final = {
         "version 5 has the cluster id and the node id that the client expects; a mismatch is REBOOTSTRAP_REQUIRED "
         "(KIP-1242). A gateway serves every broker, so each one has to check the node id by the address that the "
         "client reached before any lists version 5: librdkafka kept its old brokers on that error until September "
-        "2026. With version 4 no client asks for the check",
+        "2026. With version 4 no client asks for the check. Java's clients of 4.4 ask in version 5 first, and are "
+        "answered UNSUPPORTED_VERSION: each of their connections begins with one more round trip",
         "5",
     ),
     28: Difference("0-6", "0-5", "version 6 has the ids of topics (KIP-1319); version 5 has their names", "6"),
