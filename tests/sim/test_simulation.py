@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cores import INTERPRETED, VARIABLE
-from tests.sim.clients.consumer import Taste
+from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.cluster import Cluster
 from tests.sim.faults import Fault, Faults
@@ -52,6 +52,15 @@ def test_a_seed_holds_every_invariant_while_leaders_are_elected_unclean(seed: in
     outcome = simulate(seed, Options(20, faults=LEADERS, at_most=SMALL, profile=Profile.UNCLEAN))
     assert not outcome.failure, str(outcome)
     assert outcome.operations > 0, "something was produced"
+
+
+@pytest.mark.parametrize("seed", seeds(range(1, 11), quick=1))
+def test_consumers_that_take_a_batch_at_a_time_skip_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their fetches end within segments, most of which are not the last one."""
+    monkeypatch.setattr(Consumer, "partition_bytes_max", 150)
+    outcome = simulate(seed, Options(SECONDS, at_most=SMALL, profile=Profile.SPARSE))
+    assert not outcome.failure, str(outcome)
+    assert outcome.operations > 0, "something was read"
 
 
 def test_every_role_may_die_at_any_time() -> None:

@@ -39,6 +39,7 @@ from barnabas_logstore.core.storage.log import log_appends
 from barnabas_logstore.core.storage.log.log_appends import AppendOutcome, LogAppends
 from barnabas_logstore.core.storage.log.state.producer_state import ProducerState
 from barnabas_logstore.core.storage.log.state.transactions import NO_OFFSET, EndedTransaction
+from tests.crash.mutants.reading import full_read_goes_on_in_the_next_segment
 from tests.sim.faults import Fault
 from tests.sim.mutants.groups import COORDINATORS as GROUPS_COORDINATORS
 from tests.sim.mutants.groups import SMALL as GROUP
@@ -143,6 +144,12 @@ def a_follower_keeps_no_producers() -> None:
         return None
 
     replace_in(log_appends, "note_producer", note_producer)
+
+
+@RIVALS.breaks_for("rival 12", "tests/sim/test_simulation.py::test_consumers_that_take_a_batch_at_a_time_skip_nothing")
+def a_full_read_goes_on_in_the_next_segment() -> None:
+    """In other runs consumers read what has just come, and all of it."""
+    full_read_goes_on_in_the_next_segment()
 
 
 @RIVALS.breaks_for(
