@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -19,7 +19,7 @@ from barnabas.cli.local.cluster import Started
 from barnabas.cli.local.layout import HOST
 from barnabas.cli.local.services import Role, Service
 from barnabas.cores import COMPILED, INTERPRETED, VARIABLE, cores_of_process, find_build, problem_of
-from bench.apache_kafka import VERSION, ApacheKafka
+from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 from tests.acceptance.suite import Broker, Suite
 from tests.compat.matrix.toolchains import prepare
 from tests.integration.reserved_ports import free_port
@@ -48,7 +48,7 @@ class _Barnabas(RunningCluster):
 
     def __init__(self, directory: Path, suite: Suite, cores: str) -> None:
         super().__init__(directory, LOGSTORES, self._listeners)
-        self._settings = {Role.GATEWAY: suite.gateway, Role.LOGSTORE: suite.logstore}
+        self._suite = suite
         self._cores = cores
         self.sasl_port = 0
 
@@ -66,7 +66,13 @@ class _Barnabas(RunningCluster):
         return super().up()
 
     def _prepared(self, service: Service) -> Service:
-        properties = {**service.properties, **self._settings.get(service.role, {})}
+        wanted: dict[str, str] = {}
+        if service.role is Role.GATEWAY:
+            wanted = dict(self._suite.gateway)
+        elif service.role is Role.LOGSTORE:
+            identity = service.name.rpartition("-")[2]
+            wanted = {key: value.format(id=identity) for key, value in self._suite.logstore.items()}
+        properties = {**service.properties, **wanted}
         return replace(service, properties=properties, environment={**service.environment, VARIABLE: self._cores})
 
     @property
@@ -102,29 +108,45 @@ def barnabas(cores: str) -> Start:
 
 @contextmanager
 def kafka(suite: Suite) -> Iterator[Subject]:
-    """Yield one broker of Apache Kafka."""
+    """Yield as many brokers of Apache Kafka as the suite is compared with; the first is the only controller."""
     prepare("peer")
-    plain, sasl, controller = free_port(), free_port(), free_port()
-    listeners = _LISTENERS.format(host=HOST, plain=plain, sasl=sasl)
-    settings = {
+    controller, cluster_id = free_port(), new_cluster_id()
+    ports = {broker: (free_port(), free_port()) for broker in range(1, suite.kafka_brokers + 1)}
+    with _temporary() as directory, ExitStack() as stack:
+        brokers = []
+        for broker, (plain, sasl) in ports.items():
+            settings = _kafka_settings(suite, broker, _LISTENERS.format(host=HOST, plain=plain, sasl=sasl), controller)
+            place = directory / f"broker-{broker}"
+            brokers.append(ApacheKafka(place, plain, controller, "512M", settings, cluster_id))
+        for each in brokers:
+            each.start()
+            stack.callback(each.stop)
+        bootstrap = ",".join(each.bootstrap for each in brokers)
+        sasl_bootstrap = ",".join(f"{HOST}:{sasl}" for _, sasl in ports.values())
+        _wait_for(brokers)
+        yield Broker(bootstrap, sasl_bootstrap, len(brokers)), f"Apache Kafka {VERSION}"
+
+
+def _kafka_settings(suite: Suite, broker: int, listeners: str, controller: int) -> dict[str, str]:
+    of_controller = f",CONTROLLER://{HOST}:{controller}" if broker == 1 else ""
+    replicas = str(suite.kafka_brokers)
+    return {
         **suite.gateway,
-        **suite.logstore,
+        **{key: value.format(id=broker) for key, value in suite.logstore.items()},
         **_SASL,
-        "listeners": f"{listeners},CONTROLLER://{HOST}:{controller}",
+        "node.id": str(broker),
+        "process.roles": "broker,controller" if broker == 1 else "broker",
+        "controller.quorum.voters": f"1@{HOST}:{controller}",
+        "listeners": listeners + of_controller,
         "advertised.listeners": listeners,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{_SCRAM_MODULE} required;",
-        "share.coordinator.state.topic.replication.factor": "1",
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": "1",
     }
-    with _temporary() as directory:
-        broker = ApacheKafka(directory, plain, controller, "1G", settings)
-        broker.start()
-        try:
-            _wait_for(broker)
-            yield Broker(broker.bootstrap, f"{HOST}:{sasl}", 1), f"Apache Kafka {VERSION}"
-        finally:
-            broker.stop()
 
 
 @contextmanager
@@ -133,15 +155,18 @@ def nothing(_: Suite) -> Iterator[Subject]:
     yield Broker(f"{HOST}:{free_port()}", f"{HOST}:{free_port()}", LOGSTORES), "no broker"
 
 
-def _wait_for(broker: ApacheKafka) -> None:
+def _wait_for(brokers: list[ApacheKafka]) -> None:
     deadline = time.monotonic() + _KAFKA_START_SECONDS_MAX
     while True:
         try:
-            AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=2)
-            return
+            admin = AdminClient({"bootstrap.servers": brokers[0].bootstrap, "log_level": "0"})
+            if len(admin.list_topics(timeout=2).brokers) == len(brokers):
+                return
         except KafkaException:
-            if time.monotonic() > deadline:
-                raise click.ClickException(broker.explain()) from None
+            pass
+        if time.monotonic() > deadline:
+            raise click.ClickException("\n".join(each.explain() for each in brokers))
+        time.sleep(0.5)
 
 
 @contextmanager

@@ -34,4 +34,8 @@ class Suite:
     """With that directory, the cluster, and an empty directory for logs. What it starts has ended when it returns."""
     gateway: Mapping[str, str] = field(default_factory=dict)
     logstore: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the broker that the suite asks for, by the service that reads them; Apache Kafka is given both."""
+    """Settings of the broker that the suite asks for, by the service that reads them; Apache Kafka is given both.
+    `{id}` in those of a logstore is that of the broker.
+    """
+    kafka_brokers: int = 1
+    """How many brokers of Apache Kafka it is compared with."""

@@ -63,8 +63,8 @@ def _create_user(broker: Broker) -> None:
     try:
         for future in admin.alter_user_scram_credentials([credential]).values():
             future.result(timeout=20)
-    except KafkaException as error:
-        click.echo(f"kgo: the user for its tests of SCRAM can't be created, so they fail: {error}")
+    except (KafkaException, TimeoutError) as error:
+        click.echo(f"kgo: the user for its tests of SCRAM can't be created, so they fail: {error!r}")
 
 
 SUITE: Final = Suite("kgo", "franz-go 1.22.2, package kgo", _bring, _run)
