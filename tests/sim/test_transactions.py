@@ -11,6 +11,7 @@ from barnabas.wire.record_batch import TRANSACTIONAL_BIT, BatchHeader, build_bat
 from barnabas_logstore.core.coordinator.transactions.records import transaction_record
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction, TransactionState
 from barnabas_logstore.core.storage.log.log_view import LogView
+from tests.sim.clients.consumer import Consumer
 from tests.sim.faults import Fault
 from tests.sim.history import History
 from tests.sim.mutants.planting import TRANSACTIONAL
@@ -244,3 +245,14 @@ def test_what_a_cleaner_has_emptied_begins_no_transaction() -> None:
     spans.add([batch(6, 1), batch(7, 0)])
     assert spans.first_unstable(8, 0) == (6, 6)
     assert len(spans.all[0].batches) == 2
+
+
+def test_a_producer_that_wakes_and_begins_again_fences_the_one_that_has_begun_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The older of two processes asks for a producer id once more: that is its right, and no fence out of nothing."""
+    for reader in (Consumer, *Consumer.__subclasses__()):
+        monkeypatch.setattr(reader, "partition_bytes_max", 150)
+    outcome = simulate(16, Options(8, at_most=TRANSACTIONAL, profile=Profile.SPARSE, is_transactional=True))
+    assert not outcome.failure, str(outcome)
+    assert outcome.hits[Fault.ZOMBIE_TRANSACTION]

@@ -336,11 +336,12 @@ class TransactionManager:
             else:
                 self._unexpected("InitProducerId", code)
 
-        if not self._instance:
+        known = self.producer if self.stage is Stage.BUMPING else (-1, -1)
+        if not self._instance or (known == (-1, -1) and not self._is_alone):
+            # One that wakes and asks once more, without a producer id, fences what has begun meanwhile.
             self._instance = self._history.instance_begins(self.transactional_id)
         self._inits_asked += 1
         self._has_init_copies = self._has_init_copies or self._inits_asked > 1
-        known = self.producer if self.stage is Stage.BUMPING else (-1, -1)
         request = InitProducerIdRequest(self.transactional_id, self._habits.timeout_ms, *known)
         self._ask("initializes", ApiKey.INIT_PRODUCER_ID, request, 4, InitProducerIdResponse, answered)
 
