@@ -68,7 +68,7 @@ class Queries:
             answer = StateAnswer(query.request_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             holds_append = partition.holds_append(query.leader_epoch, query.required_offset)
-            answer = StateAnswer(query.request_id, ErrorCode.NONE, partition.state(), holds_append)
+            answer = StateAnswer(query.request_id, ErrorCode.NONE, self._replicas.state_of(partition), holds_append)
         self._outbox.exchange_response(stream).state_answers.append(answer)
         stream.requests_handled += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.channel.messages import PartitionState
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
 from barnabas.ports.disk import DiskError, DiskErrorKind
@@ -66,6 +67,14 @@ class Replicas:
         """The directory of a log can't be trusted any more, unless that is said of the log alone."""
         if log not in self.contained.in_doubt or error is not log.error:
             self.directory_failed(log.state.log_directory, error)
+
+    def state_of(self, partition: Partition) -> PartitionState:
+        """Return what watches and StateQuery are answered. An index that can't be opened for it fails its directory."""
+        try:
+            return partition.state()
+        except DiskError as error:
+            self.disk_failed(partition.log, error)
+            return PartitionState(partition.topic_id, partition.partition, leader_epoch=partition.leader_epoch)
 
     def directory_failed(self, path: str, error: DiskError) -> None:
         """A log directory can't be trusted any more, or has no free space (`DiskError.is_lack_of_room`)."""

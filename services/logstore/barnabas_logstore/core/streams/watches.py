@@ -110,7 +110,7 @@ class Watches:
         """Return what it counts for: the states, and at least 1."""
         partition = self._replicas.by_key.get(key)
         # Not here (any more): no directory here is the cause.
-        state = PartitionState(*key, online=True) if partition is None else partition.state()
+        state = PartitionState(*key, online=True) if partition is None else self._replicas.state_of(partition)
         for stream in streams:
             self._outbox.watch_response(stream).states.append(state)
         return max(1, len(streams))
