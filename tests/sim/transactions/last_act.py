@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from barnabas_logstore.core.coordinator.transactions.transaction import TransactionState
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.transactions.transactional_producer import TransactionalProducer
+from tests.sim.process import WALL_START_MS
 from tests.sim.scheduler import MS, SECOND, InvariantViolation
 from tests.sim.transactions.anomalies import anomalies_in
 
@@ -48,7 +49,15 @@ class LastActOfTransactions:
         cluster.wait_until(lambda: all(each.is_idle for each in producers), "transactions end", CLIENT_US_MAX)
         ids = [each.transactional_id for each in transactions.producers]
         what = "transactions that no client ends are aborted"
-        cluster.wait_until(lambda: not transactions.unfinished(ids), what, self._timeout_us)
+        cluster.wait_until(lambda: not transactions.unfinished(ids), what, self._timeout_us + self._ahead_us(ids))
+
+    def _ahead_us(self, ids: list[str]) -> int:
+        """Return how far the wall clocks of coordinators have been ahead as transactions began that are still open: by
+        a clock that is right they end so much later, in Kafka, too.
+        """
+        states = [self._transactions.state_of(each) for each in self._transactions.unfinished(ids)]
+        now_ms = WALL_START_MS + self._cluster.scheduler.now_us // MS
+        return max([0, *(state.start_ms - now_ms for state in states if state is not None)]) * MS
 
     def _abandon(self, producer: TransactionalProducer) -> None:
         """Kill it while its transaction is open: only the timeout ends that."""
