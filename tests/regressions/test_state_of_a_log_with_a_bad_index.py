@@ -1,5 +1,5 @@
-"""A transaction that stays open while its log rolls has its first offset in a closed segment. What purgatory is told of
-the partition then takes that segment's index from its file, and a file that could not be opened ended the logstore.
+"""A transaction that stays open while its log rolls has its first offset in a closed segment. The state that purgatory
+is sent then takes that segment's index from its file, and a file that could not be opened ended the logstore.
 """
 
 from __future__ import annotations
