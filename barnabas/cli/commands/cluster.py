@@ -49,7 +49,7 @@ def up(
         started = cluster_to_start(directory, layout, click.echo).start(click.echo, supervised=supervised)
     if started.services:
         click.secho(f"up in {started.seconds:.1f} s: {', '.join(started.services)}", fg="green")
-    else:
+    elif started.supervisor or not started.moved:
         click.secho(f"already up{'; the supervisor was started' if started.supervisor else ''}", fg="green")
     for cores in dict.fromkeys(started.moved.values()):
         names = [name for name, taken in started.moved.items() if taken == cores]
