@@ -272,9 +272,9 @@ class Conversation:
                 if self._delivered == self._expected:
                     assert self._lane is not None
                     self._lane.release()
-        except grpc.aio.AioRpcError as error:
+        except grpc.aio.AioRpcError as status:
             await self._read_lane_out()
-            self.end(f"{error.code().name}: {error.details()}")
+            self.end(f"{status.code().name}: {status.details()}")
         except asyncio.CancelledError:
             # Also what gRPC raises when the call, and not this task, is cancelled.
             self.end("the call was cancelled")

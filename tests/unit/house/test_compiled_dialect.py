@@ -141,17 +141,21 @@ def kept_generators(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def errors_with_another_name(tree: ast.Module) -> Iterator[ast.AST]:
-    """`except MalformedFrame as fault` where `fault` is also assigned in this function: a name has one type, so that to
-    catch it is a TypeError.
+    """`except MalformedFrame as fault` where `fault` is also assigned in this function, or is the name of another type
+    of error there: a name has one type, so that to catch it is a TypeError.
     """
     for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         inside = list(ast.walk(function))
-        assigned = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        types = {
+            node.id: "assigned" for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
         for node in inside:
-            if isinstance(node, ast.ExceptHandler) and node.name in assigned:
-                yield node
+            if isinstance(node, ast.ExceptHandler) and node.name is not None:
+                caught = "" if node.type is None else ast.unparse(node.type)
+                if types.setdefault(node.name, caught) != caught:
+                    yield node
 
 
 RULES = (
@@ -189,6 +193,10 @@ def test_pure_layers_keep(rule: object) -> None:
             "def a():\n    b = c()\n    try:\n        d()\n    except E as b:\n        f()",
             "errors_with_another_name",
         ),
+        (
+            "def a():\n    try:\n        b()\n    except C as e:\n        d(e)\n    except D as e:\n        d(e)",
+            "errors_with_another_name",
+        ),
         ("def a(b: list[int]) -> Iterator[int]:\n    return (each for each in b)", "kept_generators"),
         ("a = islice((each for each in count()), 3)", "kept_generators"),
     ],
@@ -206,6 +214,7 @@ def test_a_rule_sees_what_breaks_it(source: str, rule: str) -> None:
         "a = ErrorCode.NONE | 1",
         "a = next((each for each in b), None)",
         "a, b = (each.c for each in d)",
+        "def a():\n    try:\n        b()\n    except C as e:\n        d(e)\n    try:\n        b()\n    except C as e:\n        d(e)",
     ],
 )
 def test_what_the_rules_allow(source: str) -> None:

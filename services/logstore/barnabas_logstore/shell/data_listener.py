@@ -223,8 +223,8 @@ class _Stream(Generic[M]):
             return
         try:
             self._core_takes(self.stream_id, message)
-        except Uncontained as error:
-            self._loop.fail(error)
+        except Uncontained as uncontained:
+            self._loop.fail(uncontained)
         except Exception as error:
             self._loop.core.contained.contain(MESSAGE, error, {"stream_id": self.stream_id, "peer": self._stream.peer})
             self._stream.close("an internal error")

@@ -216,8 +216,8 @@ def _voluntary_switches() -> int:
 def _run(disk: Disk, effect: StorageEffect) -> Outcome:
     try:
         return execute(disk, effect)
-    except DiskError as error:
-        return error
+    except DiskError as known:
+        return known
     except OSError as error:
         return DiskError(DiskErrorKind.IO, type(effect).__name__, str(error))
 

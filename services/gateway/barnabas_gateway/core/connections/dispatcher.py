@@ -186,9 +186,9 @@ class RequestDispatcher:
                 request = decode_short_request(api_key, version, frame, position)
             except TooManyElements:
                 pass
-        except MalformedFrame as error:
+        except MalformedFrame as malformed:
             if connection.authentication is None or not connection.authentication.frame_without_route(frame):
-                self._responder.refuse(connection, header or _readable_header(frame), str(error))
+                self._responder.refuse(connection, header or _readable_header(frame), str(malformed))
             return
         pending = handler.request_class(handler, connection, header, len(frame))
         if self._is_measured:
