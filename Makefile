@@ -147,7 +147,9 @@ sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into do
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS) $(if $(LAST_EPOCHS),--last-epochs)
 
 sim-exceptions: setup ## Throw exceptions at every call of the cores for HOURS=100, into docs/verify/simulation-exceptions; LEARN=1 adds to the table of what each place may end
-	@BARNABAS_CORES=interpreted PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.exceptions $(if $(LEARN),--learn) --hours $(HOURS)
+	@[ "$$BARNABAS_CORES" = interpreted ] || BARNABAS_CORES=interpreted $(BIN)/python -m tests.sim.exceptions.throwing_build
+	@[ "$$BARNABAS_CORES" = interpreted ] || export THROWING_CORES=1; \
+		BARNABAS_CORES=interpreted PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.exceptions $(if $(LEARN),--learn) --hours $(HOURS)
 
 mutants: setup ## Break one rule at a time in the cores, and check that the simulation detects it
 	@$(BIN)/python -m tests.sim.mutants

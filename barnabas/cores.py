@@ -184,17 +184,25 @@ def cores_of_process(pid: int) -> str:
 
 def select() -> None:
     """Decide it for this process, before a module of the cores is imported. Raises CoresRefused."""
-    global _running
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", COMPILED, INTERPRETED):
         raise CoresRefused(f"{VARIABLE} is {wanted!r}, neither {COMPILED} nor {INTERPRETED}")
     if wanted == INTERPRETED:
         return
-    build = find_build()
+    try:
+        use(find_build())
+    except CoresRefused as refused:
+        if wanted == COMPILED:
+            raise CoresRefused(
+                f"{VARIABLE}={COMPILED}, but {refused}; `make compiled` makes them in a checkout"
+            ) from None
+
+
+def use(build: Build | None) -> None:
+    """Have this process run a binary. Raises CoresRefused, with the reason, if it can't."""
+    global _running
     problem = problem_of(build)
     if build is None or problem:
-        if wanted == COMPILED:
-            raise CoresRefused(f"{VARIABLE}={COMPILED}, but {problem}; `make compiled` makes them in a checkout")
-        return
+        raise CoresRefused(problem)
     sys.meta_path.insert(0, _Finder(build))
     _running = COMPILED

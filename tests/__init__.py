@@ -1,5 +1,13 @@
-"""Tests run the plain modules, whatever was compiled, unless BARNABAS_CORES says otherwise: many replace a function."""
+"""Tests run the plain modules, whatever was compiled, unless BARNABAS_CORES says otherwise: many replace a function.
+
+THROWING_CORES: they take the binary whose methods can throw; `tests.sim.exceptions.throwing_build` makes it.
+"""
 
 import os
 
 os.environ.setdefault("BARNABAS_CORES", "interpreted")
+
+if os.environ.get("THROWING_CORES"):
+    from barnabas.cores import ROOT, find_build, use
+
+    use(find_build([ROOT / "build/throwing"]))

@@ -33,7 +33,7 @@ from barnabas.cores import LIBRARY, MANIFEST, ROOT, digest, find_build, problem_
 from scripts.compiled.annotations import ErasedAnnotationError, check_annotations
 from scripts.compiled.cache import Cache, digest_of, files_of, of_this_user, version_of
 from scripts.compiled.compiler import find_compiler
-from scripts.compiled.sources import SEEN, compiled_files, compiled_modules, copy_sources, product_files
+from scripts.compiled.sources import SEEN, Additions, compiled_files, compiled_modules, copy_sources, product_files
 
 FOLDER = ROOT / "build/compiled"
 UNITS = 24
@@ -58,14 +58,14 @@ class _Unit:
     includes: tuple[Path, ...] = ()
 
 
-def build(optimization: int, jobs: int) -> None:
-    """Make `build/compiled` current. Raises SystemExit if the sources or the C can't be compiled, or if a class is read
-    by annotations that the binary would not have.
+def build(optimization: int, jobs: int, folder: Path = FOLDER, additions: Additions | None = None) -> None:
+    """Make the folder current. Raises SystemExit if the sources or the C can't be compiled, or if a class is read by
+    annotations that the binary would not have. `additions` make a binary for tests, in a folder of its own.
     """
-    made_by = _made_by(optimization)
-    found = find_build([FOLDER])
+    made_by = _made_by(optimization, additions)
+    found = find_build([folder])
     if found is not None and not problem_of(found) and found.made_by == made_by:
-        print("compiled: build/compiled is current")
+        print(f"compiled: {folder.relative_to(ROOT)} is current")
         return
     compiler = find_compiler()
     try:
@@ -74,24 +74,24 @@ def build(optimization: int, jobs: int) -> None:
         raise SystemExit(f"compiled: {error}") from None
     cache, tools = of_this_user(), version_of(compiler)
     content = digest(SEEN)
-    library = FOLDER / (LIBRARY + EXTENSION_SUFFIXES[0])
+    library = folder / (LIBRARY + EXTENSION_SUFFIXES[0])
     whole = [digest_of(content, made_by, library.name, tools, sys.version, kind) for kind in ("library", "manifest")]
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     if problem_of(found):
         # A build that is ended before it is done must not leave a new library with the manifest of another.
-        (FOLDER / MANIFEST).unlink(missing_ok=True)
-    if all(map(cache.take, whole, (library, FOLDER / MANIFEST))):
+        (folder / MANIFEST).unlink(missing_ok=True)
+    if all(map(cache.take, whole, (library, folder / MANIFEST))):
         print(f"compiled: {library.name} is from the cache, where a build of the same sources has left it")
         return
     print(f"compiled: mypyc and {compiler[0]} compile the cores: two to four minutes on two processors", flush=True)
     began = time.monotonic()
-    copy = FOLDER / "source"
-    copy_sources(copy)
+    copy = folder / "source"
+    copy_sources(copy, additions)
     if digest(SEEN) != content:
         raise SystemExit("compiled: a source was changed while it was copied: start again")
     files = compiled_files(copy)
     with contextlib.chdir(copy):
-        needed = _make_c(files)
+        needed = _make_c(files, folder)
     print(f"compiled: {len(files)} modules are C after {time.monotonic() - began:.0f} s", flush=True)
     _compile(compiler, needed, optimization, jobs, library, cache)
     manifest = {
@@ -101,32 +101,34 @@ def build(optimization: int, jobs: int) -> None:
         "digest": content,
         "made_by": made_by,
     }
-    written = FOLDER / f"{MANIFEST}.new"
+    written = folder / f"{MANIFEST}.new"
     written.write_text(json.dumps(manifest, indent=1) + "\n")
-    written.replace(FOLDER / MANIFEST)
-    for key, made in zip(whole, (library, FOLDER / MANIFEST), strict=True):
+    written.replace(folder / MANIFEST)
+    for key, made in zip(whole, (library, folder / MANIFEST), strict=True):
         cache.keep(key, made)
     cache.prune()
     print(f"compiled: {library.name}, {library.stat().st_size >> 20} MiB, after {time.monotonic() - began:.0f} s")
 
 
-def _made_by(optimization: int) -> str:
+def _made_by(optimization: int, additions: Additions | None) -> str:
     """Return what changes with the tools that make the binary."""
     found = hashlib.blake2b(f"{optimization} {mypy.version.__version__}".encode(), digest_size=16)
     for file in sorted(Path(__file__).parent.glob("*.[chp]*")):
         if file.is_file() and file.name not in _BESIDE:
             found.update(file.read_bytes())
+    if additions is not None:
+        found.update(additions.made_by.encode())
     return found.hexdigest()
 
 
-def _make_c(files: Sequence[str]) -> list[SourceDep]:
+def _make_c(files: Sequence[str], folder: Path) -> list[SourceDep]:
     """Write the C of all modules, and return what of mypyc's library it needs besides the usual."""
-    (FOLDER / "mypy.ini").write_text(_CONFIG)
-    options = CompilerOptions(multi_file=True, target_dir=str(FOLDER / "c"), group_name=GROUP)
-    for old in (FOLDER / "c").glob("*.c"):
+    (folder / "mypy.ini").write_text(_CONFIG)
+    options = CompilerOptions(multi_file=True, target_dir=str(folder / "c"), group_name=GROUP)
+    for old in (folder / "c").glob("*.c"):
         old.unlink()
     # mypyc says nothing of what its library lacks for a module that it has from a cache.
-    arguments = [f"--config-file={FOLDER / 'mypy.ini'}", "--cache-dir=/dev/null", *files]
+    arguments = [f"--config-file={folder / 'mypy.ini'}", "--cache-dir=/dev/null", *files]
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -135,7 +137,7 @@ def _make_c(files: Sequence[str]) -> list[SourceDep]:
         # If it succeeds, it has warnings about each form of which docs/adr/0028-compiled-cores.md says what it becomes.
         print(said.getvalue(), file=sys.stderr)
         raise
-    for made in (FOLDER / "c").glob("*.c"):
+    for made in (folder / "c").glob("*.c"):
         made.write_text(_RARE.sub("__attribute__((cold)) ", made.read_text()))
     return needed
 
@@ -148,23 +150,24 @@ def _compile(
     library: Path,
     cache: Cache,
 ) -> None:
-    objects = FOLDER / "objects"
+    folder = library.parent
+    objects = folder / "objects"
     objects.mkdir(exist_ok=True)
     mypyc.build.setup_mypycify_vars()
     flags = mypyc.build.get_cflags(compiler_type="unix", opt_level=str(optimization), debug_level="0", multi_file=True)
-    folders = [_LIB_RT, *(_LIB_RT / each for dependency in needed for each in dependency.include_dirs)]
-    folders += [FOLDER / "c", Path(sysconfig.get_path("include"))]
+    included = [_LIB_RT, *(_LIB_RT / each for dependency in needed for each in dependency.include_dirs)]
+    included += [folder / "c", Path(sysconfig.get_path("include"))]
     plain = [*compiler, "-c", "-fPIC", "-fwrapv", "-DNDEBUG", *flags, *_LAYOUT]
     cold = Path(__file__).with_name("cold.h")
-    command = [*plain, *(f"-I{folder}" for folder in folders), "-include", str(cold)]
+    command = [*plain, *(f"-I{each}" for each in included), "-include", str(cold)]
     runtime = [*mypyc.common.RUNTIME_C_FILES, *(dependency.path for dependency in needed)]
     units = [
-        *_units(objects),
+        *_units(folder, objects),
         *(_Unit(_LIB_RT / file, objects / f"{Path(file).stem}.o") for file in runtime),
         _Unit(Path(__file__).with_name("loader.c"), objects / "loader.o"),
     ]
     tools = (version_of(compiler), mypy.version.__version__, sys.version)
-    declarations = digest_of(*tools, *plain, cold, *files_of(FOLDER / "c", ["*.h"]))
+    declarations = digest_of(*tools, *plain, cold, *files_of(folder / "c", ["*.h"]))
     with ThreadPoolExecutor(jobs) as pool:
         taken = list(pool.map(lambda unit: _object(unit, declarations, command, cache), units))
     print(f"compiled: {sum(taken)} of {len(units)} objects were from the cache", flush=True)
@@ -173,12 +176,12 @@ def _compile(
     linked.replace(library)
 
 
-def _units(objects: Path) -> list[_Unit]:
+def _units(folder: Path, objects: Path) -> list[_Unit]:
     """Return units that together include all modules. The name of a module decides to which it belongs, so that the
     others stay the same when one grows.
     """
     parts: list[list[Path]] = [[] for _ in range(UNITS)]
-    for file in files_of(FOLDER / "c", ["*.c"]):
+    for file in files_of(folder / "c", ["*.c"]):
         parts[int(digest_of(file.name)[:8], 16) % UNITS].append(file)
     made = []
     for number, part in enumerate(parts):

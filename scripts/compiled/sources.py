@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas.cores import ROOT
@@ -70,6 +72,19 @@ SEEN = (*COMPILED, *COMPILED_FILES, "barnabas/cluster", "barnabas/metrics")
 """What compiled modules import: the binary has numbers and texts of it."""
 
 
+@dataclass(slots=True, frozen=True)
+class Additions:
+    """What a binary for tests has besides. The product's has none."""
+
+    rewrite: Callable[[str, str], str]
+    """From the path of a compiled module, as a wheel has it, and its text to the text that is compiled."""
+    module: str
+    """The path of a compiled module of its own."""
+    text: str
+    made_by: str
+    """It changes with all that they do."""
+
+
 def compiled_files(copy: Path) -> list[str]:
     """Return the files to compile, relative to the copy."""
     found = [path.relative_to(copy) for folder in COMPILED for path in (copy / folder).rglob("*.py")]
@@ -104,20 +119,23 @@ def _is_interpreted(path: Path) -> bool:
     return path.name == "__init__.py" or any(str(each) in INTERPRETED for each in (path, *path.parents))
 
 
-def copy_sources(copy: Path) -> None:
+def copy_sources(copy: Path, additions: Additions | None = None) -> None:
     """Make the copy as it has to be now. What has not changed keeps its time, so that caches hold."""
     wanted: set[Path] = set()
+    if additions is not None:
+        wanted.add(copy / additions.module)
+        _write(copy / additions.module, additions.text)
     for package, folder in PACKAGES.items():
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".py", ".pyi", ".typed"):
                 wanted.add(copy / package / path.relative_to(ROOT / folder))
-                _copy(path, copy / package / path.relative_to(ROOT / folder), copy)
+                _copy(path, copy / package / path.relative_to(ROOT / folder), copy, additions)
     for path in copy.rglob("*"):
         if path.is_file() and path not in wanted:
             path.unlink()
 
 
-def _copy(path: Path, target: Path, copy: Path) -> None:
+def _copy(path: Path, target: Path, copy: Path, additions: Additions | None) -> None:
     text = path.read_text()
     relative = target.relative_to(copy)
     is_compiled = any(relative.is_relative_to(each) for each in (*COMPILED, *COMPILED_FILES))
@@ -128,7 +146,16 @@ def _copy(path: Path, target: Path, copy: Path) -> None:
             text = open_to_subclasses(text, ("Request", "Response"))
         if str(relative) == "barnabas/wire/frequent_codecs.py":
             text += codecs_text()
-    if not target.exists() or target.read_text() != text:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        if additions is not None:
+            text = additions.rewrite(str(relative), text)
+    if _write(target, text):
         shutil.copymode(path, target)
+
+
+def _write(target: Path, text: str) -> bool:
+    """Return whether it was not written already."""
+    if target.exists() and target.read_text() == text:
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    return True

@@ -68,7 +68,8 @@ class Invariants:
                 self.promises.removed(node, key)
             self._hosted[node.name] = set(hosted)
         seen = self._seen[node.name]
-        pending_of = core._appends.pending_of
+        # Of those that wait for their replicas; an entry stays when the last has been answered.
+        pending_of = core._appends._pending.get
         changed: list[Partition] = []
         for partition in hosted.values():
             log = partition.log.state
@@ -88,7 +89,7 @@ class Invariants:
                 partition.online,
                 partition.is_stopped,
                 partition.leader_recovering,
-                len(pending_of(partition)) > 0,
+                bool(pending_of(partition)),
             )
             before = seen.get(partition)
             if state != before:

@@ -12,10 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
+from barnabas.cores import COMPILED, running
+
 SERVICES = ("controller", "gateway", "logstore", "purgatory")
+MODULE = "barnabas.ports.call_sites"
+"""Of the build in which compiled methods can throw; see `throwing_build`."""
 
 
 class Moment(Enum):
@@ -36,6 +40,11 @@ class CallSite:
     @property
     def service(self) -> str:
         return self.name.partition(".")[0]
+
+    @property
+    def is_compiled(self) -> bool:
+        """It can't be replaced in its class."""
+        return not isinstance(vars(self.owner)[self.method], FunctionType)
 
     @property
     def original(self) -> FunctionType:
@@ -64,9 +73,18 @@ class Place:
 def call_sites() -> dict[str, CallSite]:
     """Return all of them by name, in the order of their names."""
     found = [site for service in SERVICES for site in _sites_of(service)]
+    if running() == COMPILED:
+        for name, _, module in (each.partition("=") for each in compiled_sites().SITES):
+            _, owner, method = name.split(".")
+            found.append(CallSite(name, getattr(importlib.import_module(module), owner), method))
     by_name = {site.name: site for site in sorted(found, key=lambda site: site.name)}
     assert len(by_name) == len(found), "two classes of a service have the same name and method"
     return by_name
+
+
+def compiled_sites() -> ModuleType:
+    """Return the module that says which compiled methods look at whether they throw. Raises ImportError without it."""
+    return importlib.import_module(MODULE)
 
 
 @cache

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from barnabas.cores import running
 from tests.sim.campaign import Open
 from tests.sim.exceptions.account import Ended, Scope
 from tests.sim.exceptions.call_sites import Place
@@ -227,6 +228,7 @@ class ExceptionCampaign:
         saved = {
             "command": f"python -m tests.sim.exceptions {self._arguments}",
             "commit": self._commit,
+            "cores": running(),
             "is_complete": is_complete,
             **{name: getattr(self.tally, name) for name in _COUNTS},
             "cpu_s": round(self.tally.cpu_s),

@@ -214,7 +214,8 @@ def test_a_rule_sees_what_breaks_it(source: str, rule: str) -> None:
         "a = ErrorCode.NONE | 1",
         "a = next((each for each in b), None)",
         "a, b = (each.c for each in d)",
-        "def a():\n    try:\n        b()\n    except C as e:\n        d(e)\n    try:\n        b()\n    except C as e:\n        d(e)",
+        "try:\n    a()\nexcept C as e:\n    d(e)\ntry:\n    a()\nexcept C as e:\n    d(e)",
+        "def a():\n    try:\n        b()\n    except C as e:\n        d(e)\n    except D as f:\n        d(f)",
     ],
 )
 def test_what_the_rules_allow(source: str) -> None:
