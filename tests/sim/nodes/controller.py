@@ -34,7 +34,7 @@ from barnabas_controller.core.state.effects import (
 )
 from barnabas_controller.core.state.operator_requests import OperatorRequest, OperatorResponse
 from barnabas_controller.core.state.settings import ElectionSettings
-from barnabas_controller.core.topics.internal_topics import OffsetsTopic
+from barnabas_controller.core.topics.internal_topics import OffsetsTopic, TransactionStateTopic
 from barnabas_controller.core.topics.topic_creation import TopicDefaults
 from tests.sim.fencing import IsrFence
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR
@@ -45,6 +45,7 @@ from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import CrashPoint, Process
 from tests.sim.protocols import CONTROL, Call, Return, Subscribe
 from tests.sim.scheduler import Event, injected
+from tests.sim.transactions.shape import STATE_PARTITIONS, STATE_REPLICATION_FACTOR
 
 DEFAULT_PARTITIONS = 2
 DEFAULT_REPLICATION_FACTOR = 3
@@ -79,6 +80,7 @@ class ControllerNode(Process):
                 DEFAULT_PARTITIONS,
                 DEFAULT_REPLICATION_FACTOR,
                 OffsetsTopic(OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR),
+                TransactionStateTopic(STATE_PARTITIONS, STATE_REPLICATION_FACTOR),
             ),
             new_topic_id=lambda: random.randbytes(16),
             new_cluster_id=lambda: urlsafe_b64encode(random.randbytes(16)).decode().rstrip("="),
