@@ -16,6 +16,7 @@ from barnabas.cluster.broker_config_keys import BROKER_KEYS, synonyms
 from barnabas.cluster.broker_key import BrokerKey, UpdateMode
 from barnabas.cluster.config_values import ConfigKey
 from barnabas.cluster.ignored_config_keys import ALTERABLE_KEYS, IGNORED_KEYS
+from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS, TopicKey
 
 
@@ -93,6 +94,10 @@ def _topic_values(key: TopicKey, overrides: Mapping[str, str], broker: BrokerVal
         yield ConfigSynonym(key.name, False, _shown(key, overrides[key.name]), ConfigSource.TOPIC)
     for name, text, source in broker.sources(tuple(synonym.name for synonym in key.synonyms)):
         yield ConfigSynonym(name, False, _shown(BROKER_KEYS[name], text), source)
+    for synonym in key.synonyms:
+        # No service reads it, so it never has another value than Kafka's default.
+        if synonym.name in UNSUPPORTED and key.default is not None:
+            yield ConfigSynonym(synonym.name, False, key.default, ConfigSource.DEFAULT)
 
 
 def _in_unit_of(key: TopicKey, found: ConfigSynonym) -> str:

@@ -43,7 +43,7 @@ _DECLARED: Final[dict[ConfigType, dict[str, tuple[str | None, Validator | None]]
     },
     ConfigType.INT: {
         "background.threads": ("10", Range(1)),
-        "num.replica.fetchers": ("1", None),
+        "num.replica.fetchers": ("1", Range(1)),
         "remote.fetch.max.wait.ms": ("500", Range(1)),
         "remote.log.manager.copier.thread.pool.size": ("10", Range(1)),
         "remote.log.manager.expiration.thread.pool.size": ("10", Range(1)),

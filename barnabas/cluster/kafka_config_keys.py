@@ -1,7 +1,7 @@
 """Every broker key of Kafka that Barnabas does not have, and why: the complement of
 `barnabas.cluster.broker_config_keys`.
 
-The two together are all keys of Kafka 4.3 (a test compares them with Kafka's own list), and those of older brokers that
+The two together are all keys of Kafka 4.4 (a test compares them with Kafka's own list), and those of older brokers that
 are still found in files. Names are Kafka's; everything else here is not.
 """
 
@@ -38,6 +38,12 @@ _UNSUPPORTED: Final = {
         ssl.keymanager.algorithm ssl.provider ssl.secure.random.implementation
         ssl.trustmanager.algorithm
     """,
+    "every token's audience and issuer are verified, so both keys are needed": """
+        sasl.oauthbearer.allow.unverified.audience sasl.oauthbearer.allow.unverified.issuer
+    """,
+    "a record has no bound of its own; a batch that is opened has one, of 64 MiB": """
+        max.decompressed.message.bytes
+    """,
     "a logstore that stops revokes its registration": """
         controlled.shutdown.enable
     """,
@@ -60,18 +66,23 @@ _UNSUPPORTED: Final = {
         cordoned.log.dirs
     """,
     "groups of the consumer and streams protocols (KIP-848, KIP-1071) are not supported yet": """
-        group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
+        group.consumer.assignment.interval.ms group.consumer.assignor.offload.enable group.consumer.assignors
+        group.consumer.heartbeat.interval.ms
         group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
         group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
         group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
         group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
         group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
-        group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
+        group.streams.acceptable.recovery.lag group.streams.assignment.interval.ms
+        group.streams.assignor.offload.enable group.streams.assignors group.streams.heartbeat.interval.ms
         group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
         group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
-        group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
-        group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
-        group.streams.num.standby.replicas group.streams.session.timeout.ms
+        group.streams.max.standby.replicas group.streams.max.warmup.replicas
+        group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
+        group.streams.min.session.timeout.ms group.streams.min.task.offset.interval.ms
+        group.streams.num.standby.replicas group.streams.num.warmup.replicas
+        group.streams.rack.aware.assignment.tags group.streams.session.timeout.ms
+        group.streams.task.offset.interval.ms group.streams.topology.description.plugin.class
     """,
     "a coordinator has no threads: a turn writes one batch, and a log is read in pieces of 512 KiB": """
         group.coordinator.append.linger.ms group.coordinator.background.threads
@@ -104,8 +115,10 @@ _UNSUPPORTED: Final = {
         inter.broker.listener.name security.inter.broker.protocol
     """,
     "share groups are not supported yet": """
-        group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
-        group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
+        errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix
+        group.share.assignment.interval.ms group.share.assignor.offload.enable group.share.assignors
+        group.share.delivery.count.limit group.share.dlq.manager.class.name group.share.heartbeat.interval.ms
+        group.share.initialize.retry.interval.ms
         group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
         group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
         group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
@@ -134,7 +147,7 @@ _UNSUPPORTED: Final = {
         metric.reporters principal.builder.class security.providers
     """,
     "there is no tiered storage": """
-        log.local.retention.bytes log.local.retention.ms
+        log.local.retention.bytes log.local.retention.ms log.remote.copy.lag.bytes log.remote.copy.lag.ms
         follower.fetch.last.tiered.offset.enable remote.fetch.max.wait.ms
         remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
         remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
@@ -203,7 +216,7 @@ def _by_name(names_by_reason: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 UNSUPPORTED: Final[dict[str, str]] = dict(_by_name(_UNSUPPORTED))
-"""By key of Kafka 4.3: why it has no effect."""
+"""By key of Kafka 4.4: why it has no effect."""
 
 REMOVED: Final[dict[str, str]] = dict(_by_name(_REMOVED))
 """By key of older Kafka versions: what became of it."""

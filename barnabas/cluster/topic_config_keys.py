@@ -1,4 +1,4 @@
-"""Every configuration key of a topic in Kafka 4.3: type, default, bounds, effect, and the broker keys it inherits from.
+"""Every configuration key of a topic in Kafka 4.4: type, default, bounds, effect, and the broker keys it inherits from.
 
 This table is the only declaration of each: `TopicConfig` and the settings of logstores take defaults and bounds from
 it.
@@ -106,6 +106,12 @@ _KEYS: Final = (
         synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
     ),
     TopicKey(
+        "errors.deadletterqueue.group.enable",
+        _BOOLEAN,
+        "false",
+        "Whether share groups, which Barnabas does not have, may write to the topic what they could not deliver.",
+    ),
+    TopicKey(
         "file.delete.delay.ms",
         _LONG,
         str(MINUTE_MS),
@@ -162,6 +168,14 @@ _KEYS: Final = (
         "Maximum time before a record is compacted.",
         Range(1),
         synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
+    ),
+    TopicKey(
+        "max.decompressed.message.bytes",
+        _INT,
+        "2147483639",
+        "No effect: a batch that is opened has a bound of 64 MiB, and a record none.",
+        Range(1, 2147483639),
+        synonyms=(Synonym("max.decompressed.message.bytes"),),
     ),
     TopicKey(
         "max.message.bytes",
@@ -225,6 +239,22 @@ _KEYS: Final = (
         "false",
         "Whether a new segment's file is preallocated.",
         synonyms=(Synonym("log.preallocate"),),
+    ),
+    TopicKey(
+        "remote.copy.lag.bytes",
+        _LONG,
+        "-1",
+        "With tiered storage: bytes of newer log at which a segment is copied to it; -1 follows local.retention.bytes.",
+        Range(-1),
+        synonyms=(Synonym("log.remote.copy.lag.bytes"),),
+    ),
+    TopicKey(
+        "remote.copy.lag.ms",
+        _LONG,
+        "0",
+        "With tiered storage: age at which a segment is copied to it; -1 follows local.retention.ms.",
+        Range(-1),
+        synonyms=(Synonym("log.remote.copy.lag.ms"),),
     ),
     TopicKey(
         "remote.log.copy.disable",

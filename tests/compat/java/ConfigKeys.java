@@ -10,8 +10,8 @@ import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * Every configuration key of Kafka's brokers and topics: name, type, default, and for brokers how it may change. Its
- * output is tests/unit/cluster/kafka_configs.tsv:
+ * Every configuration key of Kafka's brokers and topics: name, type, default, valid values, and for brokers how it
+ * may change, for topics the broker keys that it follows. Its output is tests/unit/cluster/kafka_configs.tsv:
  *
  * java -cp ".cache/peer/libs/*" tests/compat/java/ConfigKeys.java 2>/dev/null > tests/unit/cluster/kafka_configs.tsv
  */
@@ -40,9 +40,13 @@ public class ConfigKeys {
                 .map(synonym -> synonym.name()).collect(Collectors.joining(","));
     }
 
+    private static String valid(ConfigDef.ConfigKey key) {
+        return key.validator == null ? "" : key.validator.toString();
+    }
+
     private static void print(String kind, ConfigDef.ConfigKey key, String last) {
         boolean unset = key.defaultValue == null || key.defaultValue == ConfigDef.NO_DEFAULT_VALUE;
         String value = unset ? "null" : ConfigDef.convertToString(key.defaultValue, key.type);
-        System.out.println(String.join("\t", kind, key.name, key.type.toString(), value, last));
+        System.out.println(String.join("\t", kind, key.name, key.type.toString(), value, valid(key), last));
     }
 }

@@ -19,21 +19,23 @@ from barnabas.cluster.broker_config_keys import (
     topic_defaults,
 )
 from barnabas.cluster.config_values import ConfigKey, ConfigType, Range, to_text
+from barnabas.cluster.ignored_config_keys import IGNORED_KEYS
 from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED, why_without_effect
 from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.runtime.configuration.config import settings_of
 from tests.unit.docs.configuration import SERVICES
-from tests.unit.docs.kafka_differences import BROKER_CONFIG_KEYS, TOPIC_CONFIG_KEYS
 from tests.unit.wire.golden import HAS_KAFKA, JARS, WITHOUT_KAFKA
 
 GOLDEN_FILE = Path(__file__).parent / "kafka_configs.tsv"
 PROGRAM = Path(__file__).parents[2] / "compat/java/ConfigKeys.java"
 ROWS = [line.split("\t") for line in GOLDEN_FILE.read_text().splitlines()]
-KAFKA_BROKER = {name: (kind, default, mode) for tag, name, kind, default, mode in ROWS[:-3] if tag == "broker"}
-KAFKA_TOPIC = {name: (kind, default, names) for tag, name, kind, default, names in ROWS[:-3] if tag == "topic"}
 DYNAMIC_ONLY = [row[1] for row in ROWS if row[0] == "dynamic only"]
+KEYS = ROWS[: -len(DYNAMIC_ONLY)]
+KAFKA_BROKER = {name: (kind, default, mode) for tag, name, kind, default, _, mode in KEYS if tag == "broker"}
+KAFKA_TOPIC = {name: (kind, default, names) for tag, name, kind, default, _, names in KEYS if tag == "topic"}
+KAFKA_VALID = {(tag, name): valid for tag, name, _, _, valid, _ in KEYS}
 
 # What another default than Kafka's is for.
 OTHER_DEFAULTS = {
@@ -62,8 +64,39 @@ def test_topics_have_kafkas_keys_types_defaults_and_synonyms() -> None:
         key.name: (key.config_type.name, key.default, ",".join(synonym.name for synonym in key.synonyms))
         for key in TOPIC_KEYS.values()
     }
-    assert ours == {name: row for name, row in KAFKA_TOPIC.items() if name not in TOPIC_CONFIG_KEYS}
+    assert ours == KAFKA_TOPIC
     assert list(TOPIC_KEYS) == sorted(TOPIC_KEYS)
+
+
+def valid_values(key: ConfigKey) -> str:
+    """What a key accepts, as Kafka's validators print it."""
+    if key.choices:
+        return f"[{', '.join(key.choices)}]"
+    if key.validator is None:
+        return ""
+    if not isinstance(key.validator, Range):
+        return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    bounds = key.validator
+    high = "..." if bounds.high in (None, 2**31 - 1) else f"...,{to_text(bounds.high or 0)}"
+    low = "" if bounds.low is None else to_text(bounds.low)
+    return f"[{low},{high}]" + ("" if bounds.exception is None else f" or {bounds.exception}")
+
+
+def test_topics_have_kafkas_bounds() -> None:
+    assert {name: valid_values(key) for name, key in TOPIC_KEYS.items()} == {
+        name: KAFKA_VALID["topic", name] for name in TOPIC_KEYS
+    }
+
+
+@pytest.mark.parametrize("name", IGNORED_KEYS)
+def test_what_is_kept_without_an_effect_is_kafkas(name: str) -> None:
+    key = IGNORED_KEYS[name]
+    default = "null" if key.default is None else key.default
+    kind, kafkas_default, mode = KAFKA_BROKER[name]
+    assert (key.config_type.name, default) == (kind, kafkas_default)
+    assert mode in ("cluster-wide", "per-broker")
+    # Kafka's clients have these bounds of logins, its brokers have none.
+    assert name.startswith("sasl.login.") or valid_values(key) == KAFKA_VALID["broker", name]
 
 
 def test_a_topics_configuration_has_the_tables_keys_and_defaults() -> None:
@@ -82,7 +115,7 @@ def test_every_key_of_kafka_is_served_or_named_with_a_reason_and_never_both() ->
     # Kafka's StandardAuthorizer reads them itself.
     of_the_authorizer = {"super.users", "allow.everyone.if.no.acl.found"}
     assert served - known == of_kafka_3 | of_the_authorizer
-    assert known - served == set(UNSUPPORTED) | set(BROKER_CONFIG_KEYS)
+    assert known - served == set(UNSUPPORTED)
     assert not set(UNSUPPORTED) & set(REMOVED)
 
 

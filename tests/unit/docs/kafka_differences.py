@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.wire.api_keys import SERVED_KEYS
 from tests.unit.docs.configuration import by_reason
 from tests.unit.wire.golden import serves
@@ -21,7 +22,6 @@ _SHARE_GROUPS = "share groups and their coordinator (KIP-932) are not served yet
 _STREAMS_GROUPS = "streams groups (KIP-1071) are not served yet"
 _TELEMETRY = "there is no store for the metrics of clients yet (KIP-714); Kafka lists it where a broker has a plugin"
 _QUORUM = "cluster state is in etcd, and there is no KRaft quorum to look at or to change"
-_TIERED_STORAGE = "there is no tiered storage"
 
 
 class Difference(NamedTuple):
@@ -90,56 +90,47 @@ ERRORS: Final = {
 }
 """Errors that Barnabas does not know, and so never answers with."""
 
-_RECORD_BOUND = "a record has no bound of its own; the batches that are opened have one (DECOMPRESSED_BYTES_MAX)"
-_OFFLOAD = "an assignor on the server belongs to a group protocol that is not served yet"
+NEW_BROKER_KEYS_WITHOUT_EFFECT: Final = (
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.topic.name.prefix",
+    "group.consumer.assignor.offload.enable",
+    "group.share.assignor.offload.enable",
+    "group.share.dlq.manager.class.name",
+    "group.streams.acceptable.recovery.lag",
+    "group.streams.assignor.offload.enable",
+    "group.streams.assignors",
+    "group.streams.max.warmup.replicas",
+    "group.streams.min.task.offset.interval.ms",
+    "group.streams.num.warmup.replicas",
+    "group.streams.rack.aware.assignment.tags",
+    "group.streams.task.offset.interval.ms",
+    "group.streams.topology.description.plugin.class",
+    "log.remote.copy.lag.bytes",
+    "log.remote.copy.lag.ms",
+    "max.decompressed.message.bytes",
+    "sasl.oauthbearer.allow.unverified.audience",
+    "sasl.oauthbearer.allow.unverified.issuer",
+)
+"""Broker keys that Kafka 4.4 has and 4.3 had not, of those that nothing here reads."""
 
-BROKER_CONFIG_KEYS: Final = {
+TOPIC_KEYS_WITHOUT_EFFECT: Final = {
+    "errors.deadletterqueue.group.enable": "dead letters (KIP-1191) are of share groups, which are not served yet",
+    "max.decompressed.message.bytes": UNSUPPORTED["max.decompressed.message.bytes"],
+    "preallocate": "a segment's file grows as it is written",
     **dict.fromkeys(
         (
-            "errors.deadletterqueue.auto.create.topics.enable",
-            "errors.deadletterqueue.topic.name.prefix",
-            "group.share.dlq.manager.class.name",
+            "local.retention.bytes",
+            "local.retention.ms",
+            "remote.copy.lag.bytes",
+            "remote.copy.lag.ms",
+            "remote.log.copy.disable",
+            "remote.log.delete.on.disable",
+            "remote.storage.enable",
         ),
-        "dead letters (KIP-1191) are of share groups",
-    ),
-    **dict.fromkeys(
-        (
-            "group.consumer.assignor.offload.enable",
-            "group.share.assignor.offload.enable",
-            "group.streams.assignor.offload.enable",
-        ),
-        _OFFLOAD,
-    ),
-    **dict.fromkeys(
-        (
-            "group.streams.acceptable.recovery.lag",
-            "group.streams.assignors",
-            "group.streams.max.warmup.replicas",
-            "group.streams.min.task.offset.interval.ms",
-            "group.streams.num.warmup.replicas",
-            "group.streams.rack.aware.assignment.tags",
-            "group.streams.task.offset.interval.ms",
-            "group.streams.topology.description.plugin.class",
-        ),
-        _STREAMS_GROUPS,
-    ),
-    **dict.fromkeys(("log.remote.copy.lag.bytes", "log.remote.copy.lag.ms"), _TIERED_STORAGE),
-    "max.decompressed.message.bytes": _RECORD_BOUND,
-    **dict.fromkeys(
-        ("sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"),
-        "a token's audience and issuer are verified where their keys are set; Kafka 4.4 requires "
-        "those keys unless one of these is set",
+        "there is no tiered storage, and `remote.storage.enable=true` is INVALID_CONFIG",
     ),
 }
-"""Broker keys of Kafka 4.4 that are unknown: a service whose configuration has one does not start, and names it."""
-
-TOPIC_CONFIG_KEYS: Final = {
-    "errors.deadletterqueue.group.enable": "dead letters (KIP-1191) are of share groups",
-    "max.decompressed.message.bytes": _RECORD_BOUND,
-    "remote.copy.lag.bytes": _TIERED_STORAGE,
-    "remote.copy.lag.ms": _TIERED_STORAGE,
-}
-"""Topic keys of Kafka 4.4 that are unknown: requests with one are answered with INVALID_CONFIG."""
+"""Topic keys of Kafka 4.4 that are checked as Kafka does, kept and described, and that nothing reads."""
 
 HEAD = """# What Apache Kafka 4.4 serves and Barnabas does not, and why
 
@@ -176,13 +167,13 @@ ERRORS_HEAD = """
 CONFIG_KEYS = """
 ## Configuration keys
 
-These are new in Kafka 4.4, and unknown here. A service whose configuration has such a broker key does not start, and
-names it; a request that sets such a topic key is answered with INVALID_CONFIG.
-
-Of brokers:
+Every broker key of Kafka 4.4 is known. A file may have those without an effect here: each service logs them at its
+start, with the reason, and [configuration.md](configuration.md#kafkas-keys-without-effect) has them all. These are new
+in Kafka 4.4:
 
 {brokers}
-Of topics:
+Every topic key of Kafka 4.4 can be set, has Kafka's type, bounds and default, and is described with the broker keys
+that it follows. These have no effect:
 
 {topics}"""
 
@@ -208,7 +199,8 @@ def page() -> str:
         text += f"| `{feature}` | {low} to {high} | {default} | {why} |\n"
     text += ERRORS_HEAD
     text += "".join(f"| {code} | {errors[code]} | {why} |\n" for code, why in ERRORS.items())
-    return text + CONFIG_KEYS.format(brokers=by_reason(BROKER_CONFIG_KEYS), topics=by_reason(TOPIC_CONFIG_KEYS))
+    new = {name: UNSUPPORTED[name] for name in NEW_BROKER_KEYS_WITHOUT_EFFECT}
+    return text + CONFIG_KEYS.format(brokers=by_reason(new), topics=by_reason(TOPIC_KEYS_WITHOUT_EFFECT))
 
 
 def _spoken(versions: str) -> str:

@@ -6,22 +6,22 @@ its jars.
 
 from __future__ import annotations
 
-import pytest
+import re
 
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.features import NEW_CLUSTER_LEVELS, SUPPORTED_FEATURES
-from barnabas.cluster.kafka_config_keys import UNSUPPORTED, why_without_effect
+from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
 from tests.unit.cluster.test_config_keys import KAFKA_BROKER, KAFKA_TOPIC
 from tests.unit.docs.kafka_differences import (
     API_KEYS,
-    BROKER_CONFIG_KEYS,
     ERRORS,
     FEATURES,
+    NEW_BROKER_KEYS_WITHOUT_EFFECT,
     PAGE,
-    TOPIC_CONFIG_KEYS,
+    TOPIC_KEYS_WITHOUT_EFFECT,
     page,
 )
 from tests.unit.wire.golden import serves
@@ -68,11 +68,22 @@ def test_every_error_that_differs_is_in_the_table() -> None:
     assert set(ERRORS) <= set(kafkas)
 
 
-def test_every_configuration_key_that_differs_is_in_the_table() -> None:
-    assert set(KAFKA_BROKER) - set(BROKER_KEYS) - set(UNSUPPORTED) == set(BROKER_CONFIG_KEYS)
-    assert set(KAFKA_TOPIC) - set(TOPIC_KEYS) == set(TOPIC_CONFIG_KEYS)
+def test_every_configuration_key_of_kafka_is_known() -> None:
+    assert set(KAFKA_BROKER) - set(BROKER_KEYS) - set(UNSUPPORTED) == set()
+    assert set(KAFKA_TOPIC) == set(TOPIC_KEYS)
+    assert set(NEW_BROKER_KEYS_WITHOUT_EFFECT) <= set(UNSUPPORTED)
 
 
-@pytest.mark.parametrize("name", BROKER_CONFIG_KEYS)
-def test_a_service_takes_such_a_key_for_a_typing_error(name: str) -> None:
-    assert why_without_effect(name) is None
+def test_the_topic_keys_without_effect_are_those_that_nothing_reads() -> None:
+    """By the attributes of `TopicConfig` in the code, and by the names of keys in quotation marks."""
+    root = PAGE.parents[2]
+    own = {"topic_config.py", "topic_config_keys.py"}
+    read: set[str] = set()
+    for folder in ("barnabas", "services"):
+        for path in (root / folder).rglob("*.py"):
+            if path.name not in own:
+                read |= set(re.findall(r"\.([a-z0-9_]+)\b|\"([a-z0-9._]+)\"", path.read_text()))
+    used = {name.replace("_", ".") for pair in read for name in pair if name}
+    # `TopicConfig.is_compacted` and its neighbours read it.
+    used.add("cleanup.policy")
+    assert set(TOPIC_KEYS) - used == set(TOPIC_KEYS_WITHOUT_EFFECT)

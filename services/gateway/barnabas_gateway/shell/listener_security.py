@@ -24,7 +24,13 @@ from barnabas_gateway.core.connections.connection_rates import UNLIMITED
 from barnabas_gateway.core.model.config import KerberosConfig, OAuthConfig, SaslConfig
 from barnabas_gateway.core.sasl.sasl_server import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN
 from barnabas_gateway.shell.kerberos.kerberos_config import KERBEROS_KEYS, kerberos_config
-from barnabas_gateway.shell.oauth.oauth_config import CALLBACK_KEY, OAUTH_KEYS, check_callback_handler, oauth_config
+from barnabas_gateway.shell.oauth.oauth_config import (
+    ALLOW_UNVERIFIED,
+    CALLBACK_KEY,
+    OAUTH_KEYS,
+    check_callback_handler,
+    oauth_config,
+)
 from barnabas_gateway.shell.tls.tls_config import TLS_KEYS, TlsConfig, tls_config
 
 _PREFIX: Final = "listener.name."
@@ -176,7 +182,7 @@ def _kerberos_config(
 
 def _oauth_config(name: str, own: dict[str, str], defaults: SecurityDefaults) -> OAuthConfig:
     """Take what concerns OAUTHBEARER from a listener's own keys."""
-    values = _of_mechanism(OAUTHBEARER, OAUTH_KEYS, own, defaults.oauth)
+    values = _of_mechanism(OAUTHBEARER, (*OAUTH_KEYS, *ALLOW_UNVERIFIED.values()), own, defaults.oauth)
     try:
         check_callback_handler(own.pop(f"{OAUTHBEARER.lower()}.{CALLBACK_KEY}", ""))
         return oauth_config(values)

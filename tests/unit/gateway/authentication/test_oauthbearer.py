@@ -245,6 +245,19 @@ def test_keys_for_all_listeners_for_one_and_for_its_mechanism() -> None:
     assert sasl.oauth == OAuthConfig(f"{issuer}/keys", issuer, ("mine",), clock_skew_s=5)
 
 
+@pytest.mark.parametrize("prefix", [OWN, OWN + "oauthbearer."])
+def test_keys_of_kafka_that_allow_any_issuer_and_audience_change_nothing(prefix: str) -> None:
+    """As in Kafka 4.4, where the issuer and the audience are set. Where they are not, a gateway does not start."""
+    keys = {key: text for key, text in KEYS.items() if "expected" not in key}
+    expected = {key: text for key, text in KEYS.items() if "expected" in key}
+    allowed = {prefix + f"sasl.oauthbearer.allow.unverified.{each}": "true" for each in ("issuer", "audience")}
+    assert listeners(**keys, **expected, **allowed) == listeners(**KEYS)
+    for missing in expected:
+        said = refusal(**{key: text for key, text in (KEYS | allowed).items() if key != missing})
+        assert f"{missing} is needed for OAUTHBEARER" in said
+        assert f"{missing.replace('expected', 'allow.unverified')} does not replace it" in said
+
+
 @pytest.mark.parametrize("missing", list(KEYS)[1:])
 def test_without_keys_issuer_and_audience_a_gateway_does_not_start(missing: str) -> None:
     assert missing in refusal(**{key: text for key, text in KEYS.items() if key != missing})

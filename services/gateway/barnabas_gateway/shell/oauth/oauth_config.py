@@ -23,6 +23,11 @@ _SCOPE: Final = "sasl.oauthbearer.scope.claim.name"
 _SUBJECT: Final = "sasl.oauthbearer.sub.claim.name"
 OAUTH_KEYS: Final = (_JWKS_URL, _REFRESH, _RETRY, _RETRY_MAX, _ISSUER, _AUDIENCE, _SKEW, _SCOPE, _SUBJECT)
 """For all listeners or, with a prefix, for one, or for its mechanism `oauthbearer`."""
+ALLOW_UNVERIFIED: Final = {
+    _ISSUER: "sasl.oauthbearer.allow.unverified.issuer",
+    _AUDIENCE: "sasl.oauthbearer.allow.unverified.audience",
+}
+"""Keys of Kafka 4.4 that replace a key which is not set. Here nothing does; beside it they have no effect in Kafka."""
 CALLBACK_KEY: Final = "sasl.server.callback.handler.class"
 _VALIDATORS: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
@@ -36,7 +41,8 @@ def oauth_config(values: Mapping[str, str]) -> OAuthConfig:
     """Return what a listener's keys say, `OAUTH_KEYS` without empty ones. Raises ValueError that names the key."""
     for key in (_JWKS_URL, _ISSUER, _AUDIENCE):
         if not values.get(key, "").strip():
-            raise ValueError(f"{key} is needed for OAUTHBEARER: no token could be verified without it")
+            instead = f"; {ALLOW_UNVERIFIED[key]} does not replace it" if key in ALLOW_UNVERIFIED else ""
+            raise ValueError(f"{key} is needed for OAUTHBEARER: no token could be verified without it{instead}")
     url = values[_JWKS_URL].strip()
     parts = urlsplit(url)
     if not (parts.scheme == "https" and parts.hostname) and not (
