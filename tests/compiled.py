@@ -6,16 +6,25 @@ calls functions directly, and has numbers where they are used.
 
 from __future__ import annotations
 
+import os
 from types import GetSetDescriptorType, ModuleType
 
 import pytest
 
-from barnabas.cores import COMPILED, find_build, running
+from barnabas.cores import COMPILED, PLACES, ROOT, find_build, running
+
+THROWING = ROOT / "build/throwing"
+"""Where `tests.sim.exceptions.throwing_build` leaves its binary."""
 
 
 def interpreted_only(reason: str) -> pytest.MarkDecorator:
     """Skip a test, or a module as its `pytestmark`, where the cores are compiled."""
     return pytest.mark.skipif(running() == COMPILED, reason=f"the cores are compiled, and this {reason}")
+
+
+def can_throw() -> bool:
+    """Return whether the compiled cores of this process can throw exceptions where a test says."""
+    return bool(os.environ.get("THROWING_CORES"))
 
 
 COUNTS = "counts what the interpreter executes"
@@ -33,7 +42,7 @@ _modules = frozenset[str]()
 def skip_what_replaces_compiled_code() -> None:
     """Have `MonkeyPatch.setattr` skip the test in place of replacing what is compiled."""
     global _modules
-    build = find_build()
+    build = find_build([THROWING] if can_throw() else PLACES)
     assert build is not None
     _modules = build.modules
     replace = pytest.MonkeyPatch.setattr

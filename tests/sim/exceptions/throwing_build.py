@@ -20,12 +20,11 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from barnabas.cores import ROOT
 from scripts.compiled.build import build
 from scripts.compiled.sources import Additions, compiled_modules
+from tests.compiled import THROWING
 from tests.sim.exceptions.call_sites import MODULE, call_sites
 
-FOLDER = ROOT / "build/throwing"
 _TEXT = '''"""Which call sites are armed, and what is called there instead."""
 
 from __future__ import annotations
@@ -89,4 +88,4 @@ def _look(method: ast.FunctionDef, number: int, body: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    build(2, os.cpu_count() or 1, FOLDER, additions())
+    build(2, os.cpu_count() or 1, THROWING, additions())

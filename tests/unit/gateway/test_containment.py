@@ -17,6 +17,12 @@ from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.list_groups import ListGroupsRequest
+from barnabas.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from barnabas_gateway.core.backends.append_router import AppendRouter
 from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient, _Stream
 from barnabas_gateway.core.connections.connections import Connections
@@ -26,6 +32,7 @@ from barnabas_gateway.core.model.client_quotas import ClientQuotas
 from barnabas_gateway.core.model.containment import CONNECTION, QUOTAS, REQUEST
 from barnabas_gateway.core.requests.fetch import PendingFetch
 from barnabas_gateway.core.requests.produce import PendingProduce
+from tests.unit.gateway.groups import group_world
 from tests.unit.gateway.world import BATCH, World
 
 
@@ -223,3 +230,24 @@ def test_a_poisonous_request_costs_itself_each_time_and_nothing_grows(
     other.produce(0)
     world.logstore.append_result()
     assert len(other.answers) == 1
+
+
+@pytest.mark.parametrize("version", [2, 9])
+def test_what_is_answered_after_its_request_has_failed_gives_nothing_back_twice(version: int) -> None:
+    """Seed 9 of runs with exceptions: the call had been sent as an exception ended the request, which did not know of
+    it. Its answer came when the connection was closed, and its bytes were given back again.
+    """
+    world = group_world()
+    world.expects_fault = True
+    client = world.client()
+    partitions = [OffsetCommitRequestPartition(0, 70, 5, "")]
+    commit = OffsetCommitRequest("g", 3, "m", topics=[OffsetCommitRequestTopic("t", bytes(16), partitions)])
+    client.ask(commit, ApiKey.OFFSET_COMMIT, version)
+    (connection,) = world.processor.connections._connections.values()
+    (pending,) = [each for each in connection.requests if each.header.api_key == ApiKey.OFFSET_COMMIT]
+    pending._ask = None
+    pending.failed(Fault("planted"))
+    world.turn()
+    world.logstore.group_answer(OffsetCommitResponse())
+    assert client.is_closed or client.answers
+    assert holds_nothing(world)

@@ -334,6 +334,20 @@ def test_a_full_disk_deletes_what_the_leader_has_deleted() -> None:
     assert partition_of(host).log.log_start_offset == end_offset
 
 
+def test_the_leader_is_sent_a_log_start_that_retention_has_moved_here() -> None:
+    """Seed 6 of runs with exceptions: DeleteRecords waited its whole time for what the follower had long deleted."""
+    host = following_host()
+    follow_to(host, 0)
+    end_offset, _ = end_and_watermark(host)
+    answer(host, fetch_of(host), ReplicaData(1, 0, 0, LEADER, end_offset, 0))
+    assert fetch_of(host).positions == [], "nothing is new"
+    partition = partition_of(host)
+    partition.log.move_log_start(end_offset)
+    host.core._retention.log_start_moved(partition)
+    (position,) = fetch_of(host).positions
+    assert (position.fetch_offset, position.log_start_offset) == (end_offset, end_offset)
+
+
 def test_a_partition_that_could_not_be_followed_goes_offline_and_nothing_else_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

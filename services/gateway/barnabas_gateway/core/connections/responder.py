@@ -183,7 +183,7 @@ class Responder:
 
     def finish(self, pending: PendingRequest, kind: ResponseKind) -> None:
         """A request is complete. Its response is sent when those before it have been sent."""
-        if pending.kind is not None:
+        if pending.kind is not None or pending.connection.is_closed:
             self._drop_late_answer(pending)
             return
         pending.kind = kind
@@ -208,7 +208,9 @@ class Responder:
             self._connections.run_later(connection)
 
     def _drop_late_answer(self, pending: PendingRequest) -> None:
-        """Something that the request waited for did not know yet that it was ended: it is answered already."""
+        """Something that the request waited for did not know yet that it was ended: it is answered already, or its
+        connection is closed. What it held of what all share has been given back.
+        """
         self._deadlines.unschedule(pending)
         if pending.reserved_bytes:
             self._fetch_memory.release(pending)

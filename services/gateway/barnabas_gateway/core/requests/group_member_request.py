@@ -53,6 +53,8 @@ class PendingMemberRequest(PendingGroupRequest):
         self.entry_id = 0
 
     def has_to_wait(self, wait: GroupWait) -> None:
+        if self.kind is not None or self.connection.is_closed:
+            return  # An exception has ended it before it knew of the call that this is the answer to.
         is_collected = self._wait is not None
         self._wait = wait
         self._give_up_ms = -1

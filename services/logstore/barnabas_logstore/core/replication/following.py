@@ -206,7 +206,14 @@ class Following:
         if log_start_offset > partition.log.log_start_offset:
             partition.log.move_log_start(log_start_offset)
             self._log_start_moved(partition)
-            # DeleteRecords waits at the leader until it gets our log start.
+            # DeleteRecords waits at the leader until it gets our log start, also where our disk is full.
+            fetcher.move(followed, Stage.TO_TELL)
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """The log begins further on, by its own retention too: DeleteRecords at the leader waits until it gets that."""
+        found = self._find(partition, Stage.REPORTED)
+        if found is not None:
+            fetcher, followed = found
             fetcher.move(followed, Stage.TO_TELL)
 
     # --- writes ---

@@ -199,9 +199,10 @@ class Replication:
             self.leading.changed(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """Watches are notified, and followers are sent the new log start."""
+        """Watches are notified, followers are sent the new log start, and so is the leader."""
         self._watches.changed(partition)
         self.leading.changed(partition)
+        self.following.log_start_moved(partition)
 
     def _moved(self, partition: Partition) -> None:
         """A watermark, or the ISR, has moved without a write of ours."""
