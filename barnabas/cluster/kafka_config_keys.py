@@ -41,9 +41,6 @@ _UNSUPPORTED: Final = {
     "every token's audience and issuer are verified, so both keys are needed": """
         sasl.oauthbearer.allow.unverified.audience sasl.oauthbearer.allow.unverified.issuer
     """,
-    "a record has no bound of its own; a batch that is opened has one, of 64 MiB": """
-        max.decompressed.message.bytes
-    """,
     "a logstore that stops revokes its registration": """
         controlled.shutdown.enable
     """,

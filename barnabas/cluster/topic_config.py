@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from barnabas.cluster.config_values import InvalidValue, Value
 from barnabas.cluster.topic_config_keys import LOG_APPEND_TIME as LOG_APPEND_TIME
-from barnabas.cluster.topic_config_keys import TOPIC_KEYS, default_of
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS, UNBOUNDED_RECORD_BYTES, default_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,10 +86,14 @@ class TopicConfig:
 
     @property
     def opens_batches(self) -> bool:
-        """Whether the topic may require a batch to be opened: for its own codec (`compression.type`), or a key in every
-        record.
+        """Whether the topic may require a batch to be opened: for its own codec (`compression.type`), a key in every
+        record, or the size of each record.
         """
-        return self.compression_type != "producer" or self.is_compacted
+        return (
+            self.compression_type != "producer"
+            or self.is_compacted
+            or self.max_decompressed_message_bytes != UNBOUNDED_RECORD_BYTES
+        )
 
     @property
     def is_deleted(self) -> bool:

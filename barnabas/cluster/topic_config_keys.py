@@ -21,6 +21,9 @@ DAY_MS: Final = 24 * HOUR_MS
 CREATE_TIME: Final = "CreateTime"
 LOG_APPEND_TIME: Final = "LogAppendTime"
 
+UNBOUNDED_RECORD_BYTES: Final = INT32_MAX - 8
+"""The longest array of Java: `max.decompressed.message.bytes` where it is no bound."""
+
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
@@ -172,9 +175,9 @@ _KEYS: Final = (
     TopicKey(
         "max.decompressed.message.bytes",
         _INT,
-        "2147483639",
-        "No effect: a batch that is opened has a bound of 64 MiB, and a record none.",
-        Range(1, 2147483639),
+        str(UNBOUNDED_RECORD_BYTES),
+        "Maximum size of a record of a compressed batch, decompressed; below 64 MiB every such batch is opened for it.",
+        Range(1, UNBOUNDED_RECORD_BYTES),
         synonyms=(Synonym("max.decompressed.message.bytes"),),
     ),
     TopicKey(

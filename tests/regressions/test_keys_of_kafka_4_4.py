@@ -2,7 +2,8 @@
 with a new topic key: both were taken for typing errors.
 
 Services start with every broker key of Kafka 4.4 now, and name those without an effect. Topic keys are taken, checked
-and described as Kafka does.
+and described as Kafka does, and `max.decompressed.message.bytes` has its effect: INVALID_RECORD where a record of a
+compressed batch is longer.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from barnabas.cluster.config_values import ConfigType
 from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterConfigsResult, NewTopic
+from barnabas.runtime.compression import compress
 from barnabas.runtime.configuration.config import load_config, settings_of
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
 from tests.unit.cluster.test_config_keys import KAFKA_BROKER
 from tests.unit.controller.cluster import BROKER, alter, create, created, to_set
-from tests.unit.controller.test_config_changes import a_cluster, configs_of, outcome
+from tests.unit.controller.test_config_changes import a_cluster, broker_configs_of, configs_of, outcome
 from tests.unit.docs.configuration import SERVICES
+from tests.unit.logstore.service.support import EXCHANGE, READ, WALL_MS, Host, topic
 
 NEW = {
     "errors.deadletterqueue.topic.name.prefix": "dlq.",
@@ -126,3 +130,56 @@ def test_they_are_described_with_the_broker_keys_that_they_follow(
     assert [(each.name, each.value, each.source) for each in found.synonyms] == [
         (*synonym, ConfigSource.DEFAULT) for synonym in follows
     ]
+
+
+BOUND = 10_000
+OVERHEAD = 8
+"""Of a record with a value of some KB: its attributes, timestamp, offset, lengths of key and value, and headers."""
+
+
+def a_leader(**configs: str) -> Host:
+    host = Host()
+    host.greet(EXCHANGE, READ)
+    host.lead(topic(configs={name.replace("_", "."): value for name, value in configs.items()}))
+    return host
+
+
+def a_batch(codec: Compression, *value_lengths: int) -> bytes:
+    batch = build_batch([Record(None, bytes(length), WALL_MS) for length in value_lengths])
+    header = parse_header(batch).with_compression(codec)
+    return assemble_batch(header, compress(codec, batch[HEADER_BYTES:], None))
+
+
+@pytest.mark.parametrize("compression_type", ["producer", "uncompressed", "zstd"])
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+def test_a_record_of_a_compressed_batch_is_bounded(codec: Compression, compression_type: str) -> None:
+    """By what Kafka counts: a record without the number in front of it that says its size."""
+    host = a_leader(max_decompressed_message_bytes=str(BOUND), compression_type=compression_type)
+    longest = BOUND - OVERHEAD
+    assert host.append(a_batch(codec, 1, longest, longest)).base_offset == 0
+    result = host.append(a_batch(codec, longest, longest + 1))
+    assert result.error_code == ErrorCode.INVALID_RECORD
+    assert (
+        result.error_message == f"Invalid record size: {BOUND + 1} exceeds the configured maximum record size of 10000."
+    )
+    assert host.append(a_batch(codec, 1)).base_offset == 3
+
+
+def test_a_record_of_a_batch_that_is_not_compressed_is_not_bounded() -> None:
+    host = a_leader(max_decompressed_message_bytes=str(BOUND), cleanup_policy="delete")
+    assert host.append(a_batch(Compression.NONE, BOUND + 1)).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("bound", [2147483639, 64 * 1024 * 1024])
+def test_without_a_bound_that_a_batch_can_exceed_nothing_is_opened(bound: int) -> None:
+    host = a_leader(max_decompressed_message_bytes=str(bound))
+    damaged = a_batch(Compression.GZIP, 1)
+    header = parse_header(damaged)
+    assert host.append(assemble_batch(header, b"no gzip")).error_code == ErrorCode.NONE
+
+
+def test_the_bound_of_all_topics_can_be_changed_while_brokers_run() -> None:
+    cluster, controller = a_cluster()
+    change = alter("", to_set("max.decompressed.message.bytes", "10000"), resource_type=BROKER)
+    assert outcome(cluster, controller, change) == AlterConfigsResult(ErrorCode.NONE)
+    assert broker_configs_of(controller) == {"max.decompressed.message.bytes": "10000"}

@@ -107,7 +107,6 @@ NEW_BROKER_KEYS_WITHOUT_EFFECT: Final = (
     "group.streams.topology.description.plugin.class",
     "log.remote.copy.lag.bytes",
     "log.remote.copy.lag.ms",
-    "max.decompressed.message.bytes",
     "sasl.oauthbearer.allow.unverified.audience",
     "sasl.oauthbearer.allow.unverified.issuer",
 )
@@ -115,7 +114,6 @@ NEW_BROKER_KEYS_WITHOUT_EFFECT: Final = (
 
 TOPIC_KEYS_WITHOUT_EFFECT: Final = {
     "errors.deadletterqueue.group.enable": "dead letters (KIP-1191) are of share groups, which are not served yet",
-    "max.decompressed.message.bytes": UNSUPPORTED["max.decompressed.message.bytes"],
     "preallocate": "a segment's file grows as it is written",
     **dict.fromkeys(
         (

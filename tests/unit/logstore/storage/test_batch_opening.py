@@ -76,6 +76,7 @@ def test_a_topic_with_the_producers_codec_and_without_compaction_opens_nothing()
     assert COMPACT.opens_batches
     assert TopicConfig(cleanup_policy="compact,delete").opens_batches
     assert TopicConfig(compression_type="zstd").opens_batches
+    assert TopicConfig(max_decompressed_message_bytes=1000).opens_batches
 
 
 @pytest.mark.parametrize("target", CODEC_NAMES)
@@ -84,6 +85,8 @@ def test_only_what_has_another_codec_is_opened(codec: Compression, target: str) 
     has_other = CODEC_NAMES[target] != codec
     assert must_open(compressed(codec), TopicConfig(compression_type=target), WALL_MS) == has_other
     assert must_open(compressed(codec), TopicConfig(compression_type=target, cleanup_policy="compact"), WALL_MS)
+    bounded = TopicConfig(max_decompressed_message_bytes=1000)
+    assert must_open(compressed(codec), bounded, WALL_MS) == (codec != Compression.NONE)
     assert not must_open(memoryview(b"short"), COMPACT, WALL_MS)
 
 

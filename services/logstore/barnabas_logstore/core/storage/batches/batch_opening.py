@@ -1,13 +1,14 @@
 """Batches that have to be opened: for the codec of their topic (`compression.type`), for a key in every record
-(`cleanup.policy=compact`), or because their header can't be right. Kafka's LogValidator, record by record. And the one
-batch that ListOffsets by time opens (`first_record_of`), of whose records nothing is kept.
+(`cleanup.policy=compact`), for the size of records (`max.decompressed.message.bytes`), or because their header can't be
+right. Kafka's LogValidator, record by record. And the one batch that ListOffsets by time opens (`first_record_of`), of
+whose records nothing is kept.
 
 A batch is under its producer's control: this is work for a worker, bounded by what a batch may hold. Records are
 checked, never re-encoded: if the codec changes, their bytes stay the same. The header gets their largest timestamp.
 
 Errors: those of `batch_validation`; INVALID_RECORD for a batch that can't be opened, holds more than
-DECOMPRESSED_BYTES_MAX, or whose records don't match its header, offsets included; INVALID_RECORD and INVALID_TIMESTAMP
-with the records at fault, in Kafka's words.
+DECOMPRESSED_BYTES_MAX or one record of more than the topic allows, or whose records don't match its header, offsets
+included; INVALID_RECORD and INVALID_TIMESTAMP with the records at fault, in Kafka's words.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from collections.abc import Iterator
 
 from barnabas.channel.messages import RecordError
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
+from barnabas.cluster.topic_config_keys import UNBOUNDED_RECORD_BYTES
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Codecs, Decompress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.lz4_frame import UNREADABLE, end_of_javas_frame
-from barnabas.wire.primitives import Buffer, MalformedFrame
+from barnabas.wire.primitives import Buffer, MalformedFrame, read_varint
 from barnabas.wire.record_batch import (
     HEADER_BYTES,
     NO_TIMESTAMP,
@@ -54,8 +56,11 @@ def must_open(records: memoryview, config: TopicConfig, wall_ms: int) -> bool:
     if len(records) < HEADER_BYTES:
         return False
     target = _TARGETS.get(config.compression_type)
-    has_other_codec = target is not None and records[_ATTRIBUTES_POSITION] & _COMPRESSION_MASK != target
-    if has_other_codec or config.is_compacted:
+    codec = records[_ATTRIBUTES_POSITION] & _COMPRESSION_MASK
+    has_other_codec = target is not None and codec != target
+    # A greater bound can't be exceeded by what may be opened.
+    is_bounded = codec != Compression.NONE and config.max_decompressed_message_bytes < DECOMPRESSED_BYTES_MAX
+    if has_other_codec or is_bounded or config.is_compacted:
         return True
     header = parse_header(records)
     return must_be_opened(header, records[: header.size_bytes], config, wall_ms)
@@ -119,6 +124,9 @@ class _Validation:
         self._has_bounds = config.message_timestamp_type != LOG_APPEND_TIME
         self._earliest_ms = wall_ms - config.message_timestamp_before_max_ms
         self._latest_ms = wall_ms + config.message_timestamp_after_max_ms
+        # As in Kafka: max.message.bytes is enough for what is not compressed.
+        is_compressed = header.compression != Compression.NONE
+        self._record_bytes_max = config.max_decompressed_message_bytes if is_compressed else UNBOUNDED_RECORD_BYTES
         self._errors: list[RecordError] = []
         self._has_invalid_timestamp = False
         self.errors_count = 0
@@ -150,11 +158,21 @@ class _Validation:
         return max_timestamp
 
     def _records(self, payload: Buffer) -> Iterator[tuple[int, int, int]]:
-        base_timestamp = self._header.base_timestamp
-        for _, _, timestamp_delta, offset_delta, _, key_length, _, _ in outline_records(
+        base_timestamp, bytes_max = self._header.base_timestamp, self._record_bytes_max
+        for start, end, timestamp_delta, offset_delta, _, key_length, _, _ in outline_records(
             payload, self._header.records_count
         ):
+            if end - start > bytes_max:
+                self._check_size(payload, start)
             yield offset_delta, base_timestamp + timestamp_delta, key_length
+
+    def _check_size(self, payload: Buffer, start: int) -> None:
+        """Raise MalformedFrame if the record at `start` is too long: the number in front of it does not count."""
+        size, _ = read_varint(payload, start)
+        if size > self._record_bytes_max:
+            raise MalformedFrame(
+                f"Invalid record size: {size} exceeds the configured maximum record size of {self._record_bytes_max}."
+            )
 
     def _blame(self, index: int, message: str) -> None:
         self.errors_count += 1
