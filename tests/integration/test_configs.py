@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from tests.integration.kafka_clients import SECONDS_MAX, Confluent, Mode
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.retried_calls import retried
@@ -62,7 +63,9 @@ def test_kafka_configs_alters_and_describes_a_topic(tool: Tool, topic: str) -> N
     everything = tool(CONFIGS, "--describe", *entity, "--all")
     assert "cleanup.policy=delete sensitive=false synonyms={DEFAULT_CONFIG:log.cleanup.policy=delete}" in everything
     assert "flush.ms=5000" in everything
-    assert len([line for line in everything.splitlines() if "sensitive=false" in line]) == 33
+    assert len([line for line in everything.splitlines() if "sensitive=false" in line]) == len(TOPIC_KEYS)
+    lag = "remote.copy.lag.ms=0 sensitive=false synonyms={DEFAULT_CONFIG:log.remote.copy.lag.ms=0}"
+    assert lag in everything
 
 
 @pytest.mark.java
@@ -353,6 +356,34 @@ def test_a_smaller_limit_holds_for_the_next_record(admin: Any, bootstrap: str, t
     for broker in ("0", "1"):
         alter(admin, "broker", broker, "DELETE", "message.max.bytes", None)
     produce()
+
+
+def test_a_bound_on_records_holds_for_compressed_ones(admin: Any, bootstrap: str, topic: str) -> None:
+    from confluent_kafka import KafkaException, Producer
+
+    def produce(codec: str) -> None:
+        failures: list[Any] = []
+        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
+        producer.produce(
+            topic, bytes(2000), partition=0, on_delivery=lambda error, _: failures.append(error) if error else None
+        )
+        producer.flush(SECONDS_MAX)
+        if failures:
+            raise KafkaException(failures[0])
+
+    produce("gzip")
+    alter(admin, "topic", topic, "SET", "max.decompressed.message.bytes", "1000")
+    with pytest.raises(KafkaException, match="INVALID_RECORD"):
+        produce("gzip")
+    produce("none")
+    alter(admin, "topic", topic, "DELETE", "max.decompressed.message.bytes", None)
+    for broker in ("0", "1"):
+        alter(admin, "broker", broker, "SET", "max.decompressed.message.bytes", "1000")
+    with pytest.raises(KafkaException, match="INVALID_RECORD"):
+        produce("zstd")
+    for broker in ("0", "1"):
+        alter(admin, "broker", broker, "DELETE", "max.decompressed.message.bytes", None)
+    produce("zstd")
 
 
 def test_configs_outlive_everybody(admin: Any, cluster: RunningCluster, topic: str) -> None:
