@@ -17,7 +17,7 @@ from barnabas.wire.messages.list_offsets import (
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from barnabas.wire.record_batch import Record, build_batch
 from tests.sim.clients.client import UNKNOWN_TOPIC, Client, ClientEnvironment
-from tests.sim.scheduler import MS, InvariantViolation
+from tests.sim.scheduler import MS, SECOND, InvariantViolation
 
 IN_FLIGHT_MAX = 5
 TIMEOUT_MS = 4_000
@@ -290,7 +290,9 @@ class Producer(Client):
             self._repeating.pop(key, None)
             self._repeat(key)
 
-        self.after(self.scheduler.random.randrange(20 * MS, 120 * MS), "repeats", repeat)
+        # The more often it sends, the sooner it repeats: else a quiet cluster without a leader is kept busy for hours.
+        longest_us = max(120 * MS, min(self.behaviour.interval_us, SECOND))
+        self.after(self.scheduler.random.randrange(20 * MS, longest_us), "repeats", repeat)
 
     def _repeat(self, key: tuple[str, int]) -> None:
         """When nothing of a partition is in flight any more, what is open goes out again, in order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from barnabas.containment import Containment
@@ -107,10 +108,26 @@ def has_any(message: Any, codes: tuple[ErrorCode, ...]) -> bool:
     """Return whether one of the codes is anywhere in an answer."""
     if isinstance(message, list):
         return any(has_any(each, codes) for each in message)
-    if not is_dataclass(message):
-        return False
-    return any(
-        (value in codes if "error_code" in each.name else has_any(value, codes))
-        for each in fields(message)
-        if (value := getattr(message, each.name)) is not None
-    )
+    of_codes, of_parts = _names_in(type(message))
+    for name in of_codes:
+        if getattr(message, name) in codes:
+            return True
+    for name in of_parts:
+        part = getattr(message, name)
+        if part is not None and has_any(part, codes):
+            return True
+    return False
+
+
+@cache
+def _names_in(kind: type[Any]) -> tuple[list[str], list[str]]:
+    """Return the fields of a class of messages that are error codes, and those that may have some within."""
+    if not is_dataclass(kind):
+        return [], []
+    names = [each.name for each in fields(kind) if each.type not in _WITHOUT_PARTS or "error_code" in each.name]
+    of_codes = [name for name in names if "error_code" in name]
+    return of_codes, [name for name in names if name not in of_codes]
+
+
+_WITHOUT_PARTS = ("int", "str", "bytes", "bool", "Buffer", "float", "str | None", "bytes | None", "Buffer | None")
+"""Annotations of fields, as they are written."""

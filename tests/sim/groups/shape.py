@@ -29,7 +29,7 @@ class Versions:
 # Of the time when members were let in at once; of static members' first; of today, but for topic ids.
 FIRST = Versions(find=1, join=3, sync=1, heartbeat=1, leave=1, commit=5, fetch=4)
 STATIC = Versions(find=3, join=5, sync=3, heartbeat=3, leave=3, commit=7, fetch=7)
-SLOW_FETCH_MS = 5_000
+SLOW_FETCH_MS = 3_000
 TODAY = Versions(find=4, join=9, sync=5, heartbeat=4, leave=5, commit=9, fetch=9)
 
 

@@ -172,3 +172,19 @@ def test_rights_on_the_cluster_are_needed(monkeypatch: pytest.MonkeyPatch) -> No
     answer = incremental(world.client(), (BROKER_LOGGER, "1", DEBUG))
     assert answer.responses[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert not world.logstore.calls
+
+
+def test_an_answer_that_its_failed_request_does_not_know_is_dropped() -> None:
+    """Seed 17 of runs with exceptions: the call was made as one ended the request, and its answer was a second one."""
+    world = World()
+    world.expects_fault = True
+    client = world.client()
+    incremental(client, (BROKER_LOGGER, "1", DEBUG))
+    (connection,) = world.processor.connections._connections.values()
+    (pending,) = connection.requests
+    pending._logger_calls.clear()
+    pending.failed(ValueError("planted"))
+    world.turn()
+    assert len(world.contained) == 1
+    world.logstore.answer_call(contract.AlterBrokerLoggersResponse())
+    assert len(world.contained) == 1

@@ -117,7 +117,10 @@ class PendingIncrementalAlterConfigs(PendingAlterConfigs):
             super().send_calls(timeout_ms)
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
-        _, request, outcome = self._logger_calls.pop(call.call_id)
+        called = self._logger_calls.pop(call.call_id, None)
+        if called is None:
+            return
+        _, request, outcome = called
         audit = self.handler.authorizer.audit
         if isinstance(answer, AlterBrokerLoggersResponse):
             fill_outcome(outcome, answer.error_code, answer.error_message)
