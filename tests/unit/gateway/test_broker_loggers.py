@@ -186,5 +186,5 @@ def test_an_answer_that_its_failed_request_does_not_know_is_dropped() -> None:
     pending.failed(ValueError("planted"))
     world.turn()
     assert len(world.contained) == 1
-    world.logstore.answer_call(contract.AlterBrokerLoggersResponse())
+    world.logstore.answer_call(contract.AlterBrokerLoggersResponse(0, ""))
     assert len(world.contained) == 1
