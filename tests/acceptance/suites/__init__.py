@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.acceptance.suite import Suite
-from tests.acceptance.suites import javatools, kgo
+from tests.acceptance.suites import javatools, kgo, librdkafka
 
-SUITES: Final[dict[str, Suite]] = {suite.name: suite for suite in (kgo.SUITE, javatools.SUITE)}
+SUITES: Final[dict[str, Suite]] = {suite.name: suite for suite in (kgo.SUITE, javatools.SUITE, librdkafka.SUITE)}
 """In the order of the page."""
