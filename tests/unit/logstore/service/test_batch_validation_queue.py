@@ -8,8 +8,16 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.runtime.compression import compress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
-from barnabas_logstore.core.data.batch_validation_queue import IN_PLACE_BYTES_MAX, VALIDATIONS_MAX
+from barnabas_logstore.core.data.batch_validation_queue import (
+    IN_PLACE_BYTES_MAX,
+    VALIDATIONS_MAX,
+    BatchValidationQueue,
+    WaitingAppend,
+)
+from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.effects import ValidateBatchEffect, WriteEffect
+from barnabas_logstore.core.streams.outbox import CompletionFault
+from barnabas_logstore.core.streams.streams import ExchangeStream
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,
@@ -220,3 +228,52 @@ def test_stopping_finishes_what_is_being_opened(host: Host) -> None:
         results += append_results(host.turn())
     assert [result.error_code for result in results] == [ErrorCode.NONE]
     assert host.core.is_idle
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_comes_behind_an_append_that_raises_goes_on(at_once: bool) -> None:
+    """Seed 21 of runs with exceptions: a second one came as the first was contained, and every later append of the
+    partition waited for ever behind nothing, with the credit of its stream.
+    """
+    host = compacted(Host())
+    (partition,) = host.core.partitions
+    outbox = host.core._outbox
+    stream = ExchangeStream(EXCHANGE)
+    taken: list[int] = []
+
+    def take(waiting: WaitingAppend, partition: Partition, records: object) -> None:
+        taken.append(waiting.append.request_id)
+        if len(taken) == 1:
+            raise ValueError("planted")
+
+    queue = BatchValidationQueue(
+        outbox,
+        host.core._appends._validations._codecs,
+        take,
+        lambda *arguments: pytest.fail("it is not contained here"),
+    )
+    records = build_batch([Record(b"k", b"v", WALL_MS)]) if at_once else gzip()
+
+    def add(request_id: int) -> None:
+        append = host.append_request(records)
+        append.request_id = request_id
+        queue.add(WaitingAppend(stream, append, WALL_MS), partition)
+
+    def work() -> None:
+        for effect in [each for each in outbox._effects if isinstance(each, ValidateBatchEffect)]:
+            outbox._effects.remove(effect)
+            outbox.effect_done(effect, memoryview(records))
+
+    if at_once:
+        with pytest.raises(ValueError, match="planted"):
+            add(1)
+    else:
+        add(1)
+        add(2)
+        with pytest.raises(CompletionFault):
+            work()
+        work()
+    add(3)
+    work()
+    assert taken == ([1, 3] if at_once else [1, 2, 3])
+    assert queue.lines == {}

@@ -64,34 +64,51 @@ class BatchValidationQueue:
         line = self.lines.get(partition)
         if line is not None:
             line.append(waiting)
+            # One whose worker could not be asked for, as something unexpected came between, is the next chance of all.
+            self._begin()
             return
         self.lines[partition] = deque([waiting])
         self._advance(partition)
 
     def _advance(self, partition: Partition) -> None:
-        """Advance the queue up to the next batch that needs a worker."""
+        """Advance the queue up to the next batch that needs a worker. Where something raises that is not contained,
+        what comes behind it waits for a worker: no later append may find a queue that nothing advances.
+        """
         line = self.lines[partition]
-        while line:
-            waiting = line[0]
-            records = memoryview(waiting.append.records)
-            if waiting.stream.closed:
-                line.popleft()
-                continue
-            opened: memoryview | Refusal | None = records
-            try:
-                if must_open(records, partition.log.config, waiting.wall_ms):
-                    opened = self._opened(waiting, partition) if _is_quick(records) else None
-            except Exception as error:
-                line.popleft()
-                self._contain(waiting.stream, waiting.append, error)
-                continue
-            if opened is None:
+        try:
+            while line:
+                if not self._advance_one(partition, line):
+                    self._without_worker.append(partition)
+                    break
+        except Exception:
+            if line and self.lines.get(partition) is line:
                 self._without_worker.append(partition)
-                self._begin()
-                return
+            raise
+        finally:
+            if not line and self.lines.get(partition) is line:
+                del self.lines[partition]
+        self._begin()
+
+    def _advance_one(self, partition: Partition, line: deque[WaitingAppend]) -> bool:
+        """Return whether the first of the queue needed no worker."""
+        waiting = line[0]
+        if waiting.stream.closed:
             line.popleft()
-            self._go_on(waiting, partition, opened)
-        del self.lines[partition]
+            return True
+        records = memoryview(waiting.append.records)
+        opened: memoryview | Refusal = records
+        try:
+            if must_open(records, partition.log.config, waiting.wall_ms):
+                if not _is_quick(records):
+                    return False
+                opened = self._opened(waiting, partition)
+        except Exception as error:
+            line.popleft()
+            self._contain(waiting.stream, waiting.append, error)
+            return True
+        line.popleft()
+        self._go_on(waiting, partition, opened)
+        return True
 
     def _opened(self, waiting: WaitingAppend, partition: Partition) -> memoryview | Refusal:
         records = memoryview(waiting.append.records)
@@ -99,31 +116,39 @@ class BatchValidationQueue:
 
     def _begin(self) -> None:
         while self._without_worker and len(self._under_way) < VALIDATIONS_MAX:
-            partition = self._without_worker.popleft()
+            partition = self._without_worker[0]
             line = self.lines.get(partition)
-            if line is None:
-                continue
-            waiting = line[0]
-            effect = ValidateBatchEffect(
-                memoryview(waiting.append.records),
-                _name(partition),
-                partition.log.config,
-                waiting.wall_ms,
-                self._codecs,
-            )
-            self._under_way[effect] = (partition, waiting)
-            self._outbox.add_effect(effect, Completion(partial(self._on_opened, effect), refuse_failure))
+            if line:
+                self._open_on_worker(partition, line[0])
+            self._without_worker.popleft()
+
+    def _open_on_worker(self, partition: Partition, waiting: WaitingAppend) -> None:
+        effect = ValidateBatchEffect(
+            memoryview(waiting.append.records),
+            _name(partition),
+            partition.log.config,
+            waiting.wall_ms,
+            self._codecs,
+        )
+        self._outbox.add_effect(effect, Completion(partial(self._on_opened, effect), refuse_failure))
+        self._under_way[effect] = (partition, waiting)
 
     def _on_opened(self, effect: ValidateBatchEffect, result: memoryview | Refusal) -> None:
-        partition, waiting = self._under_way.pop(effect)
+        under_way = self._under_way.pop(effect, None)
+        if under_way is None:
+            return  # Something raised as it was asked for: it was asked for again.
+        partition, waiting = under_way
         line = self.lines.get(partition)
         # Otherwise it was answered meanwhile, with all that waited behind it.
-        if line is not None and line and line[0] is waiting:
+        if line and line[0] is waiting:
             line.popleft()
             assert isinstance(result, effect.result.types)
-            if not waiting.stream.closed:
-                self._go_on(waiting, partition, result)
-            self._advance(partition)
+            try:
+                if not waiting.stream.closed:
+                    self._go_on(waiting, partition, result)
+            finally:
+                if self.lines.get(partition) is line:
+                    self._advance(partition)
         self._begin()
 
     def drop(self, partition: Partition) -> list[WaitingAppend]:
@@ -133,7 +158,9 @@ class BatchValidationQueue:
             return []
         if partition in self._without_worker:
             self._without_worker.remove(partition)
-        return [waiting for waiting in line if not waiting.stream.closed]
+        dropped = [waiting for waiting in line if not waiting.stream.closed]
+        line.clear()  # the queue may be about to advance
+        return dropped
 
 
 def _is_quick(records: memoryview) -> bool:
