@@ -30,8 +30,9 @@ _SECONDS_MAX: Final = 240
 _AT_A_TIME: Final = 2
 _KAFKA_VERSION: Final = "4.3.0"
 _ALONE: Final = frozenset({"0084", "0119"})
-"""Run after all others, since they judge the client by the clock: 0084 has its end take 200 ms at most; 0119 expects all
-errors within 15 s, and starts several of Kafka's scripts before.
+"""Run after all others, since they judge the client by the clock.
+
+0084 has its end take 200 ms at most; 0119 expects all errors within 15 s, and starts several of Kafka's scripts before.
 """
 _IN_FULL: Final = frozenset(
     {"0018", "0019", "0026", "0045", "0050", "0061", "0082", "0089", "0102", "0122", "0132", "0137"}
