@@ -60,7 +60,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore sim-exceptions mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat acceptance security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore sim-exceptions mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat acceptance security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test contained package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -253,6 +253,11 @@ compiled-test: compiled etcd jars ## All tests with compiled cores but those tha
 	@BARNABAS_CORES=compiled $(PYTEST_BY_MODULE) -m "not minutes" tests/integration
 	@BARNABAS_CORES=compiled $(PYTEST_BY_MODULE) -m "not deep" $(UNIT)
 	@$(BIN)/python -m tests.compiled_traces --simulated $(or $(SIMULATED),1..8) --crashed $(or $(CRASHED),1..40)
+
+contained: setup ## What an internal error may end, and all regressions, on compiled cores that throw exceptions where a test says
+	@echo "== compiled cores that can throw"
+	@BARNABAS_CORES=interpreted $(BIN)/python -m tests.sim.exceptions.throwing_build
+	@THROWING_CORES=1 $(PYTEST) -n $(WORKERS) -m "not deep" tests/sim/test_exceptions.py tests/regressions
 
 package: $(if $(COMPILED),compiled,setup) ## Build the sdists and wheels of both distributions, barnabas and barnabas-pipeline, into dist/; COMPILED=1: also a wheel with compiled cores
 	@rm -rf dist
