@@ -123,7 +123,8 @@ def shortened(text: str) -> str:
 
 def summary_of(error: BaseException) -> str:
     """Return the exception in one line, of a bounded length."""
-    if not str(error) and error.__cause__ is not None:
-        return summary_of(error.__cause__)
+    # What is compiled sets no `__cause__`: `raise … from …` is a plain `raise` there.
+    if not str(error) and error.__context__ is not None:
+        return summary_of(error.__context__)
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return " ".join(text[:SUMMARY_CHARS_MAX].split())

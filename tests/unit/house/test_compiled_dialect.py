@@ -158,6 +158,15 @@ def errors_with_another_name(tree: ast.Module) -> Iterator[ast.AST]:
                     yield node
 
 
+def causes_of_errors(tree: ast.Module) -> Iterator[ast.AST]:
+    """`error.__cause__` is None: `raise A from b` is compiled as `raise A`. Raised in the handler of `b`, it has that
+    as its `__context__`; what decides by a cause keeps it in an attribute.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "__cause__" and isinstance(node.ctx, ast.Load):
+            yield node
+
+
 RULES = (
     imports_for_types_only,
     borrowed_methods,
@@ -166,6 +175,7 @@ RULES = (
     numbers_joined_with_enums,
     kept_generators,
     errors_with_another_name,
+    causes_of_errors,
 )
 
 
@@ -197,6 +207,7 @@ def test_pure_layers_keep(rule: object) -> None:
             "def a():\n    try:\n        b()\n    except C as e:\n        d(e)\n    except D as e:\n        d(e)",
             "errors_with_another_name",
         ),
+        ("cause = error.__cause__", "causes_of_errors"),
         ("def a(b: list[int]) -> Iterator[int]:\n    return (each for each in b)", "kept_generators"),
         ("a = islice((each for each in count()), 3)", "kept_generators"),
     ],
@@ -212,6 +223,7 @@ def test_a_rule_sees_what_breaks_it(source: str, rule: str) -> None:
         "def a() -> int | Refused: ...",
         "def a() -> ErrorCode | None: ...",
         "a = ErrorCode.NONE | 1",
+        "error.__cause__ = another",
         "a = next((each for each in b), None)",
         "a, b = (each.c for each in d)",
         "try:\n    a()\nexcept C as e:\n    d(e)\ntry:\n    a()\nexcept C as e:\n    d(e)",

@@ -64,11 +64,10 @@ class EffectFailures:
         """What follows an effect was ended by an unexpected exception: its logs are in doubt. Without any it is raised
         again, and ends the process.
         """
-        cause = fault.__cause__
-        if not fault.logs or not isinstance(cause, Exception):
+        if not fault.logs:
             raise fault
         for log in fault.logs:
-            self._replicas.contained.log_in_doubt(LOG_EFFECT, cause, log)
+            self._replicas.contained.log_in_doubt(LOG_EFFECT, fault.cause, log)
         self.act()
         for log in fault.logs:
             log.effect_ended(effect)

@@ -102,5 +102,5 @@ class LogstoreContainment(Containment):
     def doubt(self, log: PartitionLog, error: Exception) -> None:
         """Do the same for an exception that is noted already."""
         if log not in self.in_doubt:
-            self.in_doubt[log] = summary_of(error.__cause__ or error)
+            self.in_doubt[log] = summary_of(error)
             self.failures.append((log, DiskError(DiskErrorKind.IO, "trust", log.state.directory)))

@@ -69,9 +69,10 @@ def ignore_result(result: bytes) -> None:
 class CompletionFault(Exception):  # noqa: N818 - what is wrong is its cause
     """A completion was ended by an unexpected exception, its cause. `logs` are those of the effect."""
 
-    def __init__(self, logs: tuple[PartitionLog, ...]) -> None:
+    def __init__(self, logs: tuple[PartitionLog, ...], cause: Exception) -> None:
         super().__init__("what follows an effect was not done")
         self.logs = logs
+        self.cause = cause
 
 
 def refuse_failure(error: DiskError) -> None:
@@ -195,7 +196,7 @@ class Outbox:
         try:
             completion.done(result)
         except Exception as error:
-            raise CompletionFault(completion.logs) from error
+            raise CompletionFault(completion.logs, error) from error
 
     def take_completion(self, effect: StorageEffect) -> Completion[Any]:
         """Return the completion of an effect that has failed, which is reported elsewhere."""
