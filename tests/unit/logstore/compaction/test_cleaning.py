@@ -9,6 +9,7 @@ from barnabas.ports.disk import DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from barnabas_logstore.core.maintenance.cleaning import DEATHS_MAX, RETRY_MS_MIN
+from barnabas_logstore.core.replica.containment import CLEANING_PASS
 from barnabas_logstore.core.storage.checkpoints import parse_offsets
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import (
@@ -455,6 +456,39 @@ def test_a_stop_takes_the_order_back_and_waits_for_the_cleaner(host: CleaningHos
     assert not any(name.endswith(".cleaned") for name in host.names)
     host.tick()
     assert isinstance(host.commands[-1], CancelOrder)
+
+
+@pytest.mark.parametrize("is_swapping", [False, True])
+def test_a_pass_that_ends_unexpectedly_costs_its_partition_and_others_are_cleaned(is_swapping: bool) -> None:
+    """It ended the logstore, and the next start ordered the same log again."""
+    host = CleaningHost()
+    host.greet(EXCHANGE, READ, WATCH, WATCH + 10)
+    host.lead(topic(configs=COMPACTED, partitions=2))
+    host.fill("a", "b", "a", "b", "a")
+    host.fill("a", "b", "a", partition=1)
+    host.tick()
+    order = host.take_order()
+    if is_swapping:
+        host.holds_effects = True
+        host.until(CleanedSegment)
+        host.turn()
+    # A report that no cleaner sends.
+    host.core.on_cleaner_report(PassEnded(order.order_id, PassOutcome.DISK_ERROR))
+    if is_swapping:
+        host.holds_effects = False
+        host.run_effects()
+    host.settle()
+    first, second = host.core.partitions
+    assert host.core.contained.counts[CLEANING_PASS] == 1
+    assert (first.online, second.online) == (False, True)
+    host.commands.clear()
+    host.cleaner.cancel(order.order_id)
+    host.until(PassEnded)
+    host.tick()
+    assert host.take_order().directory == second.log.state.directory
+    host.until(PassEnded)
+    host.settle()
+    assert host.passes.pop().ended.outcome is PassOutcome.DONE
 
 
 def test_positions_do_not_go_back_under_one_leader_epoch(host: CleaningHost) -> None:

@@ -32,7 +32,7 @@ from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.cleanable import CleanableLog, cleanable
 from barnabas_logstore.core.maintenance.retention import Retention
-from barnabas_logstore.core.replica.containment import CLEANING
+from barnabas_logstore.core.replica.containment import CLEANING, CLEANING_PASS
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.compaction.orders import (
@@ -159,7 +159,11 @@ class Cleaning:
             self._due_ms = now_ms + self._backoff_ms
             self._forget_absent()
         else:
-            self._begin(*self._filthiest, wall_ms)
+            partition, found = self._filthiest
+            try:
+                self._begin(partition, found, wall_ms)
+            except Exception as fault:
+                self._give_up(partition, fault)
 
     def _can_be_cleaned(self, partition: Partition) -> bool:
         is_ours = partition.online and not partition.is_stopped and partition.is_config_known
@@ -237,6 +241,19 @@ class Cleaning:
         present = self._pass
         if present is None or report.order_id != present.order.order_id:
             return
+        try:
+            self._take(present, report)
+        except Exception as fault:
+            self._give_up(present.partition, fault)
+
+    def _give_up(self, partition: Partition, fault: Exception) -> None:
+        """Something unexpected has ended a pass halfway: its log is in doubt, and other logs are cleaned."""
+        present, self._pass = self._pass, None
+        if present is not None and present.ended is None:
+            self._outbox.to_cleaner(CancelOrder(present.order.order_id))
+        self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, partition.log)
+
+    def _take(self, present: _Pass, report: CleanerReport) -> None:
         match report:
             case CleanedSegment():
                 if not present.is_aborted:
@@ -278,9 +295,9 @@ class Cleaning:
         self._swap_ended(present)
 
     def _swap_ended(self, present: _Pass) -> None:
-        assert present is self._pass
         present.is_swapping = False
-        self._go_on(present)
+        if present is self._pass:
+            self._go_on(present)
 
     def _on_dropped(self, present: _Pass, result: object) -> None:
         """The files of an aborted pass are removed."""
@@ -319,6 +336,12 @@ class Cleaning:
             self._outbox.add_effect(effect, Completion(done, failed, (log,)))
 
     def _end(self, present: _Pass) -> None:
+        try:
+            self._finish(present)
+        except Exception as fault:
+            self._give_up(present.partition, fault)
+
+    def _finish(self, present: _Pass) -> None:
         ended, log, key = present.ended, present.partition.log, present.partition.key
         assert ended is not None
         self._pass = None

@@ -63,6 +63,9 @@ MARKER: Final = Place("logstore.marker", Scope.REQUEST, "a transaction's marker 
 RETENTION: Final = Place("logstore.retention", Scope.PARTITION, "retention of one log")
 FLUSH: Final = Place("logstore.flush", Scope.PARTITION, "a flush of one log that is due")
 CLEANING: Final = Place("logstore.cleaning", Scope.DUTY, "the search for a log to be compacted, log by log")
+CLEANING_PASS: Final = Place(
+    "logstore.cleaning_pass", Scope.PARTITION, "a log that is being compacted: its order, and what the cleaner reports"
+)
 PRODUCER_EXPIRY: Final = Place("logstore.producer_expiry", Scope.PARTITION, "expired producers of one log")
 MOVE: Final = Place("logstore.move", Scope.PARTITION, "a step of a log's move to another log directory")
 
@@ -70,7 +73,7 @@ PLACES: Final = (
     *(APPEND, APPEND_TO_LOG, HOLD_RESULT, BEGIN_WRITE, LOG_EFFECT, DISK_WORK, BATCH_WORK, READ, READ_BYTES, QUERY),
     *(MESSAGE, ADMINISTRATION, CONTROL, FOLLOW, REPLICA_READ, REPLICA_ANSWER, ISR),
     *(COORDINATOR_QUERY, COORDINATOR_CALL, COORDINATOR_STATE, COORDINATOR_LOAD, MARKER),
-    *(RETENTION, FLUSH, CLEANING, PRODUCER_EXPIRY, MOVE),
+    *(RETENTION, FLUSH, CLEANING, CLEANING_PASS, PRODUCER_EXPIRY, MOVE),
 )
 
 
