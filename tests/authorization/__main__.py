@@ -23,8 +23,8 @@ from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
 from barnabas_gateway.core.model.outputs import Turn
 from tests.authorization.cases import Question, Scene, scene
-from tests.compat.java_programs import ROOT, class_path
-from tests.integration.kafka_tools import SHORT_LIVED, kafka_libs
+from tests.compat.java_programs import ROOT, SHORT_LIVED, class_path
+from tests.integration.kafka_tools import kafka_libs
 from tests.unit.gateway.test_authorizer import of, update
 
 PAGE = ROOT / "docs/verify/authorization.md"

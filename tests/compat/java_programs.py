@@ -13,6 +13,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "tests/compat/java"
 CLASSES: Final = ROOT / ".cache/peer/classes"
+# What the second compiler and parallel collectors cost is never earned back within a test.
+SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def class_path(libs: Path) -> str:

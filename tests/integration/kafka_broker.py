@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
 from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
-from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
+from tests.compat.java_programs import SHORT_LIVED
+from tests.integration.kafka_tools import KafkaTools, kafka_libs
 from tests.integration.reserved_ports import free_port
 
 _STARTED_SECONDS_MAX = 120

@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.compat.java_programs import class_path
+from tests.compat.java_programs import SHORT_LIVED, class_path
 from tests.integration.running_cluster import ROOT
 
 LIBS = Path(os.environ.get("BARNABAS_PEER_LIBS") or ROOT / ".cache/peer/libs")
-# What the second compiler and parallel collectors cost is never earned back within a test.
-SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def kafka_libs() -> Path:

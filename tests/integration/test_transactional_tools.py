@@ -21,8 +21,9 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import NewTopic
 
+from tests.compat.java_programs import SHORT_LIVED
 from tests.integration.committed_records import committed_values
-from tests.integration.kafka_tools import SHORT_LIVED, KafkaTools, kafka_libs
+from tests.integration.kafka_tools import KafkaTools, kafka_libs
 from tests.integration.retried_calls import committed_offsets, create_topic, end_offset
 from tests.integration.running_cluster import RunningCluster
 

@@ -11,11 +11,11 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from tests.compat.java_programs import class_path
+from tests.compat.java_programs import SHORT_LIVED, class_path
 from tests.faults.history import Type
 from tests.faults.transactions.history import EventRecorder
 from tests.faults.transactions.plan import TRANSACTION_TIMEOUT_MS, Plan
-from tests.integration.kafka_tools import SHORT_LIVED, kafka_libs
+from tests.integration.kafka_tools import kafka_libs
 
 _END_SECONDS_MAX: Final = 180.0
 _EVENTS: Final = {

@@ -25,6 +25,7 @@ from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.runtime.configuration.config import settings_of
+from tests.compat.java_programs import SHORT_LIVED
 from tests.unit.docs.configuration import SERVICES
 from tests.unit.wire.golden import HAS_KAFKA, JARS, WITHOUT_KAFKA
 
@@ -54,7 +55,7 @@ OTHER_DEFAULTS = {
 @pytest.mark.java
 @pytest.mark.skipif(not HAS_KAFKA, reason=WITHOUT_KAFKA)
 def test_kafka_still_has_the_same_keys() -> None:
-    command = ["java", "-cp", f"{JARS}/*", str(PROGRAM)]
+    command = ["java", *SHORT_LIVED, "-cp", f"{JARS}/*", str(PROGRAM)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
     assert done.stdout == GOLDEN_FILE.read_text()
 

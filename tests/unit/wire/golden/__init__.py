@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.compat.java_programs import SHORT_LIVED
 from tests.unit.wire.samples import Sample, kafka_json, samples
 
 HERE = Path(__file__).parent
@@ -41,7 +42,7 @@ def kafka_encodes(wanted: list[Sample], *jars: Path) -> dict[str, str]:
         for sample in wanted
     ]
     done = subprocess.run(
-        ["java", "-cp", ":".join(f"{directory}/*" for directory in jars), HERE / "KafkaEncodes.java"],
+        ["java", *SHORT_LIVED, "-cp", ":".join(f"{directory}/*" for directory in jars), HERE / "KafkaEncodes.java"],
         input="".join(lines),
         stdout=subprocess.PIPE,
         text=True,
@@ -54,7 +55,7 @@ def kafka_encodes(wanted: list[Sample], *jars: Path) -> dict[str, str]:
 def kafka_serves() -> str:
     """The text of `SERVES_FILE` from Kafka, now."""
     done = subprocess.run(
-        ["java", "-cp", f"{JARS}/*", HERE / "KafkaServes.java"],
+        ["java", *SHORT_LIVED, "-cp", f"{JARS}/*", HERE / "KafkaServes.java"],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

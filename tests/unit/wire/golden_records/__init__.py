@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.compat.java_programs import SHORT_LIVED
 from tests.unit.wire.golden import JARS, OLDER_JARS
 
 HERE = Path(__file__).parent
@@ -23,7 +24,7 @@ def golden_records() -> dict[str, bytes]:
 
 def kafka_writes() -> str:
     done = subprocess.run(
-        ["java", "-cp", f"{OLDER_JARS}/*:{JARS}/*", HERE / "KafkaRecords.java"],
+        ["java", *SHORT_LIVED, "-cp", f"{OLDER_JARS}/*:{JARS}/*", HERE / "KafkaRecords.java"],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.compat.java_programs import SHORT_LIVED
 from tests.unit.wire.golden import JARS
 
 HERE = Path(__file__).parent
@@ -38,7 +39,7 @@ def _lines() -> list[list[str]]:
 
 def kafka_writes() -> str:
     done = subprocess.run(
-        ["java", "-cp", f"{JARS}/*", HERE / "KafkaGroups.java"],
+        ["java", *SHORT_LIVED, "-cp", f"{JARS}/*", HERE / "KafkaGroups.java"],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -18,6 +18,7 @@ import lz4.frame
 
 from barnabas.wire.lz4_frame import xxh32
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
+from tests.compat.java_programs import SHORT_LIVED
 from tests.unit.wire.golden import JARS
 
 PROGRAM: Final = Path(__file__).parent / "JavasBatches.java"
@@ -266,6 +267,6 @@ CASES: Final = {
 def kafka_says() -> dict[str, str]:
     """Ask Kafka's own classes about each case."""
     lines = "".join(f"{case.batch.hex()}\n" for case in CASES.values())
-    command = ["java", "-Xmx256M", "-cp", f"{JARS}/*", str(PROGRAM)]
+    command = ["java", *SHORT_LIVED, "-Xmx256M", "-cp", f"{JARS}/*", str(PROGRAM)]
     asked = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     return dict(zip(CASES, asked.stdout.splitlines(), strict=True))

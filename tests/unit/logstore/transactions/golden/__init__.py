@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.compat.java_programs import SHORT_LIVED
 from tests.unit.wire.golden import JARS
 
 HERE = Path(__file__).parent
@@ -33,7 +34,7 @@ def kafka_answers() -> str:
 def _output_of(program: str) -> str:
     done = subprocess.run(
         # Its log would be between the lines: what it has for producers at the last epoch is of level ERROR.
-        ["java", "-Dorg.apache.logging.log4j.level=OFF", "-cp", f"{JARS}/*", HERE / program],
+        ["java", *SHORT_LIVED, "-Dorg.apache.logging.log4j.level=OFF", "-cp", f"{JARS}/*", HERE / program],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
