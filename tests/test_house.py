@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,25 +74,51 @@ class Facts:
 
     names: frozenset[str]
     """Every identifier."""
+    classes: frozenset[str]
+    tests: frozenset[str]
     constructors: tuple[tuple[str, int], ...]
     """Each class that has an `__init__`, with the number of its parameters, `self` left out."""
+    open_listings: tuple[int, ...]
+    unowned_starts: tuple[int, ...]
 
 
 @cache
 def facts(path: str) -> Facts:
+    return facts_of((ROOT / path).read_text(), path)
+
+
+def facts_of(source: str, path: str = "") -> Facts:
+    """Parse a module once for all tests."""
+    nodes = tuple(ast.walk(ast.parse(source)))
     names: set[str] = set()
+    classes: set[str] = set()
+    tests: set[str] = set()
     constructors: list[tuple[str, int]] = []
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in nodes:
         for attribute in ("name", "id", "attr", "arg"):
             value = getattr(node, attribute, None)
             if isinstance(value, str):
                 names.add(value)
-        for method in node.body if isinstance(node, ast.ClassDef) else ():
-            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-                given = method.args
-                count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) - 1
-                constructors.append((f"{path}:{node.name}", count))
-    return Facts(frozenset(names), tuple(constructors))
+        if isinstance(node, ast.ClassDef):
+            classes.add(node.name)
+            constructors += [(f"{path}:{node.name}", count) for count in _constructor_parameters(node)]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            tests.add(node.name)
+    return Facts(
+        frozenset(names),
+        frozenset(classes),
+        frozenset(tests),
+        tuple(constructors),
+        tuple(_open_listings(nodes)),
+        tuple(_unowned_starts(nodes)),
+    )
+
+
+def _constructor_parameters(node: ast.ClassDef) -> Iterator[int]:
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+            given = method.args
+            yield len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) - 1
 
 
 def lines_of(path: str) -> int:
@@ -117,23 +144,22 @@ def test_no_file_is_long() -> None:
     assert {path for path in sources(*WRITTEN) if lines_of(path) > FILE_LINES_MAX} == LONG_FILES
 
 
-def _structured_groups(tree: ast.AST) -> set[str]:
+def _structured_groups(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the names of task groups, which await what they start."""
     return {
         item.optional_vars.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.AsyncWith)
         for item in node.items
         if ast.unparse(item.context_expr) == "asyncio.TaskGroup()" and isinstance(item.optional_vars, ast.Name)
     }
 
 
-def unowned_starts(source: str) -> list[int]:
+def _unowned_starts(nodes: Sequence[ast.AST]) -> list[int]:
     """Return the lines that start a task or a thread whose exceptions may be read by no one."""
-    tree = ast.parse(source)
-    groups = _structured_groups(tree)
+    groups = _structured_groups(nodes)
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr == "create_task":
             if not (isinstance(node.value, ast.Name) and node.value.id in groups):
                 found.append(node.lineno)
@@ -146,19 +172,18 @@ def unowned_starts(source: str) -> list[int]:
     return found
 
 
-def open_listings(source: str) -> list[int]:
+def _open_listings(nodes: Sequence[ast.AST]) -> list[int]:
     """Return the lines that use `scandir` other than as the context of a `with`, which closes it."""
-    tree = ast.parse(source)
     closed = {
         id(item.context_expr.func)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.With)
         for item in node.items
         if isinstance(item.context_expr, ast.Call)
     }
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in nodes
         if "scandir" in (getattr(node, "attr", ""), getattr(node, "id", ""), getattr(node, "name", ""))
         and id(node) not in closed
     ]
@@ -168,7 +193,7 @@ def test_listings_of_directories_are_closed() -> None:
     """The warning about one that is not is ignored (`pyproject.toml`), since pytest itself causes it."""
     checked = sources("barnabas", "services", "pipeline", "scripts", "bench", "tests")
     assert len(checked) > 1_000
-    found = {f"{path}:{line}" for path in checked for line in open_listings((ROOT / path).read_text())}
+    found = {f"{path}:{line}" for path in checked for line in facts(path).open_listings}
     assert found == set()
 
 
@@ -176,13 +201,13 @@ def test_listings_of_directories_are_closed() -> None:
     "source", ["entries = os.scandir(path)", "from os import scandir", "for entry in os.scandir(path):\n    pass"]
 )
 def test_an_open_listing_is_found(source: str) -> None:
-    assert open_listings(source)
+    assert facts_of(source).open_listings
 
 
 def test_every_task_and_thread_has_an_owner() -> None:
     """`barnabas.runtime.loop.background` starts them, and reads what they raise."""
     services = [path for path in sources("barnabas", "services") if path != TASK_OWNER]
-    found = {f"{path}:{line}" for path in services for line in unowned_starts((ROOT / path).read_text())}
+    found = {f"{path}:{line}" for path in services for line in facts(path).unowned_starts}
     assert found == set()
 
 
@@ -200,13 +225,13 @@ def test_every_task_and_thread_has_an_owner() -> None:
     ],
 )
 def test_a_start_without_an_owner_is_found(source: str) -> None:
-    assert unowned_starts(source)
+    assert facts_of(source).unowned_starts
 
 
 def test_a_group_awaits_what_it_starts() -> None:
     source = "async def run():\n    async with asyncio.TaskGroup() as tasks:\n        tasks.create_task(work())"
-    assert unowned_starts(source) == []
-    assert unowned_starts("thread: threading.Thread | None = None") == []
+    assert facts_of(source).unowned_starts == ()
+    assert facts_of("thread: threading.Thread | None = None").unowned_starts == ()
 
 
 def test_no_module_of_a_core_is_too_small_to_be_one() -> None:
@@ -230,10 +255,7 @@ def test_no_name_is_of_the_old_dialect(folder: str) -> None:
 def test_no_test_or_class_has_a_name_of_the_old_dialect(folder: str) -> None:
     found = set()
     for path in sources(folder):
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
-            is_test = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
-            if (is_test and words_of(node.name) & BANNED_IN_TEST_NAMES) or (
-                isinstance(node, ast.ClassDef) and (words_of(node.name) & BANNED_WORDS or BANNED_NAME.match(node.name))
-            ):
-                found.add(f"{path}: {node.name}")
+        tests = {name for name in facts(path).tests if words_of(name) & BANNED_IN_TEST_NAMES}
+        classes = {name for name in facts(path).classes if words_of(name) & BANNED_WORDS or BANNED_NAME.match(name)}
+        found |= {f"{path}: {name}" for name in tests | classes}
     assert found == set()
