@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[3]
 HANGS = """
 import threading, time
@@ -36,13 +34,17 @@ def test_after():
 """
 
 
-@pytest.mark.parametrize(
-    ("fixture", "body"),
-    [("", "for_ever()"), ("never_torn_down", "pass"), ("never_torn_down", "assert False")],
-    ids=["its call", "its end", "the end of one that has failed"],
-)
-def test_a_stuck_test_costs_its_worker_and_is_named(tmp_path: Path, fixture: str, body: str) -> None:
-    (tmp_path / "test_it.py").write_text(HANGS.format(fixture=fixture, body=body))
+STUCK = {
+    "call": ("", "for_ever()"),
+    "end": ("never_torn_down", "pass"),
+    "end_of_one_that_has_failed": ("never_torn_down", "assert False"),
+}
+
+
+def test_a_stuck_test_costs_its_worker_and_is_named(tmp_path: Path) -> None:
+    """In its call, at its end, and at the end of one that has failed."""
+    for name, (fixture, body) in STUCK.items():
+        (tmp_path / f"test_{name}.py").write_text(HANGS.format(fixture=fixture, body=body))
     (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 1\nstuck_grace_s = 1\n")
     command = [
         sys.executable,
@@ -57,9 +59,9 @@ def test_a_stuck_test_costs_its_worker_and_is_named(tmp_path: Path, fixture: str
         "1",
         tmp_path,
     ]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
     assert ended.returncode == 1, ended.stdout
-    assert "crashed while running 'test_it.py::test_stuck'" in ended.stdout
-    passed = 3 if (fixture, body) == ("never_torn_down", "pass") else 2
-    assert f"{passed} passed" in ended.stdout
-    assert "in for_ever" in ended.stderr
+    for name in STUCK:
+        assert f"crashed while running 'test_{name}.py::test_stuck'" in ended.stdout
+    assert "7 passed" in ended.stdout, "those before and after each, and the call of one that is stuck at its end"
+    assert ended.stderr.count("in for_ever") == len(STUCK)
