@@ -107,7 +107,7 @@ def test_logs_are_compacted_while_everything_else_goes_on() -> None:
 
 def traced(seed: int, hash_seed: str) -> str:
     """The last line of a run in a process of its own."""
-    command = [sys.executable, "-m", "tests.sim", "--seed", str(seed), "--seconds", "4"]
+    command = [sys.executable, "-m", "tests.sim", "--seed", str(seed), "--seconds", "2"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return run.stdout.splitlines()[-1]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.quotas.shares import LEASE_MS, Demand, QuotaUse, ShareOwner, allocate
 from barnabas_gateway.core.model import gateway_shares, quota_bucket
+from tests.tiers import Cost, examples
 from tests.unit.gateway.quotas.agreement import Agreement, SimulatedClient
 
 QUOTA = 10_000_000
@@ -81,6 +82,7 @@ def test_what_is_not_used_costs_nothing() -> None:
     assert all(deadlines.next_deadline_ms() is None for _, _, deadlines, _ in world.members)
 
 
+@examples(Cost.HIGH)
 @given(
     st.lists(st.tuples(st.integers(1_000, 6_000), st.integers(0, 7), st.integers(0, 11)), max_size=10),
     st.sampled_from([50_000, 200_000, 500_000]),
