@@ -94,7 +94,13 @@ def _code_of(call: Callable[..., object], request: object) -> grpc.StatusCode:
 
 
 @pytest.mark.parametrize(
-    ("role", "codes"), [("viewer", (0, 1, 1)), ("operator", (0, 0, 1)), ("admin", (0, 0, 0)), ("none", (1, 1, 1))]
+    ("role", "codes"),
+    [
+        ("viewer", (0, 1, 1)),
+        pytest.param("operator", (0, 0, 1), marks=pytest.mark.deep),
+        pytest.param("admin", (0, 0, 0), marks=pytest.mark.deep),
+        ("none", (1, 1, 1)),
+    ],
 )
 def test_operators_do_what_their_role_allows(cluster: RunningCluster, role: str, codes: tuple[int, ...]) -> None:
     cluster.cli("topics", "create", f"by-{role}", "--partitions", "1")
@@ -212,6 +218,7 @@ def test_a_certificate_that_is_replaced_is_used_without_a_restart(cluster: Runni
     assert cluster.cli("produce", "kept", stdin="again\n").returncode == 0
 
 
+@pytest.mark.deep
 def test_a_running_cluster_is_opened_and_closed_again(cluster: RunningCluster) -> None:
     """Etcd lets all in, and then each service do what it needs. It kept running as it was, so that none was ready."""
     for option, limited in (("--no-secure", False), ("--secure", True)):

@@ -10,7 +10,7 @@ from tests.integration.kafka_tools import KafkaTools
 from tests.integration.retried_calls import create_topic
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.java]
+pytestmark = [pytest.mark.integration, pytest.mark.deep, pytest.mark.java]
 
 LOGSTORES = 1
 TIMEOUT_MS = 1_000
