@@ -58,8 +58,8 @@ class _Barnabas(RunningCluster):
 
     def _listeners(self, first_port: int) -> dict[str, str]:
         self.sasl_port = first_port
-        plain = self.local.layout.kafka_port
-        return {"listeners": _LISTENERS.format(host=HOST, plain=plain, sasl=first_port), **_SASL}
+        listeners = _LISTENERS.format(host=HOST, plain=self.local.layout.kafka_port, sasl=first_port)
+        return {"listeners": listeners, "advertised.listeners": listeners, **_SASL}
 
     def up(self) -> Started:
         self.local.services = [self._prepared(each) for each in self.local.services]
@@ -111,7 +111,7 @@ def kafka(suite: Suite) -> Iterator[Subject]:
     """Yield as many brokers of Apache Kafka as the suite is compared with; the first is the only controller."""
     prepare("peer")
     controller, cluster_id = free_port(), new_cluster_id()
-    ports = {broker: (free_port(), free_port()) for broker in range(1, suite.kafka_brokers + 1)}
+    ports = {broker: (free_port(), free_port()) for broker in range(suite.kafka_brokers)}
     with _temporary() as directory, ExitStack() as stack:
         brokers = []
         for broker, (plain, sasl) in ports.items():
@@ -128,15 +128,15 @@ def kafka(suite: Suite) -> Iterator[Subject]:
 
 
 def _kafka_settings(suite: Suite, broker: int, listeners: str, controller: int) -> dict[str, str]:
-    of_controller = f",CONTROLLER://{HOST}:{controller}" if broker == 1 else ""
+    of_controller = f",CONTROLLER://{HOST}:{controller}" if broker == 0 else ""
     replicas = str(suite.kafka_brokers)
     return {
         **suite.gateway,
         **{key: value.format(id=broker) for key, value in suite.logstore.items()},
         **_SASL,
         "node.id": str(broker),
-        "process.roles": "broker,controller" if broker == 1 else "broker",
-        "controller.quorum.voters": f"1@{HOST}:{controller}",
+        "process.roles": "broker,controller" if broker == 0 else "broker",
+        "controller.quorum.voters": f"0@{HOST}:{controller}",
         "listeners": listeners + of_controller,
         "advertised.listeners": listeners,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",

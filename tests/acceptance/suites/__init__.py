@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from tests.acceptance.suite import Suite
-from tests.acceptance.suites import javatools, kgo, librdkafka
+from tests.acceptance.suites import javatools, kafka_python, kgo, librdkafka, streams
 
-SUITES: Final[dict[str, Suite]] = {suite.name: suite for suite in (kgo.SUITE, javatools.SUITE, librdkafka.SUITE)}
+SUITES: Final[dict[str, Suite]] = {
+    suite.name: suite for suite in (kgo.SUITE, javatools.SUITE, librdkafka.SUITE, kafka_python.SUITE, streams.SUITE)
+}
 """In the order of the page."""

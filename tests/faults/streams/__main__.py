@@ -24,7 +24,7 @@ from tests.compat.matrix.toolchains import UnavailableError, prepare
 from tests.faults.cluster import signals_end_the_run
 from tests.faults.moving_leaders.clusters import BROKERS, KafkaCluster, bootstrap_of, kafka_is_lacking
 from tests.faults.rows import this_run
-from tests.faults.streams import kills
+from tests.faults.streams import kills, smoke
 from tests.faults.streams.applications import Application, ApplicationError
 from tests.faults.streams.counting import INPUT, OUTPUT, Words, check, read_counts
 from tests.faults.streams.report import RESULTS, Row, save, verdict_line
@@ -35,13 +35,7 @@ PARTITIONS: Final = 6
 INSTANCES: Final = 2
 _START_SECONDS_MAX: Final = 120.0
 _SMOKE_SECONDS_MAX: Final = 600.0
-_SMOKE_TEST: Final = "org.apache.kafka.streams.tests.StreamsSmokeTest"
-_SMOKE_LIBS: Final = "smoke/libs"
 _VERDICTS: Final = ("SUCCESS", "FAILURE", "PROCESSED-LESS-THAN-GENERATED", "PROCESSED-MORE-THAN-GENERATED")
-_SMOKE_TOPICS: Final = (
-    *("data", "fk", "echo", "max", "min", "min-suppressed", "min-raw", "dif", "sum"),
-    *("sws-raw", "sws-suppressed", "cnt", "avg", "tagg"),
-)
 
 
 class _Gateway:
@@ -131,7 +125,7 @@ def _count_words(
 
 
 def _smoke(servers: Servers, bootstrap: str, killer: kills.Killer, seen: Path, arguments: argparse.Namespace) -> Row:
-    for topic in _SMOKE_TOPICS:
+    for topic in smoke.TOPICS:
         create_topic(servers, topic, PARTITIONS, {"min.insync.replicas": "2"})
     clients: list[Application] = []
     with ExitStack() as stack:
@@ -147,10 +141,10 @@ def _smoke(servers: Servers, bootstrap: str, killer: kills.Killer, seen: Path, a
             properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             log = seen / f"{number}.log"
             clients.append(
-                stack.enter_context(Application(_SMOKE_TEST, [str(properties), "process"], log, _SMOKE_LIBS))
+                stack.enter_context(Application(smoke.MAIN_CLASS, [str(properties), "process"], log, smoke.LIBS))
             )
         run = [str(seen / "0.properties"), "run"]
-        driver = stack.enter_context(Application(_SMOKE_TEST, run, seen / "driver.log", _SMOKE_LIBS))
+        driver = stack.enter_context(Application(smoke.MAIN_CLASS, run, seen / "driver.log", smoke.LIBS))
         began = time.monotonic()
         if arguments.kill != "none":
             killer.start()
