@@ -34,6 +34,7 @@ from barnabas_logstore.core.replica.containment import (
 from barnabas_logstore.core.replica.containment import READ as READ_PLACE
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
+from barnabas_logstore.core.replica.topic_meters import TopicMeters
 from barnabas_logstore.core.storage.checkpoints import parse_partition_metadata
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.log.features.log_writes import LogWrites
@@ -426,6 +427,18 @@ def test_a_partition_that_can_not_be_created_is_without_a_disk(host: Host, monke
         response = host.lead(other)
     assert [(each.partition, each.error_code) for each in response.partition_errors] == [(0, STORAGE)]
     assert host.lead(other).partition_errors == [], "the controller repeats it"
+
+
+def test_a_replica_without_a_meter_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 27 of runs with exceptions: its deletion was a second exception, and left its topic half deleted."""
+    host = Host()
+    with monkeypatch.context() as planted:
+        planted.setattr(TopicMeters, "of", raises)
+        response = host.lead(topic())
+    assert [(each.partition, each.error_code) for each in response.partition_errors] == [(0, STORAGE)]
+    assert host.core.partitions == []
+    assert host.stop_replica().partition_errors == []
+    assert host.core.contained.counts[CONTROL] == 1
 
 
 @pytest.mark.parametrize(

@@ -50,11 +50,12 @@ class Replicas:
     def add(self, partition: Partition) -> None:
         assert partition.key not in self.by_key
         assert (partition.topic, partition.partition) not in self.by_name
+        # First: what is removed gives its meter back, so no replica may be here without one.
+        partition.meter = self.meters.of(partition.topic)
         self.without_disk.discard(partition.key)
         self.by_key[partition.key] = partition
         self.by_name[partition.topic, partition.partition] = partition
         self.by_log[partition.log] = partition
-        partition.meter = self.meters.of(partition.topic)
 
     def remove(self, partition: Partition) -> None:
         del self.by_key[partition.key]
