@@ -118,10 +118,12 @@ def test_what_is_raised_as_expiry_begins_costs_a_coordinator_the_state_of_one_pa
         "logstore.TransactionPartition.begin_timeouts:exit",
     )
     exceptions = Exceptions(tuple(map(Place.parse, places_of_expiry)))
-    outcome = simulate(3, replace(ROUNDS[0], seconds=8, exceptions=exceptions))
-    assert not outcome.failure, str(outcome)
-    assert {str(each.place) for each in outcome.thrown} == set(places_of_expiry)
-    assert {(each.guard, each.scope) for each in outcome.thrown} == {("logstore.coordinator_state", Scope.PARTITION)}
+    # In one of the two a topic is deleted in time, by plain modules and by the binary in different ones.
+    outcomes = [simulate(seed, replace(ROUNDS[0], seconds=8, exceptions=exceptions)) for seed in (3, 6)]
+    assert not any(outcome.failure for outcome in outcomes), [str(outcome) for outcome in outcomes]
+    thrown = [each for outcome in outcomes for each in outcome.thrown]
+    assert {str(each.place) for each in thrown} == set(places_of_expiry)
+    assert {(each.guard, each.scope) for each in thrown} == {("logstore.coordinator_state", Scope.PARTITION)}
 
 
 def test_the_end_of_a_token_that_blocks_costs_its_connection() -> None:
