@@ -5,9 +5,12 @@ THROWING_CORES: they take the binary whose methods can throw; `tests.sim.excepti
 
 import os
 
+THROWING_FOLDER = "build/throwing"
+"""Of that binary, in the checkout."""
+
 os.environ.setdefault("BARNABAS_CORES", "interpreted")
 
 if os.environ.get("THROWING_CORES"):
     from barnabas.cores import ROOT, find_build, use
 
-    use(find_build([ROOT / "build/throwing"]))
+    use(find_build([ROOT / THROWING_FOLDER]))

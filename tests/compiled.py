@@ -12,8 +12,9 @@ from types import GetSetDescriptorType, ModuleType
 import pytest
 
 from barnabas.cores import COMPILED, PLACES, ROOT, find_build, running
+from tests import THROWING_FOLDER
 
-THROWING = ROOT / "build/throwing"
+THROWING = ROOT / THROWING_FOLDER
 """Where `tests.sim.exceptions.throwing_build` leaves its binary."""
 
 
