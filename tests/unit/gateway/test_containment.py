@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.containment import REPORTS_MAX
+from barnabas.containment import REPORTS_MAX, Uncontained
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -29,7 +29,7 @@ from barnabas_gateway.core.connections.connections import Connections
 from barnabas_gateway.core.connections.dispatcher import RequestDispatcher
 from barnabas_gateway.core.connections.responder import error_response
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
-from barnabas_gateway.core.model.containment import CONNECTION, QUOTAS, REQUEST
+from barnabas_gateway.core.model.containment import CONNECTION, QUOTAS, REQUEST, end_by
 from barnabas_gateway.core.requests.fetch import PendingFetch
 from barnabas_gateway.core.requests.produce import PendingProduce
 from tests.unit.gateway.groups import group_world
@@ -113,6 +113,32 @@ def test_a_call_that_fails_while_it_is_added_does_not_stop_its_stream(
     world.processor.coordinate_down(stream.node_id, world.now_ms)
     assert not client.is_closed
     assert holds_nothing(world)
+
+
+def test_a_request_that_can_not_be_ended_closes_its_connection(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was answered by nothing, and its client waited until its own time was over (seed 101 with exceptions)."""
+    client = world.client()
+    client.ask(ListGroupsRequest(), ApiKey.LIST_GROUPS, 4)
+    connection = world.processor.connections.find_connection(client.connection_id)
+    assert connection is not None
+    (pending,) = connection.requests
+    with monkeypatch.context() as planted:
+        planted.setattr(world.processor.connections, "request_failed", raises)
+        end_by(pending, RuntimeError("planted"))
+    world.turn()
+    assert client.is_closed
+    assert [each.place for each in world.contained] == [CONNECTION]
+    assert holds_nothing(world)
+
+
+def test_what_can_not_be_ended_at_all_ends_the_process() -> None:
+    with pytest.raises(Uncontained):
+        end_by(_Endless(), RuntimeError("planted"))
+
+
+class _Endless:
+    def failed(self, error: Exception) -> None:
+        raise AssertionError
 
 
 @PLANTINGS

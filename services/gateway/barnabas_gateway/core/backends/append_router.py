@@ -39,6 +39,7 @@ from barnabas_gateway.core.backends.transaction_verifier import (
     error_of_produce,
 )
 from barnabas_gateway.core.model.config import GatewayConfig
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.model.request_context import ANY_NODE
 
@@ -147,7 +148,7 @@ class AppendRouter:
             try:
                 produce.append_answered(append, AppendResult(append.request_id, error))
             except Exception as fault:
-                produce.failed(fault)
+                end_by(produce, fault)
         return _Attempt.DONE
 
     def _stand_in_line(self, order: PartitionAppends) -> None:
@@ -160,7 +161,7 @@ class AppendRouter:
         try:
             self._drain(order)
         except Exception as error:
-            order.failed(error)
+            end_by(order, error)
 
     def _drain(self, order: PartitionAppends) -> None:
         """Send what waits, as far as possible."""
@@ -239,9 +240,9 @@ class AppendRouter:
                 self.decided(append)
         except Exception as error:
             if produce is not None:
-                produce.failed(error)
+                end_by(produce, error)
             elif order is not None:
-                order.failed(error)
+                end_by(order, error)
             else:
                 raise
 
@@ -271,7 +272,7 @@ class AppendRouter:
                 self._fail(append, error_of_produce(error, reports_abortable=produce.reports_abortable))
             self._free[order] = None
         except Exception as fault:
-            order.failed(fault)
+            end_by(order, fault)
 
     def credit_granted(self, logstore: Logstore) -> None:
         """Advance this logstore's queue, each order one append at a time."""
@@ -286,7 +287,7 @@ class AppendRouter:
             try:
                 attempt = self._attempt(order, waiting[0], in_turn=True)
             except Exception as error:
-                order.failed(error)
+                end_by(order, error)
                 continue
             match attempt:
                 case _Attempt.DONE:

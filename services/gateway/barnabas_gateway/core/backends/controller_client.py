@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from barnabas.cluster.image import ClusterImage
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerCall, ControllerRequest, Turn
 from barnabas_gateway.core.timing.hops import Hop
 from barnabas_gateway.core.timing.request_timing import RequestTiming
@@ -51,7 +52,7 @@ class ControllerClient:
             try:
                 asker.controller_answered(answer)
             except Exception as error:
-                asker.failed(error)
+                end_by(asker, error)
 
     def await_revision(self, asker: ControllerAsker, revision: int) -> None:
         """Call `asker.revision_applied` once the image has the revision, perhaps immediately."""
@@ -72,7 +73,7 @@ class ControllerClient:
             try:
                 asker.revision_applied()
             except Exception as error:
-                asker.failed(error)
+                end_by(asker, error)
 
     def forget_asker(self, asker: ControllerAsker) -> None:
         """The asker does not wait any more; the call itself can't be cancelled."""

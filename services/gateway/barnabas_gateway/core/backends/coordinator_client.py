@@ -20,6 +20,7 @@ from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.wire.api_keys import ApiKey
 from barnabas_gateway.core.backends.credited_stream import MessageStream
 from barnabas_gateway.core.backends.logstores import Logstores
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.timing.request_timing import RequestTiming, timed_of
 
 HEARTBEAT_GATHER_MS: Final = 50
@@ -209,7 +210,7 @@ class CoordinatorClient:
             try:
                 ask.asker.group_lost(ask)
             except Exception as error:
-                ask.asker.failed(error)
+                end_by(ask.asker, error)
 
     def response_received(self, node_id: int, response: CoordinateResponse) -> None:
         stream = self._streams[node_id]
@@ -228,7 +229,7 @@ class CoordinatorClient:
                 except MalformedMessage:
                     raise  # the host closes the stream
                 except Exception as error:
-                    ask.asker.failed(error)
+                    end_by(ask.asker, error)
         for timing in noted:
             timing.still_waits()
         if response.credit is not None:

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas_gateway.core.backends.logstores import Logstores
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.outputs import LogstoreCall, Turn
 from barnabas_gateway.core.timing.request_timing import RequestTiming
 
@@ -109,7 +110,7 @@ class LogstoreAdminClient:
         try:
             asker.logstore_answered(call, answer)
         except Exception as error:
-            asker.failed(error)
+            end_by(asker, error)
         if timing is not None:
             timing.still_waits()
 
@@ -140,4 +141,4 @@ class LogstoreAdminClient:
                 try:
                     asker.logstore_answered(call, None)
                 except Exception as error:
-                    asker.failed(error)
+                    end_by(asker, error)

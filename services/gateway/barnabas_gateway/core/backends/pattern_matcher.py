@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from barnabas.ports.patterns import CompilePattern
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.outputs import Turn
 from barnabas_gateway.core.timing.hops import Hop
 from barnabas_gateway.core.timing.request_timing import RequestTiming
@@ -61,7 +62,7 @@ class PatternMatching:
                 self.owner.timing.enter(Hop.GATEWAY)
             self.owner.pattern_matched(self)
         except Exception as error:
-            self.owner.failed(error)
+            end_by(self.owner, error)
 
 
 class PatternMatcher:

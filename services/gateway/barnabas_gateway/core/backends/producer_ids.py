@@ -12,6 +12,7 @@ from typing import Protocol
 
 from barnabas.cluster.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas_gateway.core.backends.controller_client import ControllerClient
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.outputs import ControllerAnswer
 from barnabas_gateway.core.timing.hops import Hop
 from barnabas_gateway.core.timing.request_timing import RequestTiming, Untimed
@@ -75,7 +76,7 @@ class ProducerIds(Untimed):
             try:
                 asker.producer_id_taken(producer_id)
             except Exception as error:
-                asker.failed(error)
+                end_by(asker, error)
         left = self._block_end - self._next_id
         is_low = left * _PREFETCH_PARTS < self._block_length or left == 0
         if is_low and self._prefetched is None and not self._is_asking:
@@ -104,7 +105,7 @@ class ProducerIds(Untimed):
             try:
                 asker.producer_id_taken(None)
             except Exception as error:
-                asker.failed(error)
+                end_by(asker, error)
 
     def revision_applied(self) -> None:
         raise AssertionError("producer ids wait for no revision")

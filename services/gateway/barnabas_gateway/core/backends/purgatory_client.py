@@ -19,6 +19,7 @@ from barnabas.channel.messages import (
     ParkResponse,
     ProduceCondition,
 )
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.model.outputs import Turn
 from barnabas_gateway.core.timing.hops import Hop
@@ -137,7 +138,7 @@ class PurgatoryClient:
                 try:
                     parked.completed(completion)
                 except Exception as error:
-                    parked.failed(error)
+                    end_by(parked, error)
 
     def pod_up(self, pod_id: str) -> None:
         if self._find(pod_id) is None:
@@ -159,7 +160,7 @@ class PurgatoryClient:
             try:
                 parked.pod_lost()
             except Exception as error:
-                parked.failed(error)
+                end_by(parked, error)
 
     def has_entries(self) -> bool:
         """Whether any request is parked."""

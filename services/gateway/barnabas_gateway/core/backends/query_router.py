@@ -10,6 +10,7 @@ from barnabas.channel.messages import OffsetAnswer, StateAnswer
 from barnabas_gateway.core.backends.credited_stream import no_bytes
 from barnabas_gateway.core.backends.logstores import Logstore, Logstores
 from barnabas_gateway.core.backends.pending_query import PendingOffsetQuery, PendingQuery, PendingStateQuery
+from barnabas_gateway.core.model.containment import end_by
 
 
 class QueryRouter:
@@ -48,7 +49,7 @@ class QueryRouter:
             try:
                 query.asker.offset_answered(query, answer)
             except Exception as error:
-                query.asker.failed(error)
+                end_by(query.asker, error)
 
     def state_answered(self, logstore: Logstore, answer: StateAnswer) -> None:
         query = logstore.queries.in_flight.pop(answer.request_id, None)
@@ -56,7 +57,7 @@ class QueryRouter:
             try:
                 query.asker.state_answered(query, answer)
             except Exception as error:
-                query.asker.failed(error)
+                end_by(query.asker, error)
 
     def stream_lost(self, logstore: Logstore) -> None:
         in_flight, waiting = logstore.queries.lose()
@@ -67,4 +68,4 @@ class QueryRouter:
             try:
                 query.lost()
             except Exception as error:
-                query.asker.failed(error)
+                end_by(query.asker, error)

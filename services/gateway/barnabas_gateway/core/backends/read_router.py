@@ -16,6 +16,7 @@ from barnabas.channel.timing import Times
 from barnabas_gateway.core.backends.credited_stream import MessageStream, no_bytes
 from barnabas_gateway.core.backends.fetch_memory import READ_BYTES_MIN, FetchMemory
 from barnabas_gateway.core.backends.logstores import Logstores
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.fetch_target import FetchTarget
 from barnabas_gateway.core.timing.request_timing import RequestTiming, timed_of
 
@@ -227,7 +228,7 @@ class ReadRouter:
             self._memory.resize(read, sum([len(partition.records) for partition in result.partitions]))
             fetch.read_answered(read, result)
         except Exception as error:
-            fetch.failed(error)
+            end_by(fetch, error)
 
     def stream_lost(self, node_id: int) -> None:
         lane = self.lanes.get(node_id)
@@ -247,7 +248,7 @@ class ReadRouter:
                 try:
                     fetch.read_answered(read, None)
                 except Exception as error:
-                    fetch.failed(error)
+                    end_by(fetch, error)
 
     def take_messages(self) -> list[tuple[int, ReadRequest]]:
         """Return the messages of this turn by node id; they leave now."""

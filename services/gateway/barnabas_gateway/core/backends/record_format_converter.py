@@ -22,6 +22,7 @@ from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.backends.down_conversion import DownConverted, down_convert
 from barnabas_gateway.core.backends.partition_appends import PendingAppend
 from barnabas_gateway.core.backends.up_conversion import Refusal, UpConverted, up_convert
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.fetch_target import FetchTarget
 from barnabas_gateway.core.model.outputs import Turn
 from barnabas_gateway.core.timing.hops import Hop
@@ -90,7 +91,7 @@ class UpConversion:
                 self.owner.timing.enter(Hop.GATEWAY)
             self.owner.up_converted(self)
         except Exception as error:
-            self.owner.failed(error)
+            end_by(self.owner, error)
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +121,7 @@ class DownConversion:
                 self.owner.timing.enter(Hop.GATEWAY)
             self.owner.down_converted(self)
         except Exception as error:
-            self.owner.failed(error)
+            end_by(self.owner, error)
 
 
 class RecordFormatConverter:

@@ -34,7 +34,7 @@ from barnabas.wire.primitives import MalformedFrame
 from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient, PendingAsk
 from barnabas_gateway.core.backends.group_routing import find_coordinator
 from barnabas_gateway.core.model.config import GatewayConfig
-from barnabas_gateway.core.model.containment import VERIFICATION
+from barnabas_gateway.core.model.containment import VERIFICATION, end_by
 from barnabas_gateway.core.model.deadlines import Clock, Deadlines
 from barnabas_gateway.core.timing.request_timing import Untimed
 
@@ -123,7 +123,7 @@ class TransactionVerifier:
             try:
                 verification.ask()
             except Exception as error:
-                verification.failed(error)
+                end_by(verification, error)
 
 
 class _Verification(Untimed):

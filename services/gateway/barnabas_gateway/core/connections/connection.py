@@ -99,8 +99,12 @@ class BaseRequest(Generic[HandlerT]):
         """Its connection is closed, or it is answered at once: drop what was not sent, cancel what waits."""
 
     def failed(self, error: Exception) -> None:
-        """What it has waited for has met an unexpected exception: end it."""
-        self.connection.owner.request_failed(self, error)
+        """What it has waited for has met an unexpected exception: end it, or its connection if that fails."""
+        connection = self.connection
+        try:
+            connection.owner.request_failed(self, error)
+        except Exception as second:
+            connection.failed(second)
 
 
 PendingRequest: TypeAlias = BaseRequest[Any]

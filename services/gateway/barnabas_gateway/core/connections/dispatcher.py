@@ -23,6 +23,7 @@ from barnabas_gateway.core.connections.connection import (
 from barnabas_gateway.core.connections.connections import Connections
 from barnabas_gateway.core.connections.responder import Responder
 from barnabas_gateway.core.model.client_quotas import ClientQuotas
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.timing.request_metrics import RequestMetrics, kind_key
 
@@ -208,7 +209,7 @@ class RequestDispatcher:
                 self._responder.steps.begin_steps(pending, steps)
         except Exception as error:
             # An internal error in one request must not close the other connections.
-            self._responder.failed(pending, error)
+            end_by(pending, error)
 
     def _start_in_steps(
         self, pending: PendingRequest, handler: RequestHandler, frame: memoryview, position: int

@@ -85,7 +85,7 @@ class Responder:
         self._fetch_memory = fetch_memory
         self._metrics = metrics
         self._is_measured = connections.config.metrics_enable
-        self.steps = RequestSteps(self, connections.discarded)
+        self.steps = RequestSteps(connections.discarded)
         connections.request_failed = self.failed
 
     def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:

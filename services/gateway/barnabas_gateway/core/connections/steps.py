@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import PendingRequest
+from barnabas_gateway.core.model.containment import end_by
 
 STEPS_PER_TURN: Final = 500
 """At 5 to 20 µs each, the slowest steps."""
@@ -80,17 +81,10 @@ class Discarded:
                 del parts
 
 
-class StepsOwner(Protocol):
-    def failed(self, pending: PendingRequest, error: Exception) -> None:
-        """The work for a request has raised this."""
-
-
 class RequestSteps:
-    __slots__ = ("_owner", "_running", "_steps_left", "_waiting", "discarded")
+    __slots__ = ("_running", "_steps_left", "_waiting", "discarded")
 
-    def __init__(self, owner: StepsOwner, discarded: Discarded) -> None:
-        """`owner` closes the connection of work that fails."""
-        self._owner = owner
+    def __init__(self, discarded: Discarded) -> None:
         self._running: PendingRequest | None = None
         self._steps_left = STEPS_PER_TURN
         self._waiting: deque[PendingRequest] = deque()
@@ -138,7 +132,7 @@ class RequestSteps:
                     pending.steps = steps
         except Exception as error:
             # An internal error in one request must not close the other connections.
-            self._owner.failed(pending, error)
+            end_by(pending, error)
         finally:
             self._running = None
             if quotas is not None:

@@ -36,6 +36,7 @@ from barnabas_gateway.core.backends.coordinator_client import CoordinatorClient,
 from barnabas_gateway.core.backends.group_routing import GroupRouting
 from barnabas_gateway.core.backends.transaction_verifier import TransactionVerifier, VerifiedTransaction
 from barnabas_gateway.core.connections.connection import Connection
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.topic_names import partitions_of
 from barnabas_gateway.core.requests.group_request import (
     GROUP_CALL_BYTES_MAX,
@@ -116,7 +117,7 @@ class PendingTxnOffsetCommit(PendingGroupRequest):
             else:
                 self.refuse(error)
         except Exception as fault:
-            self.failed(fault)
+            end_by(self, fault)
 
     def cancel(self) -> None:
         self.is_ended = True

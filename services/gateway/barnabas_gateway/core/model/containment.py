@@ -9,9 +9,9 @@ all.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
-from barnabas.containment import Place, Scope
+from barnabas.containment import Place, Scope, Uncontained
 from barnabas.wire.headers import RequestHeader
 from barnabas_gateway.core.model.request_context import RequestContext
 
@@ -35,6 +35,20 @@ VERIFICATION: Final = Place(
 )
 
 PLACES: Final = (REQUEST, CONNECTION, MESSAGE, AUDIT, QUOTAS, VERIFICATION)
+
+
+class Failing(Protocol):
+    def failed(self, error: Exception) -> None: ...
+
+
+def end_by(failing: Failing, error: Exception) -> None:
+    """End what has met an unexpected exception. Raises Uncontained if that fails: what waits for its end would wait
+    for ever.
+    """
+    try:
+        failing.failed(error)
+    except Exception as second:
+        raise Uncontained from second
 
 
 def describe_request(context: RequestContext, header: RequestHeader | None, trace_id: str) -> dict[str, str | int]:

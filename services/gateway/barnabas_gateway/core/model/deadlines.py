@@ -9,6 +9,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Protocol
 
+from barnabas_gateway.core.model.containment import end_by
+
 BUCKET_MS = 8
 
 
@@ -71,7 +73,7 @@ class Deadlines:
                 try:
                     expiring.expire(now_ms)
                 except Exception as error:
-                    expiring.failed(error)
+                    end_by(expiring, error)
             del self._buckets[number]
 
     def next_deadline_ms(self) -> int | None:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from barnabas.channel.messages import Completion, FetchCondition, Outcome
 from barnabas_gateway.core.backends.purgatory_client import Pod, PurgatoryClient
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.fetch_target import FetchTarget
 from barnabas_gateway.core.timing.request_timing import RequestTiming
 
@@ -129,7 +130,7 @@ class DelayedFetch:
             try:
                 fetch.wait_over(is_expired=completion.outcome is Outcome.EXPIRED)
             except Exception as error:
-                fetch.failed(error)
+                end_by(fetch, error)
 
     def pod_lost(self) -> None:
         fetch = self._ended()
@@ -137,7 +138,7 @@ class DelayedFetch:
             try:
                 fetch.wait_lost()
             except Exception as error:
-                fetch.failed(error)
+                end_by(fetch, error)
 
     def failed(self, error: Exception) -> None:
         """Its end has met an unexpected exception, apart from that of the request: the session is in doubt."""

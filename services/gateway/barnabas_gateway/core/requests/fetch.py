@@ -22,6 +22,7 @@ from barnabas_gateway.core.backends.down_conversion import DownConverted
 from barnabas_gateway.core.backends.read_router import PendingRead, ReadLane
 from barnabas_gateway.core.backends.record_format_converter import DownConversion
 from barnabas_gateway.core.connections.connection import BaseRequest, Connection
+from barnabas_gateway.core.model.containment import end_by
 from barnabas_gateway.core.model.fetch_target import FetchKey, FetchTarget, find_topic, make_response
 from barnabas_gateway.core.requests.delayed_fetch import DelayedFetch
 from barnabas_gateway.core.requests.fetch_handling import BaseFetchHandler
@@ -389,7 +390,7 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
             code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
             self.handler.responder.respond(self, FetchResponse(error_code=code, session_id=session.session_id))
         except Exception as error:
-            self.handler.responder.failed(self, error)  # it would be taken for one about the next request
+            end_by(self, error)  # it would be taken for one about the next request
 
     def _leave_session(self) -> None:
         """A persistent wait belongs to the session, if there is one; any other is not needed any more."""
