@@ -163,7 +163,7 @@ class Cleaning:
             try:
                 self._begin(partition, found, wall_ms)
             except Exception as fault:
-                self._give_up(partition, fault)
+                self._not_begun(partition, fault)
 
     def _can_be_cleaned(self, partition: Partition) -> bool:
         is_ours = partition.online and not partition.is_stopped and partition.is_config_known
@@ -215,6 +215,16 @@ class Cleaning:
         partition.log.begin_cleaning()
         self._outbox.to_cleaner(order)
 
+    def _not_begun(self, partition: Partition, fault: Exception) -> None:
+        """Something unexpected has ended the beginning of a pass: whether the cleaner has its order is unknown."""
+        present, self._pass = self._pass, None
+        # The next order comes when this one is cancelled, if it is there.
+        self._due_ms = self._now_ms + self._backoff_ms
+        partition.log.end_cleaning()
+        if present is not None:
+            self._outbox.to_cleaner(CancelOrder(present.order.order_id))
+        self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, partition.log)
+
     def _forget_absent(self) -> None:
         """Forget partitions that were deleted."""
         by_key = self._replicas.by_key
@@ -230,10 +240,7 @@ class Cleaning:
         present = self._pass
         if present is None or present.partition is not partition or present.is_aborted:
             return
-        present.is_aborted = True
-        present.to_swap.clear()
-        if present.ended is None:
-            self._outbox.to_cleaner(CancelOrder(present.order.order_id))
+        self._cancel(present)
         self._go_on(present)
 
     def on_report(self, report: CleanerReport) -> None:
@@ -244,14 +251,28 @@ class Cleaning:
         try:
             self._take(present, report)
         except Exception as fault:
-            self._give_up(present.partition, fault)
+            self._give_up(present, fault)
 
-    def _give_up(self, partition: Partition, fault: Exception) -> None:
-        """Something unexpected has ended a pass halfway: its log is in doubt, and other logs are cleaned."""
-        present, self._pass = self._pass, None
-        if present is not None and present.ended is None:
+    def _give_up(self, present: _Pass, fault: Exception) -> None:
+        """Something unexpected has ended a step of a pass: its log is in doubt, and others are cleaned once the cleaner
+        has released this one.
+        """
+        if present is self._pass:
+            if present.ended is None:
+                self._cancel(present)
+            elif not present.is_swapping:
+                self._pass = None
+                present.partition.log.end_cleaning()
+        self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, present.partition.log)
+
+    def _cancel(self, present: _Pass) -> None:
+        """Swap nothing in any more; PassEnded is the cleaner's answer, if it has not come already."""
+        if present.is_aborted:
+            return
+        present.is_aborted = True
+        present.to_swap.clear()
+        if present.ended is None:
             self._outbox.to_cleaner(CancelOrder(present.order.order_id))
-        self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, partition.log)
 
     def _take(self, present: _Pass, report: CleanerReport) -> None:
         match report:
@@ -283,19 +304,26 @@ class Cleaning:
 
     def _on_swapped(self, present: _Pass, effect: SwapEffect, result: object) -> None:
         """A cleaned segment is in its place; the old files are deleted file.delete.delay.ms later."""
+        present.is_swapping = False
         log = present.partition.log
-        log.on_swapped(effect)
-        self._retention.delete_later(log, effect.replaced_paths)
-        self._swap_ended(present)
+        try:
+            log.on_swapped(effect)
+            self._retention.delete_later(log, effect.replaced_paths)
+            self._swap_ended(present)
+        except Exception as fault:
+            self._give_up(present, fault)
 
     def _on_swap_failed(self, present: _Pass, error: DiskError) -> None:
         """The log's directory is failing, or the log itself is gone."""
-        self._replicas.log_effect_failed(present.partition.log, error)
-        self.abort(present.partition)
-        self._swap_ended(present)
+        present.is_swapping = False
+        try:
+            self._replicas.log_effect_failed(present.partition.log, error)
+            self.abort(present.partition)
+            self._swap_ended(present)
+        except Exception as fault:
+            self._give_up(present, fault)
 
     def _swap_ended(self, present: _Pass) -> None:
-        present.is_swapping = False
         if present is self._pass:
             self._go_on(present)
 
@@ -304,8 +332,10 @@ class Cleaning:
         self._end(present)
 
     def _on_dropping_failed(self, present: _Pass, error: DiskError) -> None:
-        self._replicas.log_effect_failed(present.partition.log, error)
-        self._end(present)
+        try:
+            self._replicas.log_effect_failed(present.partition.log, error)
+        finally:
+            self._end(present)
 
     def _go_on(self, present: _Pass) -> None:
         """Swap the next segment in; if there is none and the cleaner is done, end."""
@@ -339,13 +369,13 @@ class Cleaning:
         try:
             self._finish(present)
         except Exception as fault:
-            self._give_up(present.partition, fault)
+            self._give_up(present, fault)
 
     def _finish(self, present: _Pass) -> None:
         ended, log, key = present.ended, present.partition.log, present.partition.key
         assert ended is not None
-        self._pass = None
         log.end_cleaning()
+        self._pass = None
         if present.is_aborted and ended.outcome is PassOutcome.DONE:
             ended = replace(ended, outcome=PassOutcome.ABORTED)
         self._passes[ended.outcome] += 1
