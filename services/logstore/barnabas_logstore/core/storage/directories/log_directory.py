@@ -261,29 +261,37 @@ class LogDirectory:
         """
         assert topic_partition not in self.logs
         directory = self._path_of(topic_partition)
+        was_there = self._disk.exists(directory)
         try:
             self._disk.make_directory(directory)
             opened = open_log(self._disk, directory, topic_partition, config, recovery_point=0, shut_down_cleanly=False)
             self._write_topic_id(opened.log, topic_id)
         except DiskError as error:
             return self._give_up(directory, error)
+        except Exception:
+            if not was_there:  # the command that is repeated may create it elsewhere
+                self.error = self._remove_unfinished(directory) or self.error
+            raise
         if self.no_room is not None:
             opened.log.disk_full.refuse_appends(self.no_room)
         self.logs[topic_partition] = opened.log
         return opened.log
 
     def _give_up(self, directory: str, error: DiskError) -> DiskError:
-        """A partition could not be created: if space was lacking, nothing of it may stay, or a start would take it for
-        one.
-        """
-        try:
-            if error.is_lack_of_room and self._disk.exists(directory):
-                execute(self._disk, DeleteDirectoryEffect(directory))
-        except DiskError as further:
-            error = further
+        if error.is_lack_of_room:
+            error = self._remove_unfinished(directory) or error
         if not error.is_lack_of_room:
             self.error = error
         return error
+
+    def _remove_unfinished(self, directory: str) -> DiskError | None:
+        """Nothing may stay of a partition that could not be created, or a start would take it for one."""
+        try:
+            if self._disk.exists(directory):
+                execute(self._disk, DeleteDirectoryEffect(directory))
+        except DiskError as error:
+            return error
+        return None
 
     def record_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> DiskError | None:
         """Write `partition.metadata` of a partition that is there. An error takes the directory offline, unless only
