@@ -99,6 +99,10 @@ class Promises:
         for batch in batches:
             batch.is_doubtful = True
 
+    def starts_over(self, node: LogstoreNode, partition: Partition) -> None:
+        """A follower begins to remove all that it has."""
+        self.replica(node, partition).starts_over = True
+
     def cut(self, node: LogstoreNode, partition: Partition, end: int, *, truncate_fully: bool) -> None:
         """A follower has cut its log."""
         promise = self.of(partition.key)
@@ -200,6 +204,8 @@ class Promises:
             if before is None:
                 continue
             kept = before.kept_end if before.is_unknown else promise.book.agree(before)
+            if before.starts_over:
+                kept = 0
             partition = here.get(key)
             if partition is None:
                 agreed = 0

@@ -108,7 +108,8 @@ class ReplicaLog:
     """One log on one disk, dead or alive. `flushed`: offsets below it survive a loss of power.
 
     When the machine has lost power only what is below `kept_end` is surely there: `is_unknown` until a process opens
-    the log, then `is_lossy` until it has everything that is committed.
+    the log, then `is_lossy` until it has everything that is committed. `starts_over`: its process has begun to remove
+    all of it, because its leader begins later; should the process die in the midst of that, nothing need be there.
     """
 
     log: PartitionLog
@@ -121,6 +122,7 @@ class ReplicaLog:
     is_unknown: bool = False
     is_lossy: bool = False
     kept_end: int = 0
+    starts_over: bool = False
     spans: Spans | None = None
     """The transactions in `batches`, where an observer follows them."""
     forgiven_upto: int = 0
@@ -137,6 +139,7 @@ class ReplicaLog:
         return replica
 
     def add(self, batches: Iterable[Batch]) -> None:
+        self.starts_over = False
         for batch in batches:
             self.batches.append(batch)
             self.bases.append(batch.base_offset)
@@ -150,6 +153,7 @@ class ReplicaLog:
         if truncate_fully:
             self.start = self.agreed_end = end
         self.end = end
+        self.starts_over = False
         self.spans = None
         self.forgiven_upto = min(self.forgiven_upto, end)
         self.agreed_end = min(self.agreed_end, end)

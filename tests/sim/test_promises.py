@@ -70,3 +70,30 @@ def test_the_leader_of_an_unclean_election_may_have_the_only_copy(is_unclean: bo
     promise.replicas[2] = ReplicaLog(cast("PartitionLog", None), end=20, agreed_end=20, flushed=12)
     promises.power_lost(cast("LogstoreNode", _Node()))
     assert promise.loss_floor == loss_floor
+
+
+class _Opened:
+    """A process that has found no log of the partition."""
+
+    name = "logstore-2"
+    node_id = 2
+    partitions: tuple[()] = ()
+
+
+@pytest.mark.parametrize("starts_over", [False, True])
+def test_only_a_process_that_dies_as_its_log_starts_over_may_leave_nothing(starts_over: bool) -> None:
+    """Seed 58 with exceptions: retention had removed from the leader all that a follower had, which was ended by an
+    exception between the removal of its segments and the creation of the first new one.
+    """
+    promises = Promises(History())
+    promises.elections.current[KEY] = structs.replace(MOVED, in_sync_replicas=(3,))
+    promise = promises.of(KEY)
+    promise.book.add([], 20, 0)
+    replica = promise.replicas[2] = ReplicaLog(cast("PartitionLog", None), end=20, agreed_end=20)
+    replica.starts_over = starts_over
+    node = cast("LogstoreNode", _Opened())
+    if starts_over:
+        promises.opened(node)
+        return
+    with pytest.raises(InvariantViolation, match="I8: .* up to 0 after a restart, it was up to 20"):
+        promises.opened(node)

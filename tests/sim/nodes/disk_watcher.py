@@ -25,6 +25,9 @@ class DiskWatcher(Protocol):
     def failed(self, batches: list[Batch]) -> None:
         """It is not done, or only in part."""
 
+    def starts_over(self, node: LogstoreNode, partition: Partition) -> None:
+        """A process begins to remove all of a log, which then begins where its leader's does."""
+
     def cut(self, node: LogstoreNode, partition: Partition, end: int, *, truncate_fully: bool) -> None:
         """A log ends at `end` from now on; or it begins there, empty."""
 

@@ -86,7 +86,7 @@ class DiskWorkers:
     def _execute(self, effect: StorageEffect, *, in_place: bool = False) -> bool:
         """Return whether it has been done: in place, a read of what is not in the page cache is not."""
         outcome: EffectResult | DiskError
-        written = self._begins(effect) if isinstance(effect, WriteEffect) else None
+        written = self._begins(effect) if isinstance(effect, WriteEffect | TruncateEffect) else None
         try:
             outcome = self._outcome(effect, in_place=in_place)
         except BlockingIOError:
@@ -128,9 +128,13 @@ class DiskWorkers:
     def _is_cached(self) -> bool:
         return self._node.scheduler.random.random() < CACHED
 
-    def _begins(self, effect: WriteEffect) -> list[Batch] | None:
+    def _begins(self, effect: WriteEffect | TruncateEffect) -> list[Batch] | None:
         partition = self._partition_of(effect.directory)
         if partition is None:
+            return None
+        if isinstance(effect, TruncateEffect):
+            if effect.truncate_fully:
+                self._watcher.starts_over(self._node, partition)
             return None
         return self._watcher.writing(self._node, partition, b"".join(map(bytes, effect.buffers)))
 
