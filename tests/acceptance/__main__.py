@@ -31,6 +31,7 @@ class Options:
     learns: bool
     saves: bool
     skips_unavailable: bool
+    attempts: int
 
     @property
     def is_of_kafka(self) -> bool:
@@ -44,26 +45,42 @@ class Options:
 @click.option("--learn", "learns", is_flag=True, help="Write what was shown into the table of expected results.")
 @click.option("--save/--no-save", "saves", default=True, show_default=True, help="Into the page; Barnabas alone.")
 @click.option("--skip-unavailable", "skips_unavailable", is_flag=True, help="Pass where a suite can't be brought.")
+@click.option("--attempts", default=1, show_default=True, help="Runs of a suite, at most, until one is as expected.")
 def main(
-    names: tuple[str, ...], cores: str | None, against: str, learns: bool, saves: bool, skips_unavailable: bool
+    names: tuple[str, ...],
+    cores: str | None,
+    against: str,
+    learns: bool,
+    saves: bool,
+    skips_unavailable: bool,
+    attempts: int,
 ) -> None:
     """Run the suites; exits with 1 on any result that its table does not expect."""
     signals_end_the_run()
     starts: dict[str, clusters.Start] = {"kafka": clusters.kafka, "nothing": clusters.nothing}
     start = starts.get(against) or clusters.barnabas(cores or clusters.cores_here())
-    options = Options(against, start, learns, saves and against == "barnabas", skips_unavailable)
+    options = Options(against, start, learns, saves and against == "barnabas", skips_unavailable, attempts)
     verdicts = [_run(SUITES[name], options) for name in names or SUITES]
     sys.exit(not all(verdicts))
 
 
 def _run(suite: Suite, options: Options) -> bool:
-    """Return whether all is as expected."""
+    """Return whether all is as expected in one of the attempts."""
     click.echo(f"== {suite.name}: {suite.title}")
     try:
         directory = suite.bring()
     except UnavailableError as reason:
         click.echo(f"{suite.name}: {'skipped' if options.skips_unavailable else 'not run'}: {reason}")
         return options.skips_unavailable
+    for attempt in range(1, options.attempts + 1):
+        if _attempt(suite, directory, options):
+            return True
+        if attempt < options.attempts:
+            click.echo(f"{suite.name}: attempt {attempt} of {options.attempts} differed; once more")
+    return False
+
+
+def _attempt(suite: Suite, directory: Path, options: Options) -> bool:
     logs = clusters.CACHE / "logs" / suite.name
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
