@@ -95,5 +95,5 @@ def test_only_a_process_that_dies_as_its_log_starts_over_may_leave_nothing(start
     if starts_over:
         promises.opened(node)
         return
-    with pytest.raises(InvariantViolation, match="I8: .* up to 0 after a restart, it was up to 20"):
+    with pytest.raises(InvariantViolation, match=r"I8: .* up to 0 after a restart, it was up to 20"):
         promises.opened(node)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.connections.connection import PendingRequest
