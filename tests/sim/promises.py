@@ -88,11 +88,15 @@ class Promises:
         self._follow_start(partition.key, replica)
         replica.add(batches)
 
-    def _follow_start(self, key: PartitionKey, replica: ReplicaLog) -> None:
-        """What is below the start of a log from which records are deleted is not read by any client."""
+    def _follow_start(self, key: PartitionKey, replica: ReplicaLog, leader: ReplicaLog | None = None) -> None:
+        """What is below the start of a log from which records are deleted is not read by any client; nor is what is
+        below its leader's start, of which a replica hears with the next answer.
+        """
         topic = self.elections.topics.get(key[0])
         if topic is not None and (topic.topic, key[1]) in self._history.shortened:
             replica.follow_start()
+            if leader is not None:
+                replica.agreed_end = max(replica.agreed_end, min(leader.log.log_start_offset, replica.end))
 
     def failed(self, batches: Iterable[Batch]) -> None:
         """A write of them found no room, or an error. They are taken back, unless a crash comes first."""
@@ -334,7 +338,7 @@ class Promises:
                 continue
             replica = promise.replicas.get(node_id)
             if replica is not None:
-                self._follow_start(key, replica)
+                self._follow_start(key, replica, promise.replicas.get(record.leader))
             has = 0 if replica is None else promise.book.agree(replica)
             if has < promise.book.end and not (replica is not None and (replica.is_lossy or replica.is_unknown)):
                 raise InvariantViolation(
