@@ -176,12 +176,22 @@ class Progress:
 
 def commit() -> str:
     """Which code this is; with `+` when it is not quite that."""
+    return _marked(_git("rev-parse", "--short=12", "HEAD"), *PRODUCT, "tests/sim")
+
+
+def product_commit() -> str:
+    """The last commit that has changed the product; with `+` when it is not quite that."""
+    return _marked(_git("log", "-1", "--format=%h", "--abbrev=12", "--", *PRODUCT), *PRODUCT)
+
+
+PRODUCT = ("barnabas", "services")
+
+
+def _marked(commit: str, *paths: str) -> str:
+    changed = _git("status", "--porcelain", "--untracked-files=no", *paths)
+    return (commit or "unknown") + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> str:
     root = Path(__file__).parents[2]
-    head = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=root, capture_output=True, text=True)
-    changed = subprocess.run(
-        ["git", "status", "--porcelain", "--untracked-files=no", "barnabas", "services", "tests/sim"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-    )
-    return (head.stdout.strip() or "unknown") + ("+" if changed.stdout.strip() else "")
+    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True).stdout.strip()

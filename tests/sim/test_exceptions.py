@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,11 +13,19 @@ from barnabas_gateway.core.connections.responder import Responder
 from barnabas_gateway.core.processor import GatewayCore
 from barnabas_logstore.core.replica.containment import LOG_EFFECT, QUERY, LogstoreContainment
 from tests.compiled import can_throw, interpreted_only
+from tests.sim.campaign import Open
 from tests.sim.exceptions import radius
 from tests.sim.exceptions.account import Account, Ended, Scope, Thrown
 from tests.sim.exceptions.bystanders import check_lost_partitions
 from tests.sim.exceptions.call_sites import Moment, Place, call_sites, compiled_sites, places
-from tests.sim.exceptions.campaign import PLACES_PER_TOUR, ROUNDS, Tally, tours_of
+from tests.sim.exceptions.campaign import (
+    PLACES_PER_TOUR,
+    ROUNDS,
+    TOUR_SEEDS,
+    ExceptionCampaign,
+    Tally,
+    tours_of,
+)
 from tests.sim.exceptions.exceptions import INTERVAL_US, Exceptions
 from tests.sim.exceptions.unreached import reached_nevertheless, reasons
 from tests.sim.mutants.planting import SMALL
@@ -25,6 +34,8 @@ from tests.sim.process import Process
 from tests.sim.run import Options, Outcome, simulate
 from tests.sim.scheduler import InvariantViolation, Scheduler
 from tests.sim.shapes import Profile
+from tests.sim.story import Failure
+from tests.sim.workers import Job, Workers
 from tests.tiers import seeds
 
 pytestmark = [] if can_throw() else interpreted_only("is thrown at by replacing methods")
@@ -297,6 +308,31 @@ def test_places_that_were_never_hit_are_counted(monkeypatch: pytest.MonkeyPatch)
     assert tally.never_hit() == [other]
     assert tally.thrown == 1
     assert PLACE in tally.radius()
+
+
+class _OneThatFails(Workers):
+    """Seed 3 fails still."""
+
+    def __init__(self) -> None:
+        pass
+
+    def map(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+        for seed, options in jobs:
+            failure = Failure("I1", "here", 0, [], []) if seed == 3 else None
+            yield (seed, options), replace(simulate(seed, Options(steps=1)), failure=failure)
+
+
+def test_what_is_open_is_run_again_when_a_campaign_goes_on(tmp_path: Path) -> None:
+    """Where the product is the same, and what checks it may not be. How a tour was made is not known any more."""
+    campaign = ExceptionCampaign(tmp_path, "0123456789ab", 1)
+    ours, still, tour = (Open(seed, "I1") for seed in (2, 3, TOUR_SEEDS + 1))
+    campaign.tally.open = [ours, still, tour]
+    campaign._replay(_OneThatFails())
+    assert campaign.tally.open == [still, tour]
+    assert campaign.tally.replayed == [ours]
+    campaign._save(is_complete=False)
+    again = ExceptionCampaign(tmp_path, "0123456789ab", 1).tally
+    assert (again.open, again.replayed) == ([still, tour], [ours])
 
 
 # --- a poisonous request ----------------------------------------------------------------------------------------------

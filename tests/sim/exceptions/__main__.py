@@ -1,7 +1,8 @@
 """Run campaigns with exceptions.
 
 python -m tests.sim.exceptions --hours 100     so many virtual hours, then tours of the places that were missed;
-                                               saved in docs/verify/simulation-exceptions, by commit
+                                               saved in docs/verify/simulation-exceptions, by the last commit of the
+                                               product; goes on there, after seeds that are open have been run again
 python -m tests.sim.exceptions --learn         the same, then tours of every place that there is; adds what it has seen
                                                to radius.tsv, to be reviewed
 python -m tests.sim.exceptions --seed 7        one seed of the hours, or of tours, in words
@@ -15,7 +16,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tests.sim.campaign import commit
+from tests.sim.campaign import product_commit
 from tests.sim.exceptions.call_sites import Place, places
 from tests.sim.exceptions.campaign import ROUNDS, ExceptionCampaign, hour_options
 from tests.sim.exceptions.exceptions import Exceptions
@@ -40,7 +41,7 @@ def main() -> None:
     named = [place for place in places() if arguments.at and str(place).startswith(tuple(arguments.at.split(",")))]
     if arguments.seed is not None:
         sys.exit(0 if run_one(arguments.seed, arguments.round, arguments.at) else 1)
-    campaign = ExceptionCampaign(arguments.ledger, commit(), arguments.processes, " ".join(sys.argv[1:]))
+    campaign = ExceptionCampaign(arguments.ledger, product_commit(), arguments.processes, " ".join(sys.argv[1:]))
     toured = list(places()) if arguments.learn else named or None
     holds = campaign.run(arguments.hours, toured)
     if arguments.learn and campaign.is_complete:

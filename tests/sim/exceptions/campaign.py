@@ -1,7 +1,7 @@
 """A campaign with exceptions: so many virtual hours of clusters, then tours of the places that they missed.
 
-It is saved continually, in a file named by its commit; after an interruption it goes on there. A place that was never
-hit fails it, as an open seed does.
+It is saved continually, in a file named by the last commit that has changed the product; after an interruption, or a
+change of what checks the product, it goes on there. A place that was never hit fails it, as an open seed does.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ class Tally:
     cpu_s: float = 0.0
     ended: dict[str, Counter[str]] = field(default_factory=dict)
     open: list[Open] = field(default_factory=list)
+    replayed: list[Open] = field(default_factory=list)
+    """Seeds of the hours that failed, and pass with checkers that have changed since; the product has not."""
 
     @property
     def virtual_hours(self) -> float:
@@ -175,6 +177,7 @@ class ExceptionCampaign:
         print(f"{self._commit}, into {self._path}: {self.tally}", flush=True)
         workers = Workers(self._processes)
         try:
+            self._replay(workers)
             seeds = count(self.tally.next_seed) if self.tally.virtual_hours < hours else ()
             for _, outcome in workers.map((seed, hour_options(seed)) for seed in seeds):
                 self.tally.next_seed = outcome.seed + 1
@@ -199,6 +202,15 @@ class ExceptionCampaign:
         for place in wrong:
             print(f"HIT, and unreached.tsv says that nothing comes there: {place}")
         return self.is_complete and not self.tally.open and not left and not wrong
+
+    def _replay(self, workers: Workers) -> None:
+        """Run the open seeds of the hours again."""
+        failed = {each.seed: each for each in self.tally.open if each.seed < TOUR_SEEDS}
+        for (seed, _), outcome in workers.map((seed, hour_options(seed)) for seed in failed):
+            print(f"seed {seed} again: {outcome.failure or 'passes'}", flush=True)
+            if outcome.failure is None:
+                self.tally.open.remove(failed[seed])
+                self.tally.replayed.append(failed[seed])
 
     def _left(self, tour_places: Sequence[Place] | None) -> list[Place]:
         wanted = required() if tour_places is None else tour_places
@@ -234,7 +246,10 @@ class ExceptionCampaign:
             "cpu_s": round(self.tally.cpu_s),
             "thrown": self.tally.thrown,
             "never_hit": [str(place) for place in self.tally.never_hit()],
-            "open": [{"seed": each.seed, "failure": each.failure} for each in self.tally.open],
+            **{
+                name: [{"seed": each.seed, "failure": each.failure} for each in getattr(self.tally, name)]
+                for name in _FAILED
+            },
             "ended": {place: dict(sorted(counts.items())) for place, counts in sorted(self.tally.ended.items())},
         }
         beside = self._path.with_suffix(".new")
@@ -242,6 +257,7 @@ class ExceptionCampaign:
         beside.replace(self._path)
 
 
+_FAILED = ("open", "replayed")
 _COUNTS = ("next_seed", "tours", "seeds", "virtual_ms", "operations", "acknowledged", "faults")
 
 
@@ -283,5 +299,6 @@ def _load(path: Path) -> Tally:
     saved: dict[str, Any] = json.loads(path.read_text())
     tally = Tally(**{name: saved[name] for name in _COUNTS}, cpu_s=saved["cpu_s"])
     tally.ended = {place: Counter(counts) for place, counts in saved["ended"].items()}
-    tally.open = [Open(each["seed"], each["failure"]) for each in saved["open"]]
+    for name in _FAILED:
+        setattr(tally, name, [Open(each["seed"], each["failure"]) for each in saved.get(name, [])])
     return tally
