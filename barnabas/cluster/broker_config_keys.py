@@ -325,7 +325,14 @@ _KAFKAS: Final = (
     ),
     _key("log.cleaner.enable", _BOOLEAN, "Whether logs are compacted.", _LOGSTORE),
     _key("log.cleaner.threads", _INT, "No effect: there is always one cleaner, a separate process.", _LOGSTORE),
-    _key("log.cleaner.backoff.ms", _LONG, "How long the cleaner sleeps when there is nothing to clean.", _LOGSTORE),
+    _key(
+        "log.cleaner.backoff.ms",
+        _LONG,
+        "How long the cleaner sleeps when there is nothing to clean.",
+        _LOGSTORE,
+        validator=Range(0),
+        update_mode=UpdateMode.CLUSTER_WIDE,
+    ),
     _key(
         "log.cleaner.io.max.bytes.per.second",
         _DOUBLE,

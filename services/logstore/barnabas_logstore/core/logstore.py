@@ -128,7 +128,9 @@ class LogstoreCore:
         self._replicas = Replicas(config.node_id, config.cluster_id, config.metered_topics_max)
         # Read only: the cluster as the controller has described it.
         self.image, self.contained = self._replicas.image, self._replicas.contained
-        self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
+        self._settings = BrokerSettings(
+            config.settings, config.topic_defaults, self._replicas, config.cleaner_backoff_ms
+        )
         self._directories = Directories(directories, self._replicas)
         self._full_disks = FullDisks(self._replicas, self._directories, self._outbox)
         self._watches = Watches(self._replicas, self._outbox)
@@ -173,8 +175,8 @@ class LogstoreCore:
             self._checkpoints,
             self._retention,
             self._outbox,
+            self._settings,
             is_enabled=config.cleaner_is_enabled,
-            backoff_ms=config.cleaner_backoff_ms,
         )
         self._housekeeping = Housekeeping(
             self._replicas, self._directories, self._checkpoints, self._retention, self._flusher, self._outbox

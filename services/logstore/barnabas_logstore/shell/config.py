@@ -73,7 +73,7 @@ class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=
     log_cleaner_enable: bool = _CORE.cleaner_is_enabled
     # There is one cleaner, a separate process; other numbers are accepted without effect.
     log_cleaner_threads: Count = 1
-    log_cleaner_backoff_ms: Milliseconds = _CORE.cleaner_backoff_ms
+    log_cleaner_backoff_ms: Annotated[int, bounds("log.cleaner.backoff.ms")] = _CORE.cleaner_backoff_ms
     log_cleaner_io_max_bytes_per_second: Annotated[float, msgspec.Meta(gt=0)] = 1.7976931348623157e308
     log_cleaner_io_buffer_size: Annotated[int, msgspec.Meta(ge=1024)] = 512 * 1024
     log_cleaner_dedupe_buffer_size: Annotated[int, msgspec.Meta(ge=1024 * 1024)] = 128 * 1024 * 1024

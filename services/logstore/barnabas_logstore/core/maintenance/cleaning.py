@@ -32,6 +32,7 @@ from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.cleanable import CleanableLog, cleanable
 from barnabas_logstore.core.maintenance.retention import Retention
+from barnabas_logstore.core.replica.broker_settings import BrokerSettings
 from barnabas_logstore.core.replica.containment import CLEANING, CLEANING_PASS
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -81,17 +82,19 @@ class Cleaning:
         checkpoints: Checkpoints,
         retention: Retention,
         outbox: Outbox,
+        settings: BrokerSettings,
         *,
         is_enabled: bool,
-        backoff_ms: int,
     ) -> None:
         self._replicas = replicas
         self._checkpoints = checkpoints
         self._retention = retention
         self._outbox = outbox
+        self._settings = settings
         self._is_enabled = is_enabled
-        self._backoff_ms = backoff_ms
-        self._now_ms = self._due_ms = 0
+        self._now_ms = 0
+        self._sleeps_since_ms: int | None = None
+        """None while there may be something to clean. How long it sleeps may change meanwhile."""
         self._orders = 0
         self._to_look_at: deque[Partition] = deque()
         self._filthiest: tuple[Partition, CleanableLog] | None = None
@@ -143,8 +146,9 @@ class Cleaning:
         """Check some logs, and order the dirtiest one cleaned when all have been checked."""
         self._now_ms = now_ms
         is_clock_known = wall_ms > 0
-        if not (self._is_enabled and is_clock_known) or self._pass is not None or now_ms < self._due_ms:
+        if not (self._is_enabled and is_clock_known) or self._pass is not None or self._sleeps():
             return
+        self._sleeps_since_ms = None
         if not self._to_look_at:
             self._filthiest = None
             self._dirty_ratio_max = 0.0
@@ -156,7 +160,7 @@ class Cleaning:
         self._looked_ms = now_ms
         self._look_again(wall_ms)
         if self._filthiest is None:
-            self._due_ms = now_ms + self._backoff_ms
+            self._sleeps_since_ms = now_ms
             self._forget_absent()
         else:
             partition, found = self._filthiest
@@ -164,6 +168,10 @@ class Cleaning:
                 self._begin(partition, found, wall_ms)
             except Exception as fault:
                 self._not_begun(partition, fault)
+
+    def _sleeps(self) -> bool:
+        since_ms = self._sleeps_since_ms
+        return since_ms is not None and self._now_ms < since_ms + self._settings.cleaner_backoff_ms
 
     def _can_be_cleaned(self, partition: Partition) -> bool:
         is_ours = partition.online and not partition.is_stopped and partition.is_config_known
@@ -219,7 +227,7 @@ class Cleaning:
         """Something unexpected has ended the beginning of a pass: whether the cleaner has its order is unknown."""
         present, self._pass = self._pass, None
         # The next order comes when this one is cancelled, if it is there.
-        self._due_ms = self._now_ms + self._backoff_ms
+        self._sleeps_since_ms = self._now_ms
         partition.log.end_cleaning()
         if present is not None:
             self._outbox.to_cleaner(CancelOrder(present.order.order_id))
@@ -391,7 +399,7 @@ class Cleaning:
                     forgotten.pop(key, None)
             case PassOutcome.ABORTED:
                 # The obstacle, such as a full disk, may persist for a while.
-                self._due_ms = self._now_ms + self._backoff_ms
+                self._sleeps_since_ms = self._now_ms
             case PassOutcome.UNCLEANABLE:
                 self.uncleanable[key] = f"{ended.reason}; not tried again until the next start"
                 self._retries.pop(key, None)
