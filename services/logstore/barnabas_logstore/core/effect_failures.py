@@ -5,7 +5,7 @@ A log that an unexpected exception has left in doubt goes offline alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from barnabas.containment import Uncontained
 from barnabas.ports.disk import DiskError
@@ -53,8 +53,7 @@ class EffectFailures:
         except Exception as fault:
             if not completion.logs:
                 raise
-            for log in completion.logs:
-                self._replicas.contained.log_in_doubt(LOG_EFFECT, fault, log)
+            self._doubt(completion.logs, fault)
         self.act()
         # Not before: when it goes offline, its log counts it among those in progress.
         for log in completion.logs:
@@ -66,11 +65,16 @@ class EffectFailures:
         """
         if not fault.logs:
             raise fault
-        for log in fault.logs:
-            self._replicas.contained.log_in_doubt(LOG_EFFECT, fault.cause, log)
+        self._doubt(fault.logs, fault.cause)
         self.act()
         for log in fault.logs:
             log.effect_ended(effect)
+
+    def _doubt(self, logs: Sequence[PartitionLog], error: Exception) -> None:
+        """One exception is noted once, however many logs an effect had."""
+        self._replicas.contained.log_in_doubt(LOG_EFFECT, error, logs[0])
+        for log in logs[1:]:
+            self._replicas.contained.doubt(log, error)
 
     def act(self) -> None:
         """Take directories offline in which an effect failed, and with them every partition that they hold.

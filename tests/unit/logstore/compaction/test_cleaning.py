@@ -491,40 +491,6 @@ def test_a_pass_that_ends_unexpectedly_costs_its_partition_and_others_are_cleane
     assert host.passes.pop().ended.outcome is PassOutcome.DONE
 
 
-def test_a_swap_that_ends_unexpectedly_leaves_the_log_to_no_cleaner_and_others_are_cleaned() -> None:
-    """The pass stayed in progress for ever: nothing was cleaned any more, and a new topic of the same name waited for
-    the end of it, with every later command of the controller behind it (seed 72 with exceptions).
-    """
-    host = CleaningHost()
-    host.greet(EXCHANGE, READ, WATCH, WATCH + 10)
-    host.lead(topic(configs=COMPACTED, partitions=2))
-    host.fill("a", "b", "a", "b", "a")
-    host.fill("a", "b", "a", partition=1)
-    host.tick()
-    host.take_order()
-    first, second = host.core.partitions
-    host.holds_effects = True
-    host.until(CleanedSegment)
-    host.turn()
-    # As nothing leaves it.
-    first.log.swap.abandon()
-    host.holds_effects = False
-    host.run_effects()
-    host.settle()
-    assert host.core.contained.counts[CLEANING_PASS] == 1
-    assert (first.online, second.online) == (False, True)
-    assert first.log.is_being_cleaned, "the cleaner has not let go of it"
-    host.until(PassEnded)
-    host.settle()
-    assert not first.log.is_being_cleaned
-    host.commands.clear()
-    host.tick()
-    assert host.take_order().directory == second.log.state.directory
-    host.until(PassEnded)
-    host.settle()
-    assert host.passes.pop().ended.outcome is PassOutcome.DONE
-
-
 def test_positions_do_not_go_back_under_one_leader_epoch(host: CleaningHost) -> None:
     host.fill("a", "b", "a", "b", "a")
     (before,) = host.watch()
