@@ -21,7 +21,8 @@ from tests.sim.story import Failure, short_story
 from tests.sim.transitions import Reached
 
 # A run of the default length has some hundred thousand.
-EVENTS_MAX = 5_000_000
+EVENTS_MAX = 8_000_000
+"""The longest runs, of two and a half hours, have five million."""
 
 
 @dataclass(slots=True)
