@@ -333,7 +333,7 @@ _KAFKAS: Final = (
         validator=Range(0),
         update_mode=UpdateMode.CLUSTER_WIDE,
     ),
-    _key("log.cleaner.io.max.bytes.per.second", _DOUBLE, "How much the cleaner reads and writes.", _LOGSTORE),
+    _key("log.cleaner.io.max.bytes.per.second", _DOUBLE, "Bytes per second that the cleaner may move.", _LOGSTORE),
     _key("log.cleaner.io.buffer.size", _INT, "Buffer size of the cleaner's I/O.", _LOGSTORE),
     _key("log.cleaner.dedupe.buffer.size", _LONG, "Memory for the keys of a log being cleaned.", _LOGSTORE),
     _key(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from msgspec import structs
 
-from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.keys import PartitionRecord, TopicRecord
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.history import History
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.promises import Promises
-from tests.sim.replica_logs import ReplicaLog
+from tests.sim.replica_logs import Batch, ReplicaLog
 from tests.sim.scheduler import InvariantViolation
 
 KEY = (b"t" * 16, 0)
@@ -97,3 +98,28 @@ def test_only_a_process_that_dies_as_its_log_starts_over_may_leave_nothing(start
         return
     with pytest.raises(InvariantViolation, match=r"I8: .* up to 0 after a restart, it was up to 20"):
         promises.opened(node)
+
+
+def _replica(log_start_offset: int) -> ReplicaLog:
+    log = cast("PartitionLog", SimpleNamespace(log_start_offset=log_start_offset))
+    return ReplicaLog(log, end=20, agreed_end=log_start_offset)
+
+
+@pytest.mark.parametrize("is_shortened", [False, True])
+def test_a_member_need_not_have_what_its_leader_has_deleted(is_shortened: bool) -> None:
+    """Seed 139 with exceptions: it hears of its leader's start with the first answer, as Kafka's followers do."""
+    history = History()
+    promises = Promises(history)
+    promises.elections.topics[KEY[0]] = TopicRecord("orders", KEY[0], 1, 2, {})
+    promises.elections.current[KEY] = member = structs.replace(MOVED, in_sync_replicas=(2, 3))
+    if is_shortened:
+        history.shortened["orders", KEY[1]] = None
+    promise = promises.of(KEY)
+    of_leader = SimpleNamespace(base_offset=12, next_offset=20, whole=SimpleNamespace(is_removed=False))
+    promise.book.add([cast("Batch", of_leader)], 20, 0)
+    promise.replicas = {2: _replica(20), 3: _replica(12)}
+    if is_shortened:
+        promises._check_complete(KEY, promise, member)
+        return
+    with pytest.raises(InvariantViolation, match="I2: 3 is in sync"):
+        promises._check_complete(KEY, promise, member)

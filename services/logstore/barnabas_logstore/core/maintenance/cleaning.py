@@ -226,7 +226,7 @@ class Cleaning:
     def _not_begun(self, partition: Partition, fault: Exception) -> None:
         """Something unexpected has ended the beginning of a pass: whether the cleaner has its order is unknown."""
         present, self._pass = self._pass, None
-        # The next order comes when this one is cancelled, if it is there.
+        # If the cleaner has it, it is cancelled before the next order comes.
         self._sleeps_since_ms = self._now_ms
         partition.log.end_cleaning()
         if present is not None:
