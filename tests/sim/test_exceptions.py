@@ -27,6 +27,7 @@ from tests.sim.exceptions.campaign import (
     tours_of,
 )
 from tests.sim.exceptions.exceptions import INTERVAL_US, Exceptions
+from tests.sim.exceptions.provoked import provoking
 from tests.sim.exceptions.unreached import reached_nevertheless, reasons
 from tests.sim.mutants.planting import SMALL
 from tests.sim.network import Network
@@ -297,6 +298,22 @@ def test_a_tour_has_places_that_were_hit_before_beside_those_that_it_is_for() ->
     assert [first] == wanted
     assert len(beside) == len(set(beside)) == PLACES_PER_TOUR // 2
     assert sum(place.site.startswith("gateway.PartitionAppends.") for place in beside) >= PLACES_PER_TOUR // 4
+
+
+def test_a_tour_throws_at_what_leads_to_its_places() -> None:
+    provoked, leading = next(iter(provoking().items()))
+    others = [place for place in places() if place.site != provoked]
+    ((_, options),) = tours_of([Place(provoked, Moment.ENTRY.value)], ROUNDS[0], 5, others)
+    assert options.exceptions is not None
+    assert set(leading) <= set(options.exceptions.named)
+
+
+def test_what_is_provoked_and_what_provokes_it_are_call_sites() -> None:
+    known = set(places())
+    for site, leading in provoking().items():
+        assert site in call_sites(), site
+        assert set(leading) <= known, site
+        assert site not in reasons(), "it is said to be reached by nothing"
 
 
 def test_places_that_were_never_hit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

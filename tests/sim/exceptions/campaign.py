@@ -21,6 +21,7 @@ from tests.sim.campaign import Open
 from tests.sim.exceptions.account import Ended, Scope
 from tests.sim.exceptions.call_sites import Place
 from tests.sim.exceptions.exceptions import Exceptions
+from tests.sim.exceptions.provoked import provoking
 from tests.sim.exceptions.radius import Radius, observed, required
 from tests.sim.exceptions.unreached import reached_nevertheless
 from tests.sim.faults import Fault
@@ -267,7 +268,7 @@ def tours_of(
     """Runs that throw at each of `places` as soon as it is called.
 
     Many places are called only when something else has raised. So half of a run's places are of `others`, which have
-    been hit before: some of the same class, and what is left of any.
+    been hit before: those that are known to lead there, some of the same class, and what is left of any.
     """
     random = Random(first_seed)
     shuffled = list(places)
@@ -284,9 +285,12 @@ def _beside(named: Sequence[Place], others: Collection[Place], random: Random) -
     classes = {_class_of(each) for each in named}
     candidates = sorted(set(others) - set(named))
     random.shuffle(candidates)
+    provoking_these = {place for each in named for place in provoking().get(each.site, ())}
+    leading = [each for each in candidates if each in provoking_these]
+    candidates = [each for each in candidates if each not in provoking_these]
     related = [each for each in candidates if _class_of(each) in classes][: PLACES_PER_TOUR // 4]
     of_any = [each for each in candidates if each not in related]
-    return [*related, *of_any][: PLACES_PER_TOUR // 2]
+    return [*leading, *[*related, *of_any][: PLACES_PER_TOUR // 2]]
 
 
 def _class_of(place: Place) -> str:

@@ -16,6 +16,7 @@ from tests.sim.exceptions.call_sites import Place, places
 from tests.sim.exceptions.guest import Guest
 from tests.sim.exceptions.inquirer import Inquirer
 from tests.sim.exceptions.poison import CLIENTS, POISON, Poisoner, poisoned_by
+from tests.sim.exceptions.provoked import provoking
 from tests.sim.exceptions.questions import TOPIC
 from tests.sim.exceptions.radius import expected
 from tests.sim.exceptions.stranger import Stranger
@@ -59,6 +60,7 @@ class ExceptionRun:
             count = max(1, duration_us // exceptions.interval_us)
             chosen = self._random.sample(places(), min(count, len(places())))
         self._chosen = chosen
+        self._is_tour = len(exceptions.named) > 0
         self._interval_us = exceptions.interval_us
         self._is_poison = exceptions.is_poison
         self._is_over = False
@@ -87,6 +89,8 @@ class ExceptionRun:
                 poisoner.start()
         for place in () if self._is_poison else self._chosen:
             delay_us = self._random.randrange(max(1, self._duration_us - 2 * SECOND))
+            if self._is_tour and place.site in provoking():
+                delay_us = 0
             scheduler.plan(delay_us, f"{place} is to throw", partial(self.thrower.arm, place))
         cluster.history.may_fail_internally = True
         for topic in (TOPIC, AUDIT_TOPIC, POISON):
