@@ -18,8 +18,7 @@ from pathlib import Path
 
 from tests.sim.campaign import product_commit
 from tests.sim.exceptions.call_sites import Place, places
-from tests.sim.exceptions.campaign import ROUNDS, ExceptionCampaign, hour_options
-from tests.sim.exceptions.exceptions import Exceptions
+from tests.sim.exceptions.campaign import ROUNDS, ExceptionCampaign, hour_options, touring
 from tests.sim.exceptions.radius import PATH, expected, merged, write
 from tests.sim.run import simulate
 from tests.sim.story import REMEMBERED_LINES
@@ -53,7 +52,7 @@ def run_one(seed: int, tour_round: int | None, at: str | None) -> bool:
     options = hour_options(seed)
     if tour_round is not None:
         named = tuple(Place.parse(each) for each in (at or "").split(","))
-        options = replace(ROUNDS[tour_round], exceptions=Exceptions(named))
+        options = touring(ROUNDS[tour_round], named)
     outcome = simulate(seed, replace(options, lines_max=REMEMBERED_LINES))
     print(outcome)
     for each in outcome.thrown:

@@ -278,7 +278,12 @@ def tours_of(
         named = tuple(islice(rest, PLACES_PER_TOUR // 2 if others else PLACES_PER_TOUR))
         if not named:
             return
-        yield seed, replace(options, exceptions=Exceptions((*named, *_beside(named, others, random))))
+        yield seed, touring(options, (*named, *_beside(named, others, random)))
+
+
+def touring(options: Options, named: tuple[Place, ...]) -> Options:
+    """Return those of a round, to throw at these places."""
+    return replace(options, exceptions=replace(options.exceptions or Exceptions(), named=named))
 
 
 def _beside(named: Sequence[Place], others: Collection[Place], random: Random) -> list[Place]:

@@ -1,7 +1,8 @@
 """The call sites that handle what has been raised elsewhere, and the places at which an exception leads there.
 
 `provoked.tsv` has a line for each: the site, and those places. A tour of the site throws at them, too, and the site is
-armed from the beginning of the run.
+armed from the beginning of the run. So is one without such places: it is called early, or so seldom that the first call
+counts.
 """
 
 from __future__ import annotations
@@ -21,5 +22,5 @@ def provoking(path: Path = PATH) -> Mapping[str, tuple[Place, ...]]:
     found: dict[str, tuple[Place, ...]] = {}
     for line in path.read_text().splitlines():
         site, places = line.split("\t")
-        found[site] = tuple(map(Place.parse, places.split(",")))
+        found[site] = tuple(map(Place.parse, places.split(",") if places else ()))
     return found

@@ -53,7 +53,7 @@ def required(path: Path = PATH) -> frozenset[Place]:
     """Return the places that a campaign has to hit: all, but for those that the table has as never reached, and those
     that nothing can reach.
     """
-    reachable = frozenset(place for place in places() if place.site not in reasons())
+    reachable = frozenset(place for place in places() if place not in reasons())
     return reachable - _unreached(path)
 
 
