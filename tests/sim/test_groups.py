@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from barnabas.wire.record_batch import Record, build_batch
@@ -25,6 +27,7 @@ from tests.sim.groups.shape import STATIC, TODAY, GroupShape, GroupsShape, Membe
 from tests.sim.history import History
 from tests.sim.replica_logs import BatchRegister
 from tests.sim.scheduler import MS, SECOND, InvariantViolation, Scheduler
+from tests.sim.shapes import Profile, random_shape
 from tests.sim.topology import Shape, TopicShape
 
 FIRST: TopicPartition = ("orders", 0)
@@ -230,3 +233,17 @@ def test_a_group_outlives_its_coordinators_and_its_members() -> None:
     assert counts.administered["offsets are committed from outside"] > 0
     assert faults.hits[Fault.KILL_COORDINATOR] >= 1
     assert faults.hits[Fault.ZOMBIE_MEMBER] >= 1
+
+
+def test_a_heartbeat_arrives_within_a_session_behind_two_fetches() -> None:
+    """A member has one connection for both, and its fetches overlap at times."""
+    shapes = [random_shape(Random(seed), profile, is_transactional=True) for seed in range(60) for profile in Profile]
+    groups = [group for shape in shapes for group in (*shape.groups.groups, *_loops(shape))]
+    assert len(groups) > 200
+    for group in groups:
+        longest_ms = max(member.taste.max_wait_ms for member in group.members)
+        assert 2 * longest_ms * MS + 1.5 * group.heartbeat_us <= group.session_ms * MS, group
+
+
+def _loops(shape: Shape) -> list[GroupShape]:
+    return [] if shape.transactions.loop is None else [shape.transactions.loop]

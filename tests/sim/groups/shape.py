@@ -59,6 +59,13 @@ class GroupShape:
         """How long a silent member is not expelled."""
         return min(self.session_ms, self.rebalance_ms)
 
+    @property
+    def fetch_wait_ms_max(self) -> int:
+        """How long a member's fetch may wait. A heartbeat waits behind it, as with clients that have one connection for
+        both (Sarama), and at times behind two: within a session one has to arrive nevertheless.
+        """
+        return (self.session_ms - round(1.5 * self.heartbeat_us / MS)) // 2
+
 
 @dataclass(slots=True)
 class GroupsShape:
@@ -120,12 +127,10 @@ def random_quiet_groups(random: Random, pace: int) -> GroupsShape:
         heartbeat_us=3 * SECOND,
         commit_us=5 * SECOND * pace,
     )
-    # A heartbeat waits behind a fetch, as with clients that have one connection for both (Sarama): within a session one
-    # has to arrive nevertheless.
-    has_time = 1.5 * group.heartbeat_us + SLOW_FETCH_MS * MS < group.session_ms * MS
     for _ in range(random.choice((2, 2, 3))):
         stay_us = random.choice((0, 0, 60, 120)) * SECOND * pace
-        group.members.append(_member(random, stay_us, max_wait_ms=SLOW_FETCH_MS if pace > 1 and has_time else 1_000))
+        max_wait_ms = min(SLOW_FETCH_MS if pace > 1 else 1_000, group.fetch_wait_ms_max)
+        group.members.append(_member(random, stay_us, max_wait_ms))
     shape.groups.append(group)
     return shape
 

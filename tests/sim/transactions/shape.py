@@ -130,7 +130,7 @@ def _loop(random: Random, members: int, *, is_quiet: bool, pace: int) -> GroupSh
     for _ in range(members):
         taste = Taste(
             version=random.choice((11, 12, 13, 18)),
-            max_wait_ms=random.choice(_loop_max_wait_ms(pace, is_quiet=is_quiet)),
+            max_wait_ms=min(random.choice(_loop_max_wait_ms(pace, is_quiet=is_quiet)), group.fetch_wait_ms_max),
             min_bytes=1,
             isolation_level=1,
             uses_sessions=random.random() < 0.6,
