@@ -222,6 +222,11 @@ class Book:
         index = bisect_left(self._bases, offset + 1) - 1
         return None if index < 0 or offset >= self.end else self._batches[index]
 
+    def newest_of(self, producer_id: int) -> BatchHeader | None:
+        """Return its last transactional batch, or the last marker of it."""
+        headers = (batch.header for batch in reversed(self._batches))
+        return next((each for each in headers if each.is_transactional and each.producer_id == producer_id), None)
+
     def value_at(self, offset: int) -> bytes | None:
         batch = self._batch_at(offset)
         if batch is None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC, partition_of_group
-from barnabas_logstore.core.coordinator.transactions.transaction import OVER, Transaction
+from barnabas_logstore.core.coordinator.transactions.transaction import (
+    ENDING,
+    EPOCH_BUMP_VERSION,
+    OVER,
+    Transaction,
+)
 from tests.sim.clients.transactions.loop_member import LoopMember
 from tests.sim.clients.transactions.transactional_producer import TransactionalProducer
 from tests.sim.history import History
@@ -120,9 +125,33 @@ class Transactions:
         return self.observer.state_log(partition).transactions.get(transactional_id)
 
     def unfinished(self, transactional_ids: list[str]) -> list[str]:
-        """Those whose transaction is not over."""
+        """Those whose transaction is to end still."""
         states = {each: self.state_of(each) for each in transactional_ids}
-        return [each for each, state in states.items() if state is not None and state.state not in OVER]
+        begun = [each for each, state in states.items() if state is not None and state.state not in OVER]
+        return [each for each in begun if not self.is_given_up(each)]
+
+    def is_given_up(self, transactional_id: str) -> bool:
+        """Whether its coordinator gives up a decided transaction, as Kafka's does: a partition refuses its marker.
+
+        It does so for an epoch that the producer had by records of its state that are lost, as they may be. No client
+        gets a producer id of this transactional id any more.
+        """
+        state = self.state_of(transactional_id)
+        if state is None or state.state not in ENDING:
+            return False
+        log = self.observer.state_log(partition_of_group(transactional_id, STATE_PARTITIONS))
+        lost_epoch = log.lost_epoch(transactional_id, state.producer_id)
+        return any(self._refuses_marker(*each, state, lost_epoch) for each in state.partitions)
+
+    def _refuses_marker(self, topic: str, partition: int, state: Transaction, lost_epoch: int) -> bool:
+        """Whether that is for an epoch up to `lost_epoch`, as `check_marker` of a log has it."""
+        promises = self._cluster.promises
+        topic_ids = promises.elections.ids_of(topic)
+        newest = promises.of((topic_ids[-1], partition)).book.newest_of(state.producer_id) if topic_ids else None
+        if newest is None or newest.producer_epoch > lost_epoch:
+            return False
+        is_next_open = newest.producer_epoch == state.producer_epoch and not newest.is_control
+        return newest.producer_epoch > state.producer_epoch or (state.version >= EPOCH_BUMP_VERSION and is_next_open)
 
     def readable_end(self, key: PartitionKey, end: int) -> int:
         """Return how far read_committed consumers get in a partition that is committed up to `end`: to its end, unless

@@ -46,7 +46,11 @@ class LastActOfTransactions:
             self._abandon(transactions.producers[0])
         for producer in producers:
             producer.is_stopping = True
-        cluster.wait_until(lambda: all(each.is_idle for each in producers), "transactions end", CLIENT_US_MAX)
+
+        def have_ended() -> bool:
+            return all(each.is_idle or transactions.is_given_up(each.transactional_id) for each in producers)
+
+        cluster.wait_until(have_ended, "transactions end", CLIENT_US_MAX)
         ids = [each.transactional_id for each in transactions.producers]
         what = "transactions that no client ends are aborted"
         cluster.wait_until(lambda: not transactions.unfinished(ids), what, self._timeout_us + self._ahead_us(ids))
@@ -65,9 +69,13 @@ class LastActOfTransactions:
 
         def is_open() -> bool:
             state = self._transactions.state_of(producer.transactional_id)
-            return state is not None and state.state is TransactionState.ONGOING and any(each.alive for each in pair)
+            is_ongoing = state is not None and state.state is TransactionState.ONGOING
+            return is_ongoing and any(each.alive for each in pair)
 
-        self._cluster.wait_until(is_open, f"{producer.transactional_id} begins a transaction", CLIENT_US_MAX)
+        def is_open_or_never() -> bool:
+            return is_open() or self._transactions.is_given_up(producer.transactional_id)
+
+        self._cluster.wait_until(is_open_or_never, f"{producer.transactional_id} begins a transaction", CLIENT_US_MAX)
         for each in pair:
             each.is_stopping = True
             if each.alive:

@@ -58,6 +58,8 @@ class StateLog:
         """How often each was committed."""
         self.is_cut = False
         """Records were lost that may be: what follows has gaps."""
+        self._lost_epochs: dict[tuple[str, int], int] = {}
+        """By transactional id and producer id: the highest of those records."""
         self._entries: list[tuple[int, str, Transaction | None]] = []
         """Offset, transactional id and state of each record; None: forgotten."""
         self._completed: list[tuple[str, Transaction]] = []
@@ -66,13 +68,21 @@ class StateLog:
     def cut(self, end: int) -> None:
         """What is there from `end` on is lost, as it may be: no coordinator knows of it any more."""
         self.is_cut = True
-        for offset, transactional_id, _ in self._entries:
-            if offset >= end:
-                self._history.state_lost(transactional_id)
+        for offset, transactional_id, state in self._entries:
+            if offset < end:
+                continue
+            self._history.state_lost(transactional_id)
+            if state is not None:
+                producer = (transactional_id, state.producer_id)
+                self._lost_epochs[producer] = max(self.lost_epoch(*producer), state.producer_epoch)
         self._entries = [each for each in self._entries if each[0] < end]
         self.transactions = {}
         for _, transactional_id, state in self._entries:
             self._note(transactional_id, state)
+
+    def lost_epoch(self, transactional_id: str, producer_id: int) -> int:
+        """Return the highest epoch that a lost record gave it; -1: none is lost."""
+        return self._lost_epochs.get((transactional_id, producer_id), _NONE)
 
     def _note(self, transactional_id: str, state: Transaction | None) -> None:
         if state is None:
