@@ -29,6 +29,7 @@ LEDGER = Path("docs/verify/simulation-exceptions")
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.exceptions", description="Exceptions in every core.")
     parser.add_argument("--hours", type=float, default=0.0, help="virtual hours; without any: tours alone")
+    parser.add_argument("--first-seed", type=int, default=1, help="of the hours, where none has been run")
     parser.add_argument("--learn", action="store_true", help="tour every place, and write down what each may end")
     parser.add_argument("--at", metavar="PLACE,…", help="throw at these, or at all whose name begins so")
     parser.add_argument("--seed", type=int, help="one run, in words")
@@ -40,7 +41,10 @@ def main() -> None:
     named = [place for place in places() if arguments.at and str(place).startswith(tuple(arguments.at.split(",")))]
     if arguments.seed is not None:
         sys.exit(0 if run_one(arguments.seed, arguments.round, arguments.at) else 1)
-    campaign = ExceptionCampaign(arguments.ledger, product_commit(), arguments.processes, " ".join(sys.argv[1:]))
+    commit, command = product_commit(), " ".join(sys.argv[1:])
+    campaign = ExceptionCampaign(
+        arguments.ledger, commit, arguments.processes, command, first_seed=arguments.first_seed
+    )
     toured = list(places()) if arguments.learn else named or None
     holds = campaign.run(arguments.hours, toured)
     if arguments.learn and campaign.is_complete:

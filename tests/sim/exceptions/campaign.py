@@ -161,14 +161,18 @@ def hour_options(seed: int, profile: Profile = Profile.LONG, seconds: int | None
 
 
 class ExceptionCampaign:
-    def __init__(self, directory: Path, commit: str, processes: int | None, arguments: str = "") -> None:
-        """`arguments`: of the command that runs it, to be saved with the result."""
+    def __init__(
+        self, directory: Path, commit: str, processes: int | None, arguments: str = "", *, first_seed: int = 1
+    ) -> None:
+        """`arguments`: of the command that runs it, to be saved with the result. `first_seed`: of a campaign that
+        begins; those before it may have been run before a mend.
+        """
         self._path = directory / f"{commit}.json"
         self._commit = commit
         self._arguments = arguments
         self._processes = processes
         self._saved_s = time.monotonic()
-        self.tally = _load(self._path)
+        self.tally = _load(self._path, first_seed)
         self.is_complete = False
 
     def run(self, hours: float, tour_places: Sequence[Place] | None = None) -> bool:
@@ -302,9 +306,9 @@ def _class_of(place: Place) -> str:
     return place.site.rpartition(".")[0]
 
 
-def _load(path: Path) -> Tally:
+def _load(path: Path, first_seed: int) -> Tally:
     if not path.exists():
-        return Tally()
+        return Tally(first_seed)
     saved: dict[str, Any] = json.loads(path.read_text())
     tally = Tally(**{name: saved[name] for name in _COUNTS}, cpu_s=saved["cpu_s"])
     tally.ended = {place: Counter(counts) for place, counts in saved["ended"].items()}

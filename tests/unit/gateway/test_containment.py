@@ -131,6 +131,22 @@ def test_a_request_that_can_not_be_ended_closes_its_connection(world: World, mon
     assert holds_nothing(world)
 
 
+def test_a_connection_that_can_not_give_back_what_it_holds_ends_the_process(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for closed by the guard of the request that closed it: its other requests held memory for ever."""
+    client = world.client()
+    client.ask(ListGroupsRequest(), ApiKey.LIST_GROUPS, 4)
+    connection = world.processor.connections.find_connection(client.connection_id)
+    assert connection is not None
+    (pending,) = connection.requests
+    with monkeypatch.context() as planted:
+        planted.setattr(type(pending), "cancel", raises)
+        with pytest.raises(Uncontained):
+            world.processor.responder.refuse(connection, pending.header, "it is malformed")
+    assert connection.is_closed
+
+
 def test_what_can_not_be_ended_at_all_ends_the_process() -> None:
     with pytest.raises(Uncontained):
         end_by(_Endless(), RuntimeError("planted"))

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchResponse
-from barnabas_gateway.core.model.containment import REQUEST
+from barnabas_gateway.core.model.containment import CONNECTION, REQUEST
 from barnabas_gateway.core.requests.fetch import PendingFetch
 from tests.unit.gateway.sessions.consumer import BY_ID, BY_NAME, OTHER_ID, Consumer, answer_empty, answer_read, key
 from tests.unit.gateway.world import TOPIC_ID, World, topic
@@ -149,6 +149,40 @@ def test_what_the_end_of_an_overtaken_request_raises_is_answered_by_that_request
     answer_empty(world)
     assert consumer.answer.error_code == ErrorCode.NONE
     assert [answer.error_code for answer in consumer.client.answers[-2:]] == [-1, 0]
+
+
+def test_a_request_whose_connection_closes_as_it_overtakes_leaves_nothing(
+    world: World, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the one before closed the connection that both were on, and the next one went on for a client that
+    was gone: it read, and a read that waited for memory ended the processor (seed 67 with exceptions).
+    """
+    cancel = PendingFetch.cancel
+    calls: list[PendingFetch] = []
+
+    def fails_once(pending: PendingFetch) -> None:
+        calls.append(pending)
+        if len(calls) == 1:
+            raise RuntimeError("planted")
+        cancel(pending)
+
+    def can_not_end(pending: PendingFetch, error: Exception) -> None:
+        raise RuntimeError("planted")
+
+    world.expects_fault = True
+    consumer.begin({0: 10})
+    consumer.next()
+    with monkeypatch.context() as planted:
+        planted.setattr(PendingFetch, "cancel", fails_once)
+        planted.setattr(world.processor.connections, "request_failed", can_not_end)
+        consumer.next({0: 11})
+    assert consumer.client.is_closed
+    assert [each.place for each in world.contained] == [CONNECTION]
+    memory = world.processor.fetch_memory
+    assert (memory.reserved_bytes, memory.unsent_bytes) == (0, 0)
+    world.now_ms += world.processor.config.read_wait_ms_max
+    world.turn()
+    assert [each.place for each in world.contained] == [CONNECTION], "its deadline had passed"
 
 
 def test_another_connection_may_go_on_with_the_session(world: World, consumer: Consumer) -> None:

@@ -200,8 +200,28 @@ class Connections:
         self.forget_connection(connection)
 
     def forget_connection(self, connection: Connection) -> None:
-        """Its socket is closed, or about to be: drop what was not sent, cancel what waits, release what it holds."""
+        """Its socket is closed, or about to be: drop what was not sent, cancel what waits, release what it holds.
+        Raises Uncontained if that fails: what can't be given back is shared by all.
+        """
         connection.is_closed = True
+        try:
+            self._give_back(connection)
+        except Exception as error:
+            raise Uncontained from error
+
+    def give_up(self, pending: PendingRequest) -> None:
+        """Cancel what a request has begun although its connection is closed: the end of another request may close it
+        in the midst of this one. Raises Uncontained if that fails.
+        """
+        if pending.kind is not None:
+            return
+        try:
+            self._deadlines.unschedule(pending)
+            pending.cancel()
+        except Exception as error:
+            raise Uncontained from error
+
+    def _give_back(self, connection: Connection) -> None:
         connection.outgoing = []
         connection.outgoing_bytes = 0
         del self._connections[connection.connection_id]

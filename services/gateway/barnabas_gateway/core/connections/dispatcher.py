@@ -207,6 +207,8 @@ class RequestDispatcher:
             steps = handler.start(pending, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
                 self._responder.steps.begin_steps(pending, steps)
+            if connection.is_closed:
+                self._connections.give_up(pending)
         except Exception as error:
             # An internal error in one request must not close the other connections.
             end_by(pending, error)

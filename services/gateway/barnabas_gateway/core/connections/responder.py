@@ -85,7 +85,7 @@ class Responder:
         self._fetch_memory = fetch_memory
         self._metrics = metrics
         self._is_measured = connections.config.metrics_enable
-        self.steps = RequestSteps(connections.discarded)
+        self.steps = RequestSteps(connections.discarded, connections.give_up)
         connections.request_failed = self.failed
 
     def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:
@@ -111,6 +111,7 @@ class Responder:
         connection, header = pending.connection, pending.header
         self._log_lines.contain(REQUEST, error, connection.context, header, pending.trace_id)
         if connection.is_closed:
+            self._connections.give_up(pending)
             return
         response = None
         is_open = connection.authentication is None or connection.is_authenticated

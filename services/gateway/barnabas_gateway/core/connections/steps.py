@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.wire.primitives import Steps
@@ -82,9 +83,11 @@ class Discarded:
 
 
 class RequestSteps:
-    __slots__ = ("_running", "_steps_left", "_waiting", "discarded")
+    __slots__ = ("_give_up", "_running", "_steps_left", "_waiting", "discarded")
 
-    def __init__(self, discarded: Discarded) -> None:
+    def __init__(self, discarded: Discarded, give_up: Callable[[PendingRequest], None]) -> None:
+        """`give_up` cancels what a request has begun although its connection is closed."""
+        self._give_up = give_up
         self._running: PendingRequest | None = None
         self._steps_left = STEPS_PER_TURN
         self._waiting: deque[PendingRequest] = deque()
@@ -130,6 +133,8 @@ class RequestSteps:
                     continue
                 if pending.steps is None:
                     pending.steps = steps
+            if pending.connection.is_closed:
+                self._give_up(pending)
         except Exception as error:
             # An internal error in one request must not close the other connections.
             end_by(pending, error)
