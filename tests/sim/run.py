@@ -121,7 +121,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         if thrown is not None:
             thrown.prepare(cluster, has_faults=bool(kinds))
         faults = Faults(cluster, kinds, random_fault_interval_us(random, options.profile, shape.pace))
-        cluster.deliveries.is_disturbed = lambda: bool(faults.hits) or (thrown is not None and bool(thrown.account.all))
+        cluster.deliveries.is_disturbed = lambda: bool(faults.hits) or (thrown is not None and thrown.is_disturbing)
         failure = _play(cluster, faults, seconds, thrown, has_steps=options.steps is not None)
     counts, grouped = cluster.history.counts, cluster.groups.history.counts
     transacted = cluster.transactions.history.counts

@@ -71,6 +71,8 @@ TERMS = [
     Fault.WATCH_LAG,
 ]
 """What ends the terms of controllers."""
+UNDONE = [Fault.TERMINATE_LOGSTORE, Fault.KILL_LOGSTORE, Fault.SLOW_DISK, Fault.KILL_CONTROLLER]
+"""What has logs be cut, and shut down, while disks lack room."""
 ROUNDS = (
     Options(TOUR_SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
     Options(TOUR_SECONDS, profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
@@ -81,6 +83,17 @@ ROUNDS = (
     Options(TOUR_SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL, has_last_epochs=True),
     Options(15 * TOUR_SECONDS, profile=Profile.LONG, is_transactional=True),
     Options(15 * TOUR_SECONDS, profile=Profile.LONG),
+    *(
+        Options(
+            pace * TOUR_SECONDS,
+            faults=UNDONE,
+            profile=Profile.SPARSE,
+            at_most=SMALL,
+            is_transactional=True,
+            exceptions=Exceptions(lacks_room=True),
+        )
+        for pace in (2, 3)
+    ),
 )
 """What clusters do while places are toured, round by round, as long as some are left."""
 

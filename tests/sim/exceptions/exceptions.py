@@ -15,10 +15,12 @@ from tests.sim.exceptions.bystanders import Bystanders
 from tests.sim.exceptions.call_sites import Place, places
 from tests.sim.exceptions.guest import Guest
 from tests.sim.exceptions.inquirer import Inquirer
+from tests.sim.exceptions.insister import PARTITIONS, TOPICS, Insister
 from tests.sim.exceptions.poison import CLIENTS, POISON, Poisoner, poisoned_by
 from tests.sim.exceptions.provoked import provoking
 from tests.sim.exceptions.questions import TOPIC
 from tests.sim.exceptions.radius import expected
+from tests.sim.exceptions.shortage import Shortage
 from tests.sim.exceptions.stranger import Stranger
 from tests.sim.exceptions.surroundings import AUDIT_TOPIC, relax, sasl_addresses, surround
 from tests.sim.exceptions.thrower import Thrower
@@ -47,6 +49,8 @@ class Exceptions:
     interval_us: int = INTERVAL_US
     is_poison: bool = False
     """The places throw at each poisonous request, from the beginning to the end, and at nothing else."""
+    lacks_room: bool = False
+    """Disks lack room exactly where something has to be undone then. Each place throws at its first call."""
 
 
 class ExceptionRun:
@@ -63,6 +67,8 @@ class ExceptionRun:
         self._is_tour = len(exceptions.named) > 0
         self._interval_us = exceptions.interval_us
         self._is_poison = exceptions.is_poison
+        self._lacks_room = exceptions.lacks_room
+        self._shortage: Shortage | None = None
         self._is_over = False
         self.poisoners: list[Poisoner] = []
         self._bystanders: Bystanders | None = None
@@ -89,7 +95,7 @@ class ExceptionRun:
                 poisoner.start()
         for place in () if self._is_poison else self._chosen:
             delay_us = self._random.randrange(max(1, self._duration_us - 2 * SECOND))
-            if self._is_tour and place.site in provoking():
+            if self._lacks_room or (self._is_tour and place.site in provoking()):
                 delay_us = 0
             scheduler.plan(delay_us, f"{place} is to throw", partial(self.thrower.arm, place))
         cluster.history.may_fail_internally = True
@@ -97,10 +103,16 @@ class ExceptionRun:
             cluster.history.shortened[topic, 0] = None
         pause_us = self._interval_us // QUESTIONS_PER_INTERVAL
         environment = replace(cluster.client_environment, gateways=sasl_addresses(cluster))
-        self._askers = [
+        self._askers: list[Inquirer | Guest | Insister] = [
             Inquirer("inquirer", cluster.client_environment, pause_us),
             *(Guest(f"guest-{each}", environment, pause_us) for each in range(GUESTS)),
         ]
+        if self._lacks_room:
+            self._shortage = Shortage(cluster, self._random)
+            self._shortage.begin()
+            self._askers.append(Insister("insister", cluster.client_environment))
+            for topic in TOPICS:
+                cluster.history.shortened.update({(topic, partition): None for partition in range(PARTITIONS)})
         self._stranger = Stranger(scheduler, cluster.network, cluster.logstores, self._interval_us)
         for client in (*self._askers, self._stranger):
             client.start()
@@ -119,9 +131,16 @@ class ExceptionRun:
                 at_us = self._random.randrange(self._duration_us)
                 scheduler.plan(at_us, f"{gateway.name} gets SIGTERM", partial(_do_alive, gateway, gateway.terminate))
 
+    @property
+    def is_disturbing(self) -> bool:
+        """Whether anything has gone wrong so far by this."""
+        return bool(self.account.all) or (self._shortage is not None and self._shortage.hits > 0)
+
     def end(self) -> None:
         """Nothing more is thrown."""
         self.thrower.stop()
+        if self._shortage is not None:
+            self._shortage.stop()
         self._is_over = True
         for client in (*self._askers, self._stranger, *self.poisoners):
             client.kill()
