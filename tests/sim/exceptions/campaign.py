@@ -73,6 +73,8 @@ TERMS = [
 """What ends the terms of controllers."""
 UNDONE = [Fault.TERMINATE_LOGSTORE, Fault.KILL_LOGSTORE, Fault.SLOW_DISK, Fault.KILL_CONTROLLER]
 """What has logs be cut, and shut down, while disks lack room."""
+LEAVES = [Fault.TERMINATE_LOGSTORE, Fault.KILL_LOGSTORE, Fault.ISOLATE, Fault.JITTER]
+"""What has logstores stop, and leaders have fewer replicas in sync."""
 ROUNDS = (
     Options(TOUR_SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
     Options(TOUR_SECONDS, profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
@@ -93,6 +95,22 @@ ROUNDS = (
             exceptions=Exceptions(lacks_room=True),
         )
         for pace in (2, 3)
+    ),
+    Options(
+        2 * TOUR_SECONDS,
+        faults=[],
+        profile=Profile.SPARSE,
+        at_most=SMALL,
+        has_last_epochs=True,
+        exceptions=Exceptions(has_strays=True),
+    ),
+    Options(
+        3 * TOUR_SECONDS,
+        faults=LEAVES,
+        profile=Profile.SPARSE,
+        at_most=SMALL,
+        is_transactional=True,
+        exceptions=Exceptions(has_strays=True),
     ),
 )
 """What clusters do while places are toured, round by round, as long as some are left."""

@@ -22,6 +22,7 @@ from tests.sim.exceptions.questions import TOPIC
 from tests.sim.exceptions.radius import expected
 from tests.sim.exceptions.shortage import Shortage
 from tests.sim.exceptions.stranger import Stranger
+from tests.sim.exceptions.strays import Asker, Stray, go_astray, is_of_list
 from tests.sim.exceptions.surroundings import AUDIT_TOPIC, relax, sasl_addresses, surround
 from tests.sim.exceptions.thrower import Thrower
 from tests.sim.nodes.observing import ask_for_health, describe, report_health, scrape
@@ -51,6 +52,8 @@ class Exceptions:
     """The places throw at each poisonous request, from the beginning to the end, and at nothing else."""
     lacks_room: bool = False
     """Disks lack room exactly where something has to be undone then. Each place throws at its first call."""
+    has_strays: bool = False
+    """See `strays`."""
 
 
 class ExceptionRun:
@@ -69,6 +72,8 @@ class ExceptionRun:
         self._is_poison = exceptions.is_poison
         self._lacks_room = exceptions.lacks_room
         self._shortage: Shortage | None = None
+        self._has_strays = exceptions.has_strays
+        self._strays: list[Stray | Asker] = []
         self._is_over = False
         self.poisoners: list[Poisoner] = []
         self._bystanders: Bystanders | None = None
@@ -78,6 +83,9 @@ class ExceptionRun:
     def prepare(self, cluster: Cluster, *, has_faults: bool) -> None:
         """Before the cluster starts. `has_faults`: other things go wrong, too."""
         surround(cluster, has_faults=has_faults)
+        if self._has_strays:
+            self._strays = go_astray(cluster)
+            self.thrower.matches = is_of_list
 
     def begin(self, cluster: Cluster, *, has_faults: bool) -> None:
         """Each place throws at the first call after a time of its own. `has_faults`: other things go wrong, too."""
@@ -114,7 +122,7 @@ class ExceptionRun:
             for topic in TOPICS:
                 cluster.history.shortened.update({(topic, partition): None for partition in range(PARTITIONS)})
         self._stranger = Stranger(scheduler, cluster.network, cluster.logstores, self._interval_us)
-        for client in (*self._askers, self._stranger):
+        for client in (*self._askers, self._stranger, *self._strays):
             client.start()
         if not has_faults:
             self._bystanders = Bystanders(cluster)
@@ -142,7 +150,7 @@ class ExceptionRun:
         if self._shortage is not None:
             self._shortage.stop()
         self._is_over = True
-        for client in (*self._askers, self._stranger, *self.poisoners):
+        for client in (*self._askers, self._stranger, *self._strays, *self.poisoners):
             client.kill()
         if self._bystanders is None:
             relax(self._cluster)
