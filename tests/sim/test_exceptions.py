@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas_gateway.core.connections.responder import Responder
 from barnabas_gateway.core.processor import GatewayCore
 from barnabas_logstore.core.replica.containment import LOG_EFFECT, QUERY, LogstoreContainment
@@ -16,7 +20,7 @@ from tests.compiled import can_throw, interpreted_only
 from tests.sim.campaign import Open
 from tests.sim.exceptions import radius
 from tests.sim.exceptions.account import Account, Ended, Scope, Thrown
-from tests.sim.exceptions.bystanders import check_lost_partitions
+from tests.sim.exceptions.bystanders import Bystanders, check_lost_partitions
 from tests.sim.exceptions.call_sites import Moment, Place, call_sites, compiled_sites, places
 from tests.sim.exceptions.campaign import (
     PLACES_PER_TOUR,
@@ -38,6 +42,9 @@ from tests.sim.shapes import Profile
 from tests.sim.story import Failure
 from tests.sim.workers import Job, Workers
 from tests.tiers import seeds
+
+if TYPE_CHECKING:
+    from tests.sim.cluster import Cluster
 
 pytestmark = [] if can_throw() else interpreted_only("is thrown at by replacing methods")
 
@@ -223,6 +230,25 @@ def test_a_partition_is_lost_by_an_exception_that_the_next_turn_may_report() -> 
         check_lost_partitions("logstore-1", 1, contained)
     contained.contain(LOG_EFFECT, ValueError(), {})
     check_lost_partitions("logstore-1", 1, contained)
+
+
+@pytest.mark.parametrize(("lost", "is_excused"), [(1, False), (2, True)])
+def test_a_request_may_have_no_answer_where_exceptions_have_left_too_few_replicas(lost: int, is_excused: bool) -> None:
+    """A transaction's state on one disk of three, with a min ISR of 2, waits until another process has started again
+    (seed 228).
+    """
+    replica = SimpleNamespace(key=("orders", 0), log=SimpleNamespace(error=ValueError()))
+    logstores = [SimpleNamespace(core=True, partitions=[replica]) for _ in range(lost)]
+    elections = SimpleNamespace(existing={replica.key: SimpleNamespace(replicas=[1, 2, 3])})
+    promises, scheduler = SimpleNamespace(elections=elections), SimpleNamespace(now_us=0)
+    cluster = SimpleNamespace(
+        logstores=logstores, promises=promises, scheduler=scheduler, history=SimpleNamespace(no_answer=None)
+    )
+    bystanders = Bystanders(cast("Cluster", cluster))
+    bystanders.watch([])
+    scheduler.now_us = 1
+    with nullcontext() if is_excused else pytest.raises(InvariantViolation, match="got no answer"):
+        cluster.history.no_answer("client", ApiKey.ADD_PARTITIONS_TO_TXN)
 
 
 # --- the blast radius, and campaigns ----------------------------------------------------------------------------------

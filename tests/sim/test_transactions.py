@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from barnabas.wire.markers import Marker, build_marker
 from barnabas.wire.record_batch import TRANSACTIONAL_BIT, BatchHeader, build_batch
 from barnabas_logstore.core.coordinator.transactions.records import transaction_record
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction, TransactionState
@@ -245,6 +246,17 @@ def test_what_a_cleaner_has_emptied_begins_no_transaction() -> None:
     spans.add([batch(6, 1), batch(7, 0)])
     assert spans.first_unstable(8, 0) == (6, 6)
     assert len(spans.all[0].batches) == 2
+
+
+def test_what_a_cleaner_has_emptied_may_hold_back_the_last_stable_offset_until_its_marker_is_committed() -> None:
+    """A log that is opened knows of it by a snapshot; another one does not (seed 153 with exceptions)."""
+    header = BatchHeader(5, 49, 1, 2, 0, TRANSACTIONAL_BIT, 0, 0, 0, 7, 1, 0, 0)
+    marker = bytearray(build_marker(7, 1, Marker(True, 0), 1))
+    marker[:8] = (6).to_bytes(8)
+    spans = Spans()
+    spans.add([Batch(5, 6, 1, 0, header, b""), *BatchRegister().take(bytes(marker))])
+    assert spans.first_unstable(6, 0) == (5, 6)
+    assert spans.first_unstable(7, 0) == (7, 7)
 
 
 def test_a_producer_that_wakes_and_begins_again_fences_the_one_that_has_begun_meanwhile(

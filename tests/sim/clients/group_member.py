@@ -133,7 +133,8 @@ class GroupMember(Consumer):
         else:
             self._join_again()
         self.read()
-        self.meanwhile(self._about(self.group.heartbeat_us), "heartbeats", self._heartbeat)
+        # Its heartbeats are due whatever became of the connection before.
+        self.meanwhile(self._backoff_us(), "heartbeats", self._heartbeat)
         self.meanwhile(self._about(self.group.commit_us), "commits", self._commit_now_and_then)
 
     def connection_lost(self) -> None:

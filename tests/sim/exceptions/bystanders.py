@@ -6,6 +6,7 @@ what happens within the time that it takes until every client has noticed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 NOTICED_US = REQUEST_TIMEOUT_US + 8 * SECOND
 """A lease ends, another leader is elected, groups find their coordinator; and a request may have begun before."""
+REPLICAS_MIN = 2
+"""The largest min ISR of the simulation's topics."""
 _INTERNAL = (ErrorCode.UNKNOWN_SERVER_ERROR,)
 _NARROW = (Scope.REQUEST, Scope.STREAM)
 
@@ -58,8 +61,22 @@ class Bystanders:
 
     @property
     def _is_quiet(self) -> bool:
-        """Whether nothing has ended lately but requests, streams and duties."""
-        return self._cluster.scheduler.now_us - self._wide_us > NOTICED_US
+        """Whether nothing has ended lately but requests, streams and duties, and nothing is short of replicas."""
+        return self._cluster.scheduler.now_us - self._wide_us > NOTICED_US and not self._is_any_short()
+
+    def _is_any_short(self) -> bool:
+        """Whether exceptions have taken replicas of a partition offline until fewer are left than a min ISR may ask."""
+        lost = Counter(
+            partition.key
+            for logstore in self._cluster.logstores
+            if logstore.core is not None
+            for partition in logstore.partitions
+            if partition.log.error is not None
+        )
+        existing = self._cluster.promises.elections.existing
+        return any(
+            key in existing and len(existing[key].replicas) - count < REPLICAS_MIN for key, count in lost.items()
+        )
 
     def _no_answer(self, client: str, api_key: ApiKey) -> None:
         if self._is_quiet:

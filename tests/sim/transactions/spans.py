@@ -26,6 +26,8 @@ class Span:
     first_offset: int
     marker_offset: int = OPEN
     is_commit: bool = False
+    is_emptied: bool = False
+    """The cleaner has left nothing but a batch without records of it: a log may know of it by a snapshot alone."""
     batches: list[Batch] = field(default_factory=list)
 
     @property
@@ -57,6 +59,8 @@ class Spans:
         """By the batch's first offset."""
         self.unstable: dict[Span, None] = {}
         """Open, or ended at or above the watermark that `first_unstable` was asked for last."""
+        self._emptied: dict[int, Span] = {}
+        """By producer id: what may have begun where a batch without records is."""
 
     def add(self, batches: Iterable[Batch]) -> list[MarkerBatch]:
         """Return the markers among them."""
@@ -75,9 +79,12 @@ class Spans:
         header = batch.header
         span = self.open.get(header.producer_id)
         if span is None and not header.records_count:
-            # The cleaner has emptied it, and its transaction's marker may be gone: it begins none.
+            # The cleaner has emptied it, and its transaction's marker may be gone: it begins none for sure.
+            emptied = Span(header.producer_id, header.producer_epoch, batch.base_offset, is_emptied=True)
+            self._emptied.setdefault(header.producer_id, emptied)
             return
         if span is None:
+            self._emptied.pop(header.producer_id, None)
             span = Span(header.producer_id, header.producer_epoch, batch.base_offset)
             self.open[header.producer_id] = span
             self.all.append(span)
@@ -90,13 +97,19 @@ class Spans:
         assert record.value is not None
         is_commit = control_type_of(record.key) == _COMMIT
         ended = self.open.pop(batch.header.producer_id, None)
+        emptied = self._emptied.pop(batch.header.producer_id, None)
+        if emptied is not None:
+            emptied.marker_offset = batch.base_offset
+            self.unstable[emptied] = None
         if ended is not None:
             ended.marker_offset, ended.is_commit = batch.base_offset, is_commit
         return MarkerBatch(batch, is_commit, int.from_bytes(record.value[2:6]), ended)
 
     def first_unstable(self, high_watermark: int, forgiven_upto: int) -> tuple[int, int]:
-        """Return the first unstable offset, and the first of a transaction that is not ended at all, or ended at
-        `forgiven_upto` or later; each at most the high watermark.
+        """Return the first offset that may be unstable, and the first that is.
+
+        The latter is of a transaction with records that is not ended at all, or ended at `forgiven_upto` or later. Each
+        is at most the high watermark.
         """
         least = surely = high_watermark
         for span in list(self.unstable):
@@ -104,7 +117,7 @@ class Spans:
                 del self.unstable[span]
                 continue
             least = min(least, span.first_offset)
-            if span.is_open or span.marker_offset >= forgiven_upto:
+            if span.is_open or (span.marker_offset >= forgiven_upto and not span.is_emptied):
                 surely = min(surely, span.first_offset)
         return least, surely
 

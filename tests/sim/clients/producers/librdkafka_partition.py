@@ -24,6 +24,10 @@ from tests.sim.clients.producers.calls import (
 )
 
 
+class InconsistentError(Exception):
+    """A batch that was sent can't be built again: the messages of two batches were regrouped as one timed out."""
+
+
 class Status(Enum):
     """`rd_kafka_msg_status_t`."""
 
@@ -109,7 +113,7 @@ class Partition:
         return len(self.queue) >= self.config.batch_records_max or now_ms >= self.ready_at_ms()
 
     def build(self, node_id: int, now_ms: int) -> Request | None:
-        """The next batch of what waits; None when its first message backs off."""
+        """Return the next batch of what waits; None when its first message backs off. Raises InconsistentError."""
         first = self.queue[0]
         count = 0
         for message in self.queue:
@@ -120,7 +124,8 @@ class Partition:
         if not count:
             return None
         messages = self.queue[:count]
-        assert first.last_message_id in (0, messages[-1].message_id), "a batch that was sent can be built again"
+        if first.last_message_id not in (0, messages[-1].message_id):
+            raise InconsistentError
         del self.queue[:count]
         self.messages_in_flight += count
         return Request(node_id, self, self.producer, first.message_id - self.base_message_id, messages)

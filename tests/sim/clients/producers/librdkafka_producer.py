@@ -46,7 +46,7 @@ from tests.sim.clients.producers.librdkafka_errors import (
     actions_for,
     name_of,
 )
-from tests.sim.clients.producers.librdkafka_partition import Message, Partition, Request, Status
+from tests.sim.clients.producers.librdkafka_partition import InconsistentError, Message, Partition, Request, Status
 
 _TIMEOUT_SCAN_MS = 1_000
 _JITTER = 0.2
@@ -205,7 +205,11 @@ class LibrdkafkaProducer:
         if not partition.is_ready(now_ms):
             wakes.append(partition.ready_at_ms())
             return False
-        request = partition.build(broker.node_id, now_ms)
+        try:
+            request = partition.build(broker.node_id, now_ms)
+        except InconsistentError:
+            self._give_up("_INCONSISTENT")
+            return False
         if request is None:
             wakes.append(partition.ready_at_ms())
             return False
