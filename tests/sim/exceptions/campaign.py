@@ -75,6 +75,10 @@ UNDONE = [Fault.TERMINATE_LOGSTORE, Fault.KILL_LOGSTORE, Fault.SLOW_DISK, Fault.
 """What has logs be cut, and shut down, while disks lack room."""
 LEAVES = [Fault.TERMINATE_LOGSTORE, Fault.KILL_LOGSTORE, Fault.ISOLATE, Fault.JITTER]
 """What has logstores stop, and leaders have fewer replicas in sync."""
+CUT_SHORT = [Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES, Fault.POWER_CUT, Fault.TORN_WRITE]
+"""What shortens logs that clients are reading."""
+REPLACED = [Fault.LEASE_ENDS_EARLY, Fault.WATCH_LAG]
+"""What replaces a controller that does not know it yet."""
 ROUNDS = (
     Options(TOUR_SECONDS, faults=[], profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
     Options(TOUR_SECONDS, profile=Profile.SPARSE, at_most=SMALL, is_transactional=True),
@@ -111,6 +115,44 @@ ROUNDS = (
         at_most=SMALL,
         is_transactional=True,
         exceptions=Exceptions(has_strays=True),
+    ),
+    Options(
+        TOUR_SECONDS,
+        faults=[],
+        profile=Profile.SPARSE,
+        at_most=SMALL,
+        is_transactional=True,
+        exceptions=Exceptions(is_further=True),
+    ),
+    Options(
+        TOUR_SECONDS,
+        faults=TERMS,
+        profile=Profile.SPARSE,
+        at_most=SMALL,
+        is_transactional=True,
+        exceptions=Exceptions(is_further=True),
+    ),
+    Options(
+        3 * TOUR_SECONDS,
+        faults=CUT_SHORT,
+        profile=Profile.UNCLEAN,
+        at_most=AtMost(groups=0),
+        exceptions=Exceptions(is_further=True),
+    ),
+    Options(
+        5 * TOUR_SECONDS,
+        faults=REPLACED,
+        profile=Profile.SPARSE,
+        at_most=SMALL,
+        exceptions=Exceptions(is_further=True),
+    ),
+    Options(
+        7 * TOUR_SECONDS,
+        faults=[Fault.JITTER],
+        profile=Profile.SPARSE,
+        # A hang longer than its delivery timeout has librdkafka write twice what it does not know to be written.
+        at_most=replace(SMALL, logstores=5, producers=0, transactional=0),
+        exceptions=Exceptions(is_further=True),
     ),
 )
 """What clusters do while places are toured, round by round, as long as some are left."""

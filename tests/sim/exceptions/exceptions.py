@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.metrics.conditions import Condition
+from tests.sim.clients.client import Client
+from tests.sim.exceptions import further
 from tests.sim.exceptions.account import Account, Scope
 from tests.sim.exceptions.bystanders import Bystanders
 from tests.sim.exceptions.call_sites import Place, places
@@ -54,6 +56,8 @@ class Exceptions:
     """Disks lack room exactly where something has to be undone then. Each place throws at its first call."""
     has_strays: bool = False
     """See `strays`."""
+    is_further: bool = False
+    """Further clients ask, and more goes wrong for them (`further`)."""
 
 
 class ExceptionRun:
@@ -74,6 +78,7 @@ class ExceptionRun:
         self._shortage: Shortage | None = None
         self._has_strays = exceptions.has_strays
         self._strays: list[Stray | Asker] = []
+        self._is_further = exceptions.is_further
         self._is_over = False
         self.poisoners: list[Poisoner] = []
         self._bystanders: Bystanders | None = None
@@ -82,7 +87,7 @@ class ExceptionRun:
 
     def prepare(self, cluster: Cluster, *, has_faults: bool) -> None:
         """Before the cluster starts. `has_faults`: other things go wrong, too."""
-        surround(cluster, has_faults=has_faults)
+        surround(cluster, has_faults=has_faults, is_hasty=self._is_further)
         if self._has_strays:
             self._strays = go_astray(cluster)
             self.thrower.matches = is_of_list
@@ -111,10 +116,8 @@ class ExceptionRun:
             cluster.history.shortened[topic, 0] = None
         pause_us = self._interval_us // QUESTIONS_PER_INTERVAL
         environment = replace(cluster.client_environment, gateways=sasl_addresses(cluster))
-        self._askers: list[Inquirer | Guest | Insister] = [
-            Inquirer("inquirer", cluster.client_environment, pause_us),
-            *(Guest(f"guest-{each}", environment, pause_us) for each in range(GUESTS)),
-        ]
+        guests = [Guest(f"guest-{each}", environment, pause_us) for each in range(GUESTS)]
+        self._askers: list[Client] = [Inquirer("inquirer", cluster.client_environment, pause_us), *guests]
         if self._lacks_room:
             self._shortage = Shortage(cluster, self._random)
             self._shortage.begin()
@@ -124,6 +127,12 @@ class ExceptionRun:
         self._stranger = Stranger(scheduler, cluster.network, cluster.logstores, self._interval_us)
         for client in (*self._askers, self._stranger, *self._strays):
             client.start()
+        if self._is_further:
+            for guest in guests:
+                guest.further = (further.IDEMPOTENT,)
+            cluster.history.shortened[further.TOPIC, 0] = None
+            until_us = scheduler.now_us + self._duration_us
+            self._askers += further.begin(cluster, environment, pause_us, until_us, has_faults=has_faults)
         if not has_faults:
             self._bystanders = Bystanders(cluster)
             self._bystanders.watch(self._hosts)
@@ -154,6 +163,8 @@ class ExceptionRun:
             client.kill()
         if self._bystanders is None:
             relax(self._cluster)
+        if self._is_further:
+            further.end(self._cluster)
         for node in self._cluster.logstores:
             if node.alive and node.offline_partitions:
                 # They come back with the next start.

@@ -88,6 +88,8 @@ class Guest(Client):
         """Takes the answer to a token without a header."""
         self._left = 0
         self._is_administrator = False
+        self.further: tuple[Question, ...] = ()
+        """What else a guest asks that is no administrator."""
 
     # --- authentication ----------------------------------------------------------------------------------------------
 
@@ -212,7 +214,8 @@ class Guest(Client):
         random = self.scheduler.random
         if not self._is_administrator:
             row = random.choice(_ROWS)
-            return random.choice((Question(row.api_key, row.version, row.request), *_token_questions(self._tokens)))
+            mine = Question(row.api_key, row.version, row.request)
+            return random.choice((mine, *_token_questions(self._tokens), *self.further))
         return random.choice((*_ADMINISTRATION, *_token_questions(self._tokens)))
 
     def _ask(self, question: Question) -> None:

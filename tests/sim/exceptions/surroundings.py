@@ -43,6 +43,8 @@ FETCH_BYTES_MAX: Final = 3 * READ_BYTES_MIN
 """Three reads at a time; with less, a request waits for what it holds itself."""
 STALLED_MS: Final = 800
 WAIT_MS: Final = 1_000
+SHORT_MS: Final = 300
+GRACE_MS: Final = 5
 LOG_DIRS: Final = (DIRECTORY, "/data-2")
 RACKS: Final = 2
 SASL: Final = SaslConfig(
@@ -56,11 +58,15 @@ SUPER_USERS: Final = frozenset({str(ANONYMOUS), f"User:{ADMINISTRATOR}"})
 """Those who do not authenticate are the other clients of the simulation, and may do everything."""
 
 
-def surround(cluster: Cluster, *, has_faults: bool) -> None:
-    """To be called before the cluster starts. `has_faults`: other things go wrong, too."""
+def surround(cluster: Cluster, *, has_faults: bool, is_hasty: bool = False) -> None:
+    """To be called before the cluster starts. `has_faults`: other things go wrong, too. `is_hasty`: then every gateway
+    waits for nothing for long.
+    """
     for number, gateway in enumerate(cluster.gateways):
         # One gateway of each cluster has enough of everything.
         gateway.configure = _tightened if has_faults and number else _secured
+        if has_faults and is_hasty:
+            gateway.configure = _hasty if number == 0 else _tightened_and_hasty
         gateway.has_whole_shell = True
     for logstore in cluster.logstores:
         logstore.configure = _hurried
@@ -85,6 +91,18 @@ def _tightened(config: GatewayConfig) -> GatewayConfig:
     )
 
 
+def _hasty(config: GatewayConfig) -> GatewayConfig:
+    return replace(
+        _secured(config), deadline_grace_ms=GRACE_MS, read_wait_ms_max=SHORT_MS, topic_creation_wait_ms_max=SHORT_MS
+    )
+
+
+def _tightened_and_hasty(config: GatewayConfig) -> GatewayConfig:
+    return replace(
+        _tightened(config), deadline_grace_ms=GRACE_MS, read_wait_ms_max=SHORT_MS, topic_creation_wait_ms_max=SHORT_MS
+    )
+
+
 def _hurried(config: LogstoreConfig) -> LogstoreConfig:
     """What is due once in minutes, and comes to nothing, is due once in seconds."""
     return replace(
@@ -101,7 +119,9 @@ def _hurried(config: LogstoreConfig) -> LogstoreConfig:
 
 def relax(cluster: Cluster) -> None:
     """Start those gateways again that have little: the last act is played with enough of everything."""
-    for gateway in cluster.gateways[1:]:
+    for gateway in cluster.gateways:
+        if gateway.configure is _secured:
+            continue
         gateway.configure = _secured
         if gateway.alive:
             gateway.kill()

@@ -14,6 +14,7 @@ from tests.sim.scheduler import MS
 if TYPE_CHECKING:
     from tests.sim.nodes.gateway import GatewayNode
 
+SLOW_CLIENT_SHARE = 0.03
 SLOW_CLIENT_US_MAX = 2_000 * MS
 
 
@@ -54,7 +55,7 @@ class ClientSocket:
     def _send_later(self) -> None:
         scheduler = self._node.scheduler
         delay_us = scheduler.below(200)
-        if scheduler.random.random() < 0.03:
+        if scheduler.random.random() < self._node.slow_share:
             delay_us = scheduler.below(SLOW_CLIENT_US_MAX)
         self._node.after(delay_us, "sends a range", self._send_first)
 

@@ -45,7 +45,7 @@ from barnabas_gateway.core.processor import GatewayCore
 from tests.sim.links import Link
 from tests.sim.network import End, Network, StreamKind
 from tests.sim.nodes.acceptor import Acceptor
-from tests.sim.nodes.client_socket import ClientSocket
+from tests.sim.nodes.client_socket import SLOW_CLIENT_SHARE, ClientSocket
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.identities import begin_context, validate_token
 from tests.sim.nodes.membership import Answer, Membership
@@ -59,6 +59,7 @@ LISTENER = "PLAINTEXT"
 ALLOCATE_TIMEOUT_MS = 5_000
 DRAIN_GRACE_MS = 3_000
 RESTART_US = 300 * MS
+LATE_US = 50 * MS
 
 
 class GatewayNode(Process):
@@ -82,6 +83,10 @@ class GatewayNode(Process):
         """
         self.unexplained_closes = 0
         """Connections of clients that the core has closed so far, without those of which the log says why."""
+        self.loses_call: Callable[[], bool] = lambda: False
+        """Whether a call to a logstore gets lost on its way; then its end is noticed late."""
+        self.slow_share = SLOW_CLIENT_SHARE
+        """Of ranges of files: so many are read late by their clients."""
         self.core: GatewayCore | None = None
         self.turned: Callable[[GatewayNode], None] = lambda node: None
 
@@ -382,8 +387,12 @@ class _LogstoreCall:
         self._node = node
         self._call = call
         self.end = node.network.connect(ADMINISTRATION, node, address, self)
-        self.end.send(call.request)
-        node.after(call.timeout_ms * MS, f"gives up call {call.call_id}", self._give_up)
+        late_us = 0
+        if node.loses_call():
+            late_us = LATE_US
+        else:
+            self.end.send(call.request)
+        node.after(call.timeout_ms * MS + late_us, f"gives up call {call.call_id}", self._give_up)
 
     def on_message(self, message: AdministrationResponse) -> None:
         self.end.close("answered")
