@@ -94,7 +94,7 @@ class EffectFailures:
         if isinstance(path, PartitionLog):
             self._take_offline(path, error)
             return
-        if error.is_lack_of_room:
+        if error.is_lack_of_room and self._directories.by_path[path].error is None:
             self._full_disks.ran_out(path, error)
             return
         logs = self._directories.go_offline(path, error)

@@ -28,7 +28,7 @@ from barnabas.metrics.log_families import (
     TIME_SINCE_LAST_RUN,
     UNCLEANABLE_PARTITIONS,
 )
-from barnabas.ports.disk import DiskError
+from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.cleanable import CleanableLog, cleanable
 from barnabas_logstore.core.maintenance.retention import Retention
@@ -324,6 +324,9 @@ class Cleaning:
     def _on_swap_failed(self, present: _Pass, error: DiskError) -> None:
         """The log's directory is failing, or the log itself is gone."""
         present.is_swapping = False
+        if error.is_lack_of_room:
+            # In memory it is done, and nothing undoes it: a disk without room for a name is as good as broken.
+            error = DiskError(DiskErrorKind.IO, error.operation, error.path)
         try:
             self._replicas.log_effect_failed(present.partition.log, error)
             self.abort(present.partition)
