@@ -32,8 +32,9 @@ class FullDisks:
         self._directories = directories
         self._outbox = outbox
         self._probing: dict[ProbeEffect, LogDirectory] = {}
-        # Logs with something to roll back; a dict for its order.
-        self._to_take_back: dict[PartitionLog, None] = {}
+        self._to_take_back: dict[PartitionLog, int] = {}
+        """Logs with something to roll back, and from when on."""
+        self._now_ms = 0
         self._due_ms = 0
 
     def ran_out(self, path: str, error: DiskError) -> None:
@@ -69,6 +70,7 @@ class FullDisks:
     # --- the way back ---
 
     def tick(self, now_ms: int) -> None:
+        self._now_ms = now_ms
         if now_ms < self._due_ms:
             return
         self._due_ms = now_ms + PROBE_MS
@@ -82,13 +84,13 @@ class FullDisks:
 
     def take_back_soon(self, log: PartitionLog) -> None:
         """A write of the log has found no space, and left something on the disk that has to be undone."""
-        self._to_take_back[log] = None
+        self._to_take_back[log] = self._now_ms
 
     def take_back(self) -> None:
         """Begin the rollback of logs where nothing else is in progress any more."""
         if not self._to_take_back:
             return
-        for log in list(self._to_take_back):
+        for log in [log for log, due_ms in self._to_take_back.items() if due_ms <= self._now_ms]:
             effect = log.begin_taking_back()
             if effect is not None:
                 self._outbox.add_effect(
@@ -116,7 +118,8 @@ class FullDisks:
 
     def _undo_taking_back(self, log: PartitionLog, effect: TakeBackEffect) -> None:
         log.disk_full.undo(effect)
-        self.take_back_soon(log)
+        # As long as there is not even room for this, it would be tried as fast as workers fail.
+        self._to_take_back[log] = self._now_ms + PROBE_MS
 
     def _on_probed(self, effect: ProbeEffect, result: object) -> None:
         """There is free space again."""
