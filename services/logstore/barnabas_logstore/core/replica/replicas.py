@@ -58,11 +58,15 @@ class Replicas:
         self.by_log[partition.log] = partition
 
     def remove(self, partition: Partition) -> None:
-        del self.by_key[partition.key]
-        del self.by_name[partition.topic, partition.partition]
-        del self.by_log[partition.log]
+        """Forget a replica. Repeating this does what is left of it: something unexpected may have ended it."""
+        name = (partition.topic, partition.partition)
+        if self.by_key.get(partition.key) is partition:
+            del self.by_key[partition.key]
+        if self.by_name.get(name) is partition:
+            del self.by_name[name]
         self.contained.in_doubt.pop(partition.log, None)
-        self.meters.release(partition.topic)
+        if self.by_log.pop(partition.log, None) is not None:
+            self.meters.release(partition.topic)
 
     def disk_failed(self, log: PartitionLog, error: DiskError) -> None:
         """The directory of a log can't be trusted any more, unless that is said of the log alone."""
