@@ -13,9 +13,10 @@ pytestmark = [] if can_throw() else interpreted_only("throws by replacing method
 QUIET, DISTURBED, *_ = (each for each in ROUNDS if each.exceptions is not None and each.exceptions.is_further)
 
 
-def thrown_at(named: tuple[str, ...], outcome: Outcome) -> None:
-    assert not outcome.failure, str(outcome)
-    assert {str(each.place) for each in outcome.thrown} == {f"gateway.{each}:entry" for each in named}
+def thrown_at(named: tuple[str, ...], *outcomes: Outcome) -> None:
+    assert not any(outcome.failure for outcome in outcomes), [str(outcome) for outcome in outcomes]
+    thrown = {str(each.place) for outcome in outcomes for each in outcome.thrown}
+    assert thrown == {f"gateway.{each}:entry" for each in named}
 
 
 def places(named: tuple[str, ...]) -> tuple[Place, ...]:
@@ -34,7 +35,9 @@ def test_further_clients_lead_to_what_no_other_does() -> None:
 
 def test_where_calls_get_lost_the_time_of_requests_is_over() -> None:
     named = ("PendingAdminRequest.expire", "PendingControllerRequest.expire")
-    thrown_at(named, simulate(3, replace(touring(DISTURBED, places(named)), seconds=6)))
+    options = replace(touring(DISTURBED, places(named)), seconds=6)
+    # Which calls get lost is chance: not every seed leads to both.
+    thrown_at(named, *(simulate(seed, options) for seed in (1, 2, 3)))
 
 
 def test_the_hours_have_no_further_clients() -> None:
