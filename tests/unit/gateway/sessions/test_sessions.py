@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from barnabas.wire.errors import ErrorCode
@@ -125,24 +127,31 @@ def test_a_request_that_overtakes_ends_the_one_before(world: World, consumer: Co
     assert consumer.returned() == {key(consumer, 0): (0, b"batch")}
 
 
+def failing_once(*, is_done: bool) -> Callable[[PendingFetch], None]:
+    """Return a `PendingFetch.cancel` whose first call raises; `is_done`: behind the work."""
+    cancel = PendingFetch.cancel
+    calls: list[PendingFetch] = []
+
+    def call(pending: PendingFetch) -> None:
+        calls.append(pending)
+        is_first = len(calls) == 1
+        if is_done or not is_first:
+            cancel(pending)
+        if is_first:
+            raise RuntimeError("planted")
+
+    return call
+
+
 def test_what_the_end_of_an_overtaken_request_raises_is_answered_by_that_request(
     world: World, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was taken for one about the request that overtakes, and the other one, before it in line, had no answer."""
-    cancel = PendingFetch.cancel
-    calls: list[PendingFetch] = []
-
-    def fails_once(pending: PendingFetch) -> None:
-        cancel(pending)
-        calls.append(pending)
-        if len(calls) == 1:
-            raise RuntimeError("planted")
-
     world.expects_fault = True
     consumer.begin({0: 10})
     consumer.next()
     with monkeypatch.context() as planted:
-        planted.setattr(PendingFetch, "cancel", fails_once)
+        planted.setattr(PendingFetch, "cancel", failing_once(is_done=True))
         consumer.next({0: 11}, max_wait_ms=0)
     assert consumer.answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [each.place for each in world.contained] == [REQUEST]
@@ -157,14 +166,6 @@ def test_a_request_whose_connection_closes_as_it_overtakes_leaves_nothing(
     """The end of the one before closed the connection that both were on, and the next one went on for a client that
     was gone: it read, and a read that waited for memory ended the processor (seed 67 with exceptions).
     """
-    cancel = PendingFetch.cancel
-    calls: list[PendingFetch] = []
-
-    def fails_once(pending: PendingFetch) -> None:
-        calls.append(pending)
-        if len(calls) == 1:
-            raise RuntimeError("planted")
-        cancel(pending)
 
     def can_not_end(pending: PendingFetch, error: Exception) -> None:
         raise RuntimeError("planted")
@@ -173,7 +174,7 @@ def test_a_request_whose_connection_closes_as_it_overtakes_leaves_nothing(
     consumer.begin({0: 10})
     consumer.next()
     with monkeypatch.context() as planted:
-        planted.setattr(PendingFetch, "cancel", fails_once)
+        planted.setattr(PendingFetch, "cancel", failing_once(is_done=False))
         planted.setattr(world.processor.connections, "request_failed", can_not_end)
         consumer.next({0: 11})
     assert consumer.client.is_closed
