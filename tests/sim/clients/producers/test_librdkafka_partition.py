@@ -17,7 +17,7 @@ def test_a_batch_that_was_regrouped_can_not_be_built_again() -> None:
         partition.append(b"%d" % number, now_ms=0)
     first, *others = partition.queue
     partition.queue.clear()
-    # All three were sent as one batch, and later the first one by itself.
+    # All three were sent as one batch; later the first one and the others failed in two requests.
     first.last_message_id = 3
     partition.retry([first], 0, Status.NOT_PERSISTED, 1_000, 1.0)
     partition.retry(others, 0, Status.NOT_PERSISTED, 1_003, 1.0)
