@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.ports.disk import DiskErrorKind
 from tests.sim.disk_model import Fault as DiskFault
-from tests.sim.exceptions.insister import OLD
+from tests.sim.exceptions.insister import KEYED, OLD
 from tests.sim.exceptions.questions import TOPIC
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.scheduler import MS, SECOND
@@ -30,7 +30,7 @@ LACKS: Final = (
     (("write_at", ".snapshot"),),
     (("write_at", "leader-epoch"), ("replace_file", "leader-epoch")),
     (("replace_file", "recovery-point"), ("replace_file", "replication-offset")),
-    (("rename", f"/{OLD}-0/"), ("rename", f"/{TOPIC}-0/")),
+    (("rename", f"/{OLD}-0/"), ("rename", f"/{TOPIC}-0/"), ("rename", f"/{KEYED}-0/")),
     (("truncate", f"/{OLD}-0/"), ("truncate", f"/{TOPIC}-0/")),
 )
 """Each of them a set of operations, and parts of the paths that they fail for."""
