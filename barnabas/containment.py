@@ -44,6 +44,21 @@ class Uncontained(BaseException):
     """An exception was raised while another one was contained: no guard may catch it, and the process ends."""
 
 
+class Containing:
+    """A block that contains an exception: one that is raised in it is Uncontained. A guard further out may end less
+    than the first exception had left in doubt.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            raise Uncontained from error
+
+
+CONTAINING: Final = Containing()
+
+
 @dataclass(slots=True, frozen=True)
 class Place:
     """Where unexpected exceptions are caught. `name` is `<service>.<place>`, and stays the same between versions."""

@@ -35,6 +35,8 @@ INTERVAL_US = 10 * SECOND
 """Of exceptions in the hours, at the first pace."""
 PLACES_PER_TOUR = 40
 TOUR_SECONDS = 12
+PASSES = 5
+"""Through all rounds of tours, as long as places are left: what one seed in four leads to is hit then."""
 TOUR_SEEDS = 10_000_000
 """Seeds of tours begin here."""
 
@@ -262,7 +264,7 @@ class ExceptionCampaign:
                 self._add(outcome)
                 if self.tally.virtual_hours >= hours:
                     break
-            for options in ROUNDS:
+            for options in ROUNDS * PASSES:
                 self._tour(workers, options, self._left(tour_places))
             self.is_complete = True
         except KeyboardInterrupt:

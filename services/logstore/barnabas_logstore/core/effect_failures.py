@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from barnabas.containment import Uncontained
+from barnabas.containment import CONTAINING, Uncontained
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
@@ -72,9 +72,11 @@ class EffectFailures:
 
     def _doubt(self, logs: Sequence[PartitionLog], error: Exception) -> None:
         """One exception is noted once, however many logs an effect had."""
-        self._replicas.contained.log_in_doubt(LOG_EFFECT, error, logs[0])
+        with CONTAINING:
+            self._replicas.contained.log_in_doubt(LOG_EFFECT, error, logs[0])
         for log in logs[1:]:
-            self._replicas.contained.doubt(log, error)
+            with CONTAINING:
+                self._replicas.contained.doubt(log, error)
 
     def act(self) -> None:
         """Take directories offline in which an effect failed, and with them every partition that they hold.

@@ -17,6 +17,7 @@ from barnabas.cluster.administration import (
     DeleteRecordsResponse,
 )
 from barnabas.cluster.messages import NO_EPOCH
+from barnabas.containment import CONTAINING
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas_logstore.core.administration.work import Pause, Work
 from barnabas_logstore.core.maintenance.retention import Retention
@@ -66,7 +67,8 @@ class DeleteRecords:
         try:
             log_start_offset = partition.log.delete_records(asked.offset, partition.high_watermark)
         except Exception as fault:
-            self._replicas.contained.log_in_doubt(RETENTION, fault, partition.log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(RETENTION, fault, partition.log)
             return DeletedRecords(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(log_start_offset, Refused):
             return DeletedRecords(log_start_offset.error_code)

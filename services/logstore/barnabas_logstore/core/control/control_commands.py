@@ -28,6 +28,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.containment import CONTAINING
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.topic_names import is_legal_topic_name
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
@@ -159,7 +160,8 @@ class ControlCommands:
             named: dict[str, str | int] = {"topic_id": key[0].hex(), "partition": key[1]}
             self._replicas.contained.contain(CONTROL, error, named)
         else:
-            self._replicas.contained.log_in_doubt(CONTROL, error, partition.log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(CONTROL, error, partition.log)
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _lacks_room(self, key: PartitionKey) -> bool:

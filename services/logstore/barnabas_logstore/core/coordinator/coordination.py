@@ -19,6 +19,7 @@ from barnabas.channel.messages import (
     WatchedGroup,
 )
 from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.containment import CONTAINING
 from barnabas.metrics.family import Sample
 from barnabas.metrics.group_families import (
     COORDINATED_PARTITIONS,
@@ -175,7 +176,8 @@ class Coordination:
         if log is None or is_query:
             self._contained.contain(COORDINATOR_QUERY, error, fields)
         else:
-            log.state_in_doubt(COORDINATOR_CALL, error)
+            with CONTAINING:
+                log.state_in_doubt(COORDINATOR_CALL, error)
         self._inbox.end_call(stream_id, request.request_id)
 
     def _contain_listings(self, listings: Listings) -> None:

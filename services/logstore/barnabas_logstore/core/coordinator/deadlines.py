@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
+from barnabas.containment import CONTAINING
 from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 
@@ -90,7 +91,8 @@ class Deadlines:
                 except Exception as error:
                     if deadline.log is None:
                         raise
-                    deadline.log.state_in_doubt(COORDINATOR_STATE, error)
+                    with CONTAINING:
+                        deadline.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def _plan(self, deadline: Deadline) -> None:
         deadline.planned_ms = deadline.at_ms

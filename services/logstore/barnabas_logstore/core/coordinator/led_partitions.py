@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from barnabas.containment import Place
+from barnabas.containment import CONTAINING, Place
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
@@ -217,13 +217,15 @@ class LedPartitions:
                 try:
                     coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
                 except Exception as error:
-                    led.state_in_doubt(COORDINATOR_LOAD, error)
+                    with CONTAINING:
+                        led.state_in_doubt(COORDINATOR_LOAD, error)
         elif led.partition is partition and partition.high_watermark > led.sent_high_watermark:
             led.sent_high_watermark = partition.high_watermark
             try:
                 coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
             except Exception as error:
-                led.state_in_doubt(COORDINATOR_STATE, error)
+                with CONTAINING:
+                    led.state_in_doubt(COORDINATOR_STATE, error)
 
     def _may_begin(self, partition: Partition) -> bool:
         """Whether it is to be coordinated, unless it is already or a pause is not over."""
@@ -253,7 +255,8 @@ class LedPartitions:
         pause.pause_ms = min(2 * pause.pause_ms, PAUSE_MS_MAX)
         pause.loads_failed = pause.loads_failed + 1 if place is COORDINATOR_LOAD else 0
         if pause.loads_failed >= LOADS_FAILED_MAX:
-            contained.doubt(partition.log, error)
+            with CONTAINING:
+                contained.doubt(partition.log, error)
         self._changed[partition] = None
 
     def resume(self, now_ms: int) -> None:
@@ -325,7 +328,8 @@ class LedPartitions:
                 memoryview(batch), partition.leader_epoch, self._wall_ms, verification_guard
             )
         except Exception as doubt:
-            self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(outcome, ErrorCode):
             if log.error is not None:
@@ -361,7 +365,8 @@ class LedPartitions:
                 try:
                     coordinator.on_read(partition.partition, led.leader_epoch, data, next_offset, now_ms)
                 except Exception as error:
-                    led.state_in_doubt(COORDINATOR_LOAD, error)
+                    with CONTAINING:
+                        led.state_in_doubt(COORDINATOR_LOAD, error)
                 return
 
     def begin_reads(self) -> None:
@@ -388,7 +393,8 @@ class LedPartitions:
             return
         except Exception as fault:
             del self._to_read[led]
-            led.state_in_doubt(COORDINATOR_LOAD, fault)
+            with CONTAINING:
+                led.state_in_doubt(COORDINATOR_LOAD, fault)
             return
         if isinstance(plan, ReadPlan):
             del self._to_read[led]
@@ -423,7 +429,8 @@ class LedPartitions:
             self._disk_failed(led, error)
             return
         except Exception as fault:
-            led.state_in_doubt(COORDINATOR_LOAD, fault)
+            with CONTAINING:
+                led.state_in_doubt(COORDINATOR_LOAD, fault)
             return
         if isinstance(records, ReadBatchesEffect):
             self._read(led, plan)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, cast
 
 from barnabas.channel.messages import Append, AppendResult
+from barnabas.containment import CONTAINING
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode, Refused
@@ -102,7 +103,8 @@ class Appends:
             else:
                 self._take(stream, append, outcome, waiting.wall_ms, partition, is_examined=True)
         except Exception as fault:
-            self.contain(stream, append, fault)
+            with CONTAINING:
+                self.contain(stream, append, fault)
 
     def _take(
         self,
@@ -184,7 +186,8 @@ class Appends:
                 None,
             )
         except Exception as doubt:
-            self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(APPEND_TO_LOG, doubt, log)
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         if isinstance(outcome, ErrorCode):
             if log.error is not None:
@@ -219,7 +222,8 @@ class Appends:
             try:
                 effect = log.begin_write()
             except Exception as error:
-                self._replicas.contained.log_in_doubt(BEGIN_WRITE, error, log)
+                with CONTAINING:
+                    self._replicas.contained.log_in_doubt(BEGIN_WRITE, error, log)
                 continue
             if effect is not None:
                 self._outbox.add_effect(
@@ -314,7 +318,8 @@ class Appends:
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
         waits = partition is not None and self._waits(stream, append, partition)
         if partition is not None and (waits or isinstance(error, LogInDoubt) or _is_in_log(stream, append, partition)):
-            contained.log_in_doubt(APPEND_TO_LOG, error, partition.log)
+            with CONTAINING:
+                contained.log_in_doubt(APPEND_TO_LOG, error, partition.log)
             error_code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             contained.contain(APPEND, error, _name_request(stream, append.request_id) | _name_partition(append))

@@ -20,6 +20,7 @@ from barnabas.channel.messages import (
     StateQuery,
 )
 from barnabas.channel.timing import Timed
+from barnabas.containment import CONTAINING
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.data.queries import Queries
 from barnabas_logstore.core.data.reads import Reads
@@ -119,10 +120,11 @@ class DataInbox:
                     case _:
                         assert_never(request)
             except Exception as error:
-                if isinstance(request, Append):
-                    self._appends.contain(stream, request, error)
-                else:
-                    self._queries.contain(stream, request, error)
+                with CONTAINING:
+                    if isinstance(request, Append):
+                        self._appends.contain(stream, request, error)
+                    else:
+                        self._queries.contain(stream, request, error)
         while self._long_reads and requests_left > 0:
             requests_left -= self._plan_more(min(share, requests_left))
 
@@ -131,7 +133,8 @@ class DataInbox:
         try:
             return max(1, self._reads.plan(read, partitions_max))
         except Exception as error:
-            self._reads.contain(read, error)
+            with CONTAINING:
+                self._reads.contain(read, error)
             return 1
 
     def _plan_more(self, partitions_max: int) -> int:

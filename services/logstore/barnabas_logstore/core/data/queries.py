@@ -12,6 +12,7 @@ from functools import partial
 from typing import assert_never
 
 from barnabas.channel.messages import OffsetAnswer, OffsetQuery, StateAnswer, StateQuery
+from barnabas.containment import CONTAINING
 from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
@@ -151,7 +152,8 @@ class Queries:
             assert isinstance(result, effect.result.types)
             self._go_on(pending, result)
         except Exception as error:
-            self.contain(pending.stream, pending.query, error)
+            with CONTAINING:
+                self.contain(pending.stream, pending.query, error)
 
     def contain(self, stream: ExchangeStream, query: OffsetQuery | StateQuery, error: Exception) -> None:
         """A query was ended by an unexpected exception: answer it, unless it is answered."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+from barnabas.containment import CONTAINING
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
@@ -150,7 +151,8 @@ class AlterReplicaLogDirs:
             self._send(self._move, copy.begin())
         except Exception as error:
             self._move = None  # it has no directory yet that could be deleted
-            self._replicas.contained.log_in_doubt(MOVE, error, partition.log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(MOVE, error, partition.log)
             return False
         return True
 
@@ -170,7 +172,8 @@ class AlterReplicaLogDirs:
         try:
             self._continue(move)
         except Exception as error:
-            self._replicas.contained.log_in_doubt(MOVE, error, move.copy.log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(MOVE, error, move.copy.log)
 
     def _continue(self, move: _Move) -> None:
         log = move.copy.log

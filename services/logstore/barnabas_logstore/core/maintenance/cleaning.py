@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
+from barnabas.containment import CONTAINING
 from barnabas.metrics.family import Sample
 from barnabas.metrics.log_families import (
     CLEANER_BYTES_READ,
@@ -231,7 +232,8 @@ class Cleaning:
         partition.log.end_cleaning()
         if present is not None:
             self._outbox.to_cleaner(CancelOrder(present.order.order_id))
-        self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, partition.log)
+        with CONTAINING:
+            self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, partition.log)
 
     def _forget_absent(self) -> None:
         """Forget partitions that were deleted."""
@@ -271,7 +273,8 @@ class Cleaning:
             elif not present.is_swapping:
                 self._pass = None
                 present.partition.log.end_cleaning()
-        self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, present.partition.log)
+        with CONTAINING:
+            self._replicas.contained.log_in_doubt(CLEANING_PASS, fault, present.partition.log)
 
     def _cancel(self, present: _Pass) -> None:
         """Swap nothing in any more; PassEnded is the cleaner's answer, if it has not come already."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 
+from barnabas.containment import CONTAINING
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.directories import Directories
 from barnabas_logstore.core.maintenance.log_flusher import LogFlusher
@@ -88,7 +89,8 @@ class Housekeeping:
             try:
                 effect = log.begin_due_flush(now_ms)
             except Exception as error:
-                self._replicas.contained.log_in_doubt(FLUSH, error, log)
+                with CONTAINING:
+                    self._replicas.contained.log_in_doubt(FLUSH, error, log)
                 continue
             if effect is not None:
                 self._flusher.send(log, effect)

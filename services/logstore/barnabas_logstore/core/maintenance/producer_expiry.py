@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from barnabas.containment import CONTAINING
 from barnabas_logstore.core.replica.containment import PRODUCER_EXPIRY
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -48,4 +49,5 @@ class ProducerExpiry:
                 producers.remove_expired(wall_ms, self._expiration_ms)
                 state.verification_guards.remove_expired(wall_ms, self._expiration_ms)
             except Exception as error:
-                self._replicas.contained.log_in_doubt(PRODUCER_EXPIRY, error, log)
+                with CONTAINING:
+                    self._replicas.contained.log_in_doubt(PRODUCER_EXPIRY, error, log)

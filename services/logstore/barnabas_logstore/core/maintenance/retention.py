@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
+from barnabas.containment import CONTAINING
 from barnabas.ports.disk import DiskError
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
 from barnabas_logstore.core.maintenance.expired_segments import ExpiredSegments
@@ -81,7 +82,8 @@ class Retention:
             try:
                 self.continue_retiring(log)
             except Exception as error:
-                self._replicas.contained.log_in_doubt(RETENTION, error, log)
+                with CONTAINING:
+                    self._replicas.contained.log_in_doubt(RETENTION, error, log)
         self._delete(now_ms)
 
     @property
@@ -118,7 +120,8 @@ class Retention:
         except DiskError as error:
             self._replicas.disk_failed(log, error)
         except Exception as fault:
-            self._replicas.contained.log_in_doubt(RETENTION, fault, log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(RETENTION, fault, log)
 
     def _check_again(self, partition: Partition) -> None:
         """More is known of its first segment."""

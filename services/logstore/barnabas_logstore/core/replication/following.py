@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece
+from barnabas.containment import CONTAINING
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.replica.containment import FOLLOW
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
@@ -132,7 +133,8 @@ class Following:
                 try:
                     self._take(fetcher, followed, data)
                 except Exception as error:
-                    self._replicas.contained.log_in_doubt(FOLLOW, error, followed.partition.log)
+                    with CONTAINING:
+                        self._replicas.contained.log_in_doubt(FOLLOW, error, followed.partition.log)
         if piece.last:
             fetcher.answered(piece)
 
@@ -254,7 +256,8 @@ class Following:
                 try:
                     self._cuts.carry_out_if_due(followed.partition.log, self._cut_ended)
                 except Exception as error:
-                    self._replicas.contained.log_in_doubt(FOLLOW, error, followed.partition.log)
+                    with CONTAINING:
+                        self._replicas.contained.log_in_doubt(FOLLOW, error, followed.partition.log)
 
     def _cut_ended(self, partition: Partition, is_cut: bool) -> None:
         """The log is truncated, or there was no space for that."""

@@ -17,6 +17,7 @@ from barnabas.cluster.messages import (
     IsrChange,
     IsrChangeResult,
 )
+from barnabas.containment import CONTAINING
 from barnabas.metrics.family import Sample
 from barnabas.metrics.replica_families import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
@@ -62,7 +63,8 @@ class IsrChanges:
                 self._moved(partition)
         except Exception as error:
             # Nothing would say that it has moved until the next move, and who waits for it would wait on.
-            self._replicas.contained.log_in_doubt(ISR, error, partition.log)
+            with CONTAINING:
+                self._replicas.contained.log_in_doubt(ISR, error, partition.log)
             return
         self.look_at(partition)
 
@@ -82,7 +84,8 @@ class IsrChanges:
             try:
                 self.look_at(partition)
             except Exception as error:
-                self._replicas.contained.log_in_doubt(ISR, error, partition.log)
+                with CONTAINING:
+                    self._replicas.contained.log_in_doubt(ISR, error, partition.log)
         if now_ms < self._shrink_check_ms:
             return
         self._shrink_check_ms = now_ms + max(1, self._lag_ms_max // 2)
@@ -94,7 +97,8 @@ class IsrChanges:
                 if leaving and partition.isr.propose_shrink(leaving, self._broker_epochs(partition)):
                     self._to_ask[partition] = None
             except Exception as error:
-                self._replicas.contained.log_in_doubt(ISR, error, partition.log)
+                with CONTAINING:
+                    self._replicas.contained.log_in_doubt(ISR, error, partition.log)
 
     @property
     def is_at_rest(self) -> bool:
@@ -162,7 +166,8 @@ class IsrChanges:
                 try:
                     self._decided(partition, change, result, now_ms)
                 except Exception as error:
-                    self._replicas.contained.log_in_doubt(ISR, error, partition.log)
+                    with CONTAINING:
+                        self._replicas.contained.log_in_doubt(ISR, error, partition.log)
 
     def _decided(self, partition: Partition, change: IsrChange, result: IsrChangeResult, now_ms: int) -> None:
         if not partition.leading:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
+from barnabas.containment import CONTAINING
 from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body_in_steps
@@ -96,7 +97,8 @@ class GroupCoordinator:
             try:
                 self._load(led)
             except Exception as error:
-                led.log_writer.log.state_in_doubt(COORDINATOR_LOAD, error)
+                with CONTAINING:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_LOAD, error)
         self._deadlines.act(now_ms)
         if self._expire_at_ms is None or now_ms >= self._expire_at_ms:
             self._begin_expiry(now_ms)
@@ -106,7 +108,8 @@ class GroupCoordinator:
                     del self._untidy[led.partition]
             except Exception as error:
                 del self._untidy[led.partition]
-                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                with CONTAINING:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
         if self.listings.has_work:
             self.listings.step()
         if self._delaying:
@@ -114,7 +117,8 @@ class GroupCoordinator:
                 try:
                     led.calls.answer_held()
                 except Exception as error:
-                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                    with CONTAINING:
+                        led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
         if self._written:
             self._append()
 
@@ -125,7 +129,8 @@ class GroupCoordinator:
                     led.begin_expiry()
                     self._untidy[led.partition] = led
                 except Exception as error:
-                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                    with CONTAINING:
+                        led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
         self._expire_at_ms = now_ms + self._config.offsets_retention_check_interval_ms
 
     def _append(self) -> None:
@@ -136,7 +141,8 @@ class GroupCoordinator:
                 if not led.log_writer.append():
                     self._restart(led)
             except Exception as error:
-                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                with CONTAINING:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def _restart(self, led: GroupPartition) -> None:
         """A write failed under an epoch that is still ours: the log decides what holds."""
@@ -258,7 +264,8 @@ class GroupCoordinator:
         try:
             return led.calls.end_transaction(ended)
         except Exception as error:
-            led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+            with CONTAINING:
+                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -324,7 +331,8 @@ class GroupCoordinator:
                 led.expiry.delete_topics(names)
                 self._untidy[led.partition] = led
             except Exception as error:
-                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                with CONTAINING:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def log_of(self, partition: int) -> CoordinatedLog | None:
         """Return the log of a coordinated partition."""

@@ -18,6 +18,7 @@ from functools import partial
 
 from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.image import ClusterImage
+from barnabas.containment import CONTAINING
 from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body_in_steps
@@ -95,7 +96,8 @@ class TransactionCoordinator:
             try:
                 self._load(led)
             except Exception as error:
-                led.log_writer.log.state_in_doubt(COORDINATOR_LOAD, error)
+                with CONTAINING:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_LOAD, error)
         if self._has_news or self._written:
             self._has_news = False
             self._plan_checks(now_ms)
@@ -105,7 +107,8 @@ class TransactionCoordinator:
                 try:
                     led.step_checks()
                 except Exception as error:
-                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                    with CONTAINING:
+                        led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
             self._checking = [led for led in self._checking if led.is_checking]
         if self._written:
             self._append()
@@ -128,7 +131,8 @@ class TransactionCoordinator:
                     if expires:
                         led.begin_expiry()
                 except Exception as error:
-                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                    with CONTAINING:
+                        led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
             self._checking = [led for led in self._partitions.values() if led.is_checking]
             self._look_for_timeouts_ms = None if looks_for_timeouts else self._look_for_timeouts_ms
             self._expire_ms = None if expires else self._expire_ms
@@ -141,7 +145,8 @@ class TransactionCoordinator:
             try:
                 led.complete_again()
             except Exception as error:
-                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                with CONTAINING:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def _append(self) -> None:
         written = dict(self._written)
@@ -152,7 +157,8 @@ class TransactionCoordinator:
                     # The write failed under an epoch that is still ours: the log decides what holds.
                     self.on_leadership(led.partition, led.leader_epoch, led.log_writer.log, self._clock.now_ms)
             except Exception as error:
-                led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                with CONTAINING:
+                    led.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `step` has something to do, unless an event comes first."""

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.cluster.messages import NO_LEADER
+from barnabas.containment import CONTAINING
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
@@ -140,7 +141,8 @@ class TransactionMarkerSender:
                 try:
                     self._route(ending, partitions, by_leader, now_ms)
                 except Exception as error:
-                    ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                    with CONTAINING:
+                        ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
         for node_id, parts in by_leader.items():
             for some in _calls(parts):
                 self._send(node_id, some, now_ms)
@@ -203,7 +205,8 @@ class TransactionMarkerSender:
             try:
                 self._note_outcome(ending, partitions, errors, sent_ms)
             except Exception as error:
-                ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                with CONTAINING:
+                    ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
 
     def _note_outcome(self, ending: _Ending, partitions: list[TopicPartition], errors: _Errors, sent_ms: int) -> None:
         producer_id = ending.transaction.producer_id
