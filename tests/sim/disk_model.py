@@ -292,6 +292,9 @@ class DiskModel:
         assert parent is target_parent, "nothing moves between directories"
         if source_name not in parent.entries:
             raise DiskError(DiskErrorKind.NOT_FOUND, "rename", source)
+        replaced = parent.entries.get(target_name)
+        if isinstance(replaced, _DirectoryNode) and replaced.entries:
+            raise DiskError(DiskErrorKind.IO, "rename", target)  # ENOTEMPTY
         self._interrupt()
         self._opened -= {source, target}
         _change(parent, (source_name, None), (target_name, parent.entries[source_name]))

@@ -108,11 +108,14 @@ class Promises:
         self.replica(node, partition).starts_over = True
 
     def cut(self, node: LogstoreNode, partition: Partition, end: int, *, truncate_fully: bool) -> None:
-        """A follower has cut its log."""
+        """A follower has cut its log: no record that is committed, but what others have cleaned. A leader whose log has
+        nothing of an epoch, since its records were cleaned before it got them, has its followers cut all of that epoch.
+        """
         promise = self.of(partition.key)
         replica = self.replica(node, partition)
         agreed = promise.book.agree(replica)
-        if end < agreed and not truncate_fully:
+        is_cleaned = all(batch.whole.is_removed for batch in replica.batches_from(end, agreed))
+        if end < agreed and not (truncate_fully or is_cleaned):
             raise InvariantViolation(
                 f"I8: {node.name} cuts {name(partition.key)} at {end}, of which up to {agreed} is committed"
             )

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from barnabas.cluster.keys import PartitionRecord, TopicRecord
+from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.history import History
 from tests.sim.nodes.logstore import LogstoreNode
@@ -98,6 +99,27 @@ def test_only_a_process_that_dies_as_its_log_starts_over_may_leave_nothing(start
         return
     with pytest.raises(InvariantViolation, match=r"I8: .* up to 0 after a restart, it was up to 20"):
         promises.opened(node)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_follower_may_cut_what_is_committed_and_cleaned(is_removed: bool) -> None:
+    """Seeds 462 and 480 with exceptions: a replica was away while the others cleaned, and led by one that had got its
+    log after that, without a batch of some epochs.
+    """
+    promises = Promises(History())
+    promise = promises.of(KEY)
+    promise.book.add([], 20, 0)
+    log = cast("PartitionLog", SimpleNamespace())
+    replica = promise.replicas[2] = ReplicaLog(log, end=20, agreed_end=20)
+    of_epoch = SimpleNamespace(base_offset=12, next_offset=20, whole=SimpleNamespace(is_removed=is_removed))
+    replica.batches, replica.bases = [cast("Batch", of_epoch)], [12]
+    node, partition = cast("LogstoreNode", _Opened()), cast("Partition", SimpleNamespace(key=KEY, log=log))
+    if is_removed:
+        promises.cut(node, partition, 12, truncate_fully=False)
+        assert replica.end == 12
+        return
+    with pytest.raises(InvariantViolation, match=r"I8: .* cuts .* at 12, of which up to 20 is committed"):
+        promises.cut(node, partition, 12, truncate_fully=False)
 
 
 def _replica(log_start_offset: int) -> ReplicaLog:

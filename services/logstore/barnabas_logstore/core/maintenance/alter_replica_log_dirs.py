@@ -65,8 +65,8 @@ class AlterReplicaLogDirs:
         self._quota = quota
         self._now_ms = 0
         self._is_stopping = False
-        # Requested and not begun; a dict for its order.
-        self._wanted: dict[TopicPartition, LogDirectory] = {}
+        # Requested and not begun, in order. By log: of a topic that is deleted and created again nothing is moved.
+        self._wanted: dict[PartitionLog, LogDirectory] = {}
         self._move: _Move | None = None
 
     @property
@@ -108,9 +108,9 @@ class AlterReplicaLogDirs:
             if move.target is target:
                 return ErrorCode.NONE
             self._give_up(move)
-        self._wanted.pop(name, None)
+        self._wanted.pop(partition.log, None)
         if self._directories.directory_of(partition.log) is not target:
-            self._wanted[name] = target
+            self._wanted[partition.log] = target
         return ErrorCode.NONE
 
     def future_in(self, directory: LogDirectory) -> LogCopy | None:
@@ -131,28 +131,26 @@ class AlterReplicaLogDirs:
         self._now_ms = now_ms
         if self._move is not None or self._is_stopping:
             return
-        for name, target in list(self._wanted.items()):
-            is_free = not self._is_being_cut(name) and not self._checkpoints.may_name(target, name)
-            if is_free and self._begin(name, self._wanted.pop(name)):
+        for log, target in list(self._wanted.items()):
+            if log not in self._replicas.by_log:
+                del self._wanted[log]
+                continue
+            is_free = not log.is_truncating and not self._checkpoints.may_name(target, log.topic_partition)
+            if is_free and self._begin(log, self._wanted.pop(log)):
                 return
 
-    def _is_being_cut(self, name: TopicPartition) -> bool:
-        partition = self._replicas.by_name.get(name)
-        return partition is not None and partition.log.is_truncating
-
-    def _begin(self, name: TopicPartition, target: LogDirectory) -> bool:
+    def _begin(self, log: PartitionLog, target: LogDirectory) -> bool:
         """Return whether it has begun."""
-        partition = self._replicas.by_name.get(name)
-        if partition is None or not partition.online or target.error is not None:
+        if not self._replicas.by_log[log].online or target.error is not None:
             return False
         try:
-            copy = LogCopy(partition.log, target.path, target.future_of(name))
+            copy = LogCopy(log, target.path, target.future_of(log.topic_partition))
             self._move = _Move(copy, target)
             self._send(self._move, copy.begin())
         except Exception as error:
             self._move = None  # it has no directory yet that could be deleted
             with CONTAINING:
-                self._replicas.contained.log_in_doubt(MOVE, error, partition.log)
+                self._replicas.contained.log_in_doubt(MOVE, error, log)
             return False
         return True
 
@@ -258,7 +256,7 @@ class AlterReplicaLogDirs:
             return True
         if move.phase is not _Phase.FINISHING and not move.is_given_up:
             move.is_given_up = True
-            self._wanted[log.topic_partition] = move.target
+            self._wanted[log] = move.target
         return False
 
     # --- the end before the end --------------------------------------------------------------------------------------
