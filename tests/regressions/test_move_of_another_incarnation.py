@@ -1,8 +1,8 @@
 """A move between log directories that was asked for, and has not begun, ends with its topic.
 
-It was kept by name: where the topic was created again, in the directory that the old one was to move to, the new log
-was "moved" into its own directory, over itself, and then deleted. On a file system, which replaces no directory that has
-files, the log directory went offline (seed 372 with exceptions, which had nothing to do with it).
+It was kept by name: where the topic was created again, in the directory that the old one was to move to, the new
+log was "moved" into its own directory, over itself, and then deleted. A file system replaces no directory that has
+files: there the log directory went offline (seed 372 with exceptions, which had nothing to do with it).
 """
 
 from __future__ import annotations
