@@ -48,6 +48,7 @@ _USER_AND_CLIENT_KEYS: Final[dict[str, _ValueType]] = {
     CONTROLLER_MUTATION_RATE: _ValueType.DOUBLE,
 }
 _IP_KEYS: Final[dict[str, _ValueType]] = {CONNECTION_CREATION_RATE: _ValueType.INT}
+KEYS: Final = frozenset((*_USER_AND_CLIENT_KEYS, *_IP_KEYS))
 _FRACTION: Final = 1e-6
 """What a whole number may differ from one (`ClientQuotaControlManager`)."""
 

@@ -8,7 +8,8 @@
 - A type of entity that one entry names twice counts as named last, since Kafka collects them in a map.
 
 Deviations: the name of an `ip` entity is an address, never the name of a host; a value is a finite number. A request of
-more than 100 changes is done in several parts.
+more than 100 changes is done in several parts. Of an entity of more types than there are, which is refused, the result
+names the first four.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Sequence
 from barnabas.cluster.acls import CLUSTER, Operation
 from barnabas.cluster.quotas import entities as quotas
 from barnabas.cluster.quotas.entities import (
+    ENTITY_TYPES,
+    KEYS,
     Entity,
     QuotaAlteration,
     QuotaChange,
@@ -82,7 +85,7 @@ class AlterClientQuotasHandler(ControllerHandler):
         is_allowed = self.authorizer.authorize(pending, Operation.ALTER_CONFIGS, CLUSTER)
         for entry in request.entries:
             yield 1 + len(entry.entity)
-            entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
+            entity = yield from _entity_of(entry)
             first = pending.results.get(entity)
             result = EntryResult(entity=[EntityData(*part) for part in entity]) if first is None else first
             pending.results[entity] = result
@@ -100,15 +103,35 @@ class AlterClientQuotasHandler(ControllerHandler):
         pending.send_calls(TIMEOUT_MS)
 
 
+def _entity_of(entry: EntryData) -> Steps[Entity]:
+    """Return the entity of an entry. Of one with more types than there are only as many as show that: what is sent to
+    the controller is one element to it.
+    """
+    names: dict[str, str | None] = {}
+    for part in entry.entity:
+        yield 1
+        if part.entity_type in names or len(names) <= len(ENTITY_TYPES):
+            names[part.entity_type] = part.entity_name
+    return entity_of(names.items())
+
+
 def _changes_of(entry: EntryData) -> Steps[list[QuotaChange] | None]:
-    """Return the changes of an entry; None if it names a key twice."""
-    changes: dict[str, QuotaChange] = {}
+    """Return the changes of an entry; None if it names a key twice. Of unknown keys only the first that is set counts,
+    which refuses the entry: there is nothing to remove.
+    """
+    keys: set[str] = set()
+    changes: list[QuotaChange] = []
+    has_unknown = False
     for asked in entry.ops:
         yield 1
-        if asked.key in changes:
+        if asked.key in keys:
             return None
-        changes[asked.key] = QuotaChange(asked.key, asked.value, asked.remove)
-    return list(changes.values())
+        keys.add(asked.key)
+        is_known = asked.key in KEYS
+        if is_known or not (asked.remove or has_unknown):
+            changes.append(QuotaChange(asked.key, asked.value, asked.remove))
+            has_unknown = has_unknown or not is_known
+    return changes
 
 
 def _set(result: EntryResult, error_code: int, message: str = "") -> None:
