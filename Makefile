@@ -55,7 +55,7 @@ LANE ?=
 # on: streams within a host go by Unix sockets, also where the fault grid has network namespaces; off: by gRPC.
 WITH_LANE = $(if $(LANE),BARNABAS_LANE=$(LANE))
 # Modules that take long come first, so that no worker is left with one of them at the end.
-UNIT := tests/sim tests/crash tests/fuzz tests/property tests/regressions tests/scenarios tests/unit tests/test_house.py
+UNIT := tests/sim tests/crash tests/fuzz tests/property tests/regressions tests/scenarios tests/transcripts tests/unit tests/test_house.py
 PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -121,7 +121,7 @@ imports: setup ## Check the import rules
 
 type: setup ## mypy, strict
 	@$(BIN)/mypy
-	@$(BIN)/mypy bench tests/faults tests/acceptance
+	@$(BIN)/mypy bench tests/faults tests/acceptance tests/transcripts
 
 format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format .
@@ -135,7 +135,7 @@ proto-check: setup ## Check that generated code matches its .proto, and that rel
 	@scripts/packing check
 	@scripts/proto-compat
 
-unit: setup ## Unit and property tests, regressions, scenarios, some seeds; PROFILE=deep for all seeds and many examples
+unit: setup ## Unit and property tests, regressions, scenarios, transcripts, some seeds; PROFILE=deep for all seeds and many examples
 	@echo "== unit and property tests"
 	@$(PYTEST) -n 2 $(if $(PROFILE),--hypothesis-profile=$(PROFILE),-m "not deep") $(UNIT)
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 ROOTS = ("services/controller", "services/gateway", "services/logstore", "services/purgatory", "protos", "pipeline")
 """Folders of one package each; the other packages lie in the root."""
 PACKAGES = ("barnabas", *(f"barnabas_{Path(root).name}" for root in ROOTS), "bench", "tests")
-TIERS = ("tests.unit.", "tests.property.", "tests.regressions.", "tests.scenarios.")
+TIERS = ("tests.unit.", "tests.property.", "tests.regressions.", "tests.scenarios.", "tests.transcripts.")
 DOCS_TESTS = "tests.unit.docs"
 CPU_SECONDS_MAX = 60.0
 """On two workers: half a minute."""
