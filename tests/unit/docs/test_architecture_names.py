@@ -24,11 +24,15 @@ from barnabas_purgatory.shell.config import PurgatoryConfig
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # These speak of our own code and of today's only; a decision may well name a class of Kafka's.
-DESCRIPTIONS = [ROOT / "docs/architecture.md", ROOT / "docs/skipped.md"]
+ARCHITECTURE = ROOT / "docs/architecture.md"
+BYTES_MAX = 60_000
+"""A newcomer reads it on the first day."""
+DESCRIPTIONS = [ARCHITECTURE, ROOT / "docs/skipped.md"]
 SOURCES = ("barnabas", "services", "pipeline", "bench", "tests")
 
 _TOP = r"(?:barnabas|services|protos|pipeline|tests|bench|docs|deploy|scripts)"
 _PATH = re.compile(rf"(?<![\w./-]){_TOP}/[\w./-]*\w(?::(?P<name>[A-Za-z_]\w*(?:\.\w+)*))?")
+_SERVICE = re.compile(r"`(gateway|logstore|purgatory|controller)/(?=core\b|shell\b|\w+\.py)")
 _CODE = re.compile(r"`([^`\n]+)`")
 _MEMBER = re.compile(r"([A-Z]\w*[a-z]\w*)\.(\w+)(?:\(.*\))?")
 _DIAGRAM = re.compile(r"```mermaid\n(.*?)```", re.DOTALL)
@@ -91,6 +95,32 @@ def config_keys() -> frozenset[str]:
     return frozenset(name.replace("_", ".") for name in names)
 
 
+def in_full(text: str) -> str:
+    """Write out what docs/architecture.md abbreviates: folders of services, and choices, as `{a,b}.py`."""
+    text = _CODE.sub(lambda code: ", ".join(f"`{each}`" for each in _chosen(code.group(1))), text)
+    return _SERVICE.sub(lambda found: f"`services/{found.group(1)}/barnabas_{found.group(1)}/", text)
+
+
+def _chosen(code: str) -> list[str]:
+    """Each way to read a path with choices, the outermost first; anything else as it is."""
+    begin = code.find("{")
+    if "/" not in code or begin < 0:
+        return [code]
+    choices, depth, since = [], 0, begin + 1
+    for index in range(begin, len(code)):
+        depth += {"{": 1, "}": -1}.get(code[index], 0)
+        if (code[index] == "," and depth == 1) or depth == 0:
+            choices.append(code[since:index])
+            since = index + 1
+        if depth == 0:
+            break
+    return [each for choice in choices for each in _chosen(code[:begin] + choice + code[since:])]
+
+
+def text_of(page: Path) -> str:
+    return in_full(page.read_text()) if page == ARCHITECTURE else page.read_text()
+
+
 def missing_paths(text: str) -> list[str]:
     missing = []
     for found in _PATH.finditer(text):
@@ -114,27 +144,32 @@ def missing_config_keys(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_paths_and_functions_exist(page: Path) -> None:
-    assert missing_paths(page.read_text()) == []
+    assert missing_paths(text_of(page)) == []
 
 
 @pytest.mark.parametrize("page", DESCRIPTIONS, ids=lambda page: page.name)
 def test_members_exist(page: Path) -> None:
-    assert missing_members(page.read_text()) == []
+    assert missing_members(text_of(page)) == []
 
 
 def test_config_keys_exist() -> None:
-    assert missing_config_keys((ROOT / "docs/architecture.md").read_text()) == []
+    assert missing_config_keys(text_of(ARCHITECTURE)) == []
+
+
+def test_the_page_can_be_read_on_a_day() -> None:
+    """What is more belongs to the page that has the subject."""
+    assert len(ARCHITECTURE.read_bytes()) <= BYTES_MAX
 
 
 def test_architecture_names_the_code() -> None:
     """A page without references would pass all of the above."""
-    mentions = list(_PATH.finditer((ROOT / "docs/architecture.md").read_text()))
+    mentions = list(_PATH.finditer(text_of(ARCHITECTURE)))
     assert len([each for each in mentions if each.group("name")]) > 50
 
 
 def test_the_wait_graph_has_no_cycle() -> None:
     """What the page draws is what it argues for. A cycle is a CycleError that names its nodes."""
-    diagrams = _DIAGRAM.findall((ROOT / "docs/architecture.md").read_text())
+    diagrams = _DIAGRAM.findall(text_of(ARCHITECTURE))
     (graph,) = [diagram for diagram in diagrams if diagram.startswith("flowchart TD")]
     waits_for: dict[str, set[str]] = {}
     for waiting, awaited in _EDGE.findall(graph):
@@ -150,3 +185,10 @@ def test_what_is_not_there_is_seen() -> None:
     assert missing_paths(f"`{core}/processor.py:GatewayCore.drain`") == []
     assert missing_members("`GatewayCore.nothing` `GatewayCore.drain`") == ["GatewayCore.nothing"]
     assert missing_config_keys("`queued.max.requests` `queued.max.nothing`") == ["queued.max.nothing"]
+
+
+def test_what_is_abbreviated_is_looked_for_in_full() -> None:
+    core = "services/gateway/barnabas_gateway/core"
+    short = "`gateway/core/{processor,nowhere}.py` `gateway/core/processor.py:GatewayCore.{drain,nothing}` `{a, b}`"
+    assert missing_paths(in_full(short)) == [f"{core}/nowhere.py", f"{core}/processor.py:GatewayCore.nothing"]
+    assert in_full("`{a, b}` `logstore`") == "`{a, b}` `logstore`"

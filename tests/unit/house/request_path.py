@@ -16,17 +16,21 @@ from typing import Any
 
 from barnabas.channel.messages import ExchangeRequest, Hello, ReadRequest
 from barnabas.channel.packing import (
+    pack_coordinate_request,
+    pack_coordinate_response,
     pack_exchange_request,
     pack_exchange_response,
     pack_read_request,
     pack_read_response,
+    scan_coordinate_request,
+    scan_coordinate_response,
     scan_exchange_request,
     scan_exchange_response,
     scan_read_request,
     scan_read_response,
 )
 from barnabas.cluster.acls import Acl
-from barnabas.cluster.messages import Broker, UpdateMetadata
+from barnabas.cluster.messages import Broker, TopicMetadata, UpdateMetadata
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.messages import api_key_of
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -36,6 +40,7 @@ from barnabas_gateway.core.processor import GatewayCore
 from tests.unit.gateway.world import CONFIG
 from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, TOPIC, Host, batch, topic
 
+COORDINATE = 4
 ROOT = Path(__file__).parents[3]
 PRODUCE_VERSION, FETCH_VERSION = 12, 12
 RECORDS = 1
@@ -95,10 +100,13 @@ def calls_of_ours() -> Iterator[Calls]:
 class Cluster:
     """A gateway's processor and the logstore that leads its one partition; with an authorizer, if it has a config."""
 
-    def __init__(self, authorizer: AuthorizerConfig | None = None, acls: Sequence[Acl] = ()) -> None:
+    def __init__(
+        self, authorizer: AuthorizerConfig | None = None, acls: Sequence[Acl] = (), logstore: Host | None = None
+    ) -> None:
         self.now_ms = 0
-        self.logstore = Host()
-        self.logstore.lead(topic())
+        self.logstore = logstore or Host()
+        topics = self.topics()
+        self.logstore.lead(*topics)
         self.processor = GatewayCore(
             replace(CONFIG, metrics_enable=False, authorizer=authorizer or AuthorizerConfig()),
             lambda: 1,
@@ -108,14 +116,24 @@ class Cluster:
         )
         self.processor.connection_opened(1, "PLAINTEXT", "10.0.0.1:5000", self.now_ms)
         brokers = [Broker(1, "logstore-1:9400", 1)]
-        update = UpdateMetadata(1, True, "cluster", 1, brokers, [], [topic()], acls=list(acls), knows_acls=True)
-        self.processor.metadata_updated(update, self.now_ms)
+        self.metadata = UpdateMetadata(1, True, "cluster", 1, brokers, [], topics, acls=list(acls), knows_acls=True)
+        self.processor.metadata_updated(self.metadata, self.now_ms)
         self.logstore.core.on_exchange(EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "gateway-0/0")))
         self.logstore.core.on_read(READ, ReadRequest(Hello(CLUSTER_ID, "gateway-0/0")))
         self.processor.exchange_up(1, self.now_ms)
         self.processor.read_up(1, self.now_ms)
         self._correlation_id = 0
         self.run()
+
+    def topics(self) -> list[TopicMetadata]:
+        """What there is, all of it led by the logstore."""
+        return [topic()]
+
+    def prepare(self) -> None:
+        """Serve what comes before the request whose path is taken, so that it runs in a steady state."""
+        for _ in range(3):
+            self.produce()
+            self.fetch()
 
     def run(self, data: bytes = b"") -> list[bytes]:
         """Hand these bytes of the client to the processor, and take turns until there is an answer or nothing to do."""
@@ -137,6 +155,8 @@ class Cluster:
             core.on_exchange(EXCHANGE, scan_exchange_request(pack_exchange_request(exchange)))
         for _, read in outputs.reads:
             core.on_read(READ, scan_read_request(pack_read_request(read)))
+        for _, calls in outputs.coordinates:
+            core.on_coordinate(COORDINATE, scan_coordinate_request(pack_coordinate_request(calls)))
         answers += [b"".join(buffers) for _, buffers in outputs.writes]
         processor.turn_over()
         processor.next_deadline_ms()
@@ -145,19 +165,24 @@ class Cluster:
             processor.exchange_response(1, scan_exchange_response(pack_exchange_response(exchanged)), now_ms)
         for _, brought in outgoing.reads:
             processor.read_response(1, scan_read_response(pack_read_response(brought)), now_ms)
-        return bool(outputs.exchanges or outputs.reads or outgoing.exchanges or outgoing.reads or core.has_work)
+        for _, answered in outgoing.coordinations:
+            processor.coordinate_response(1, scan_coordinate_response(pack_coordinate_response(answered)), now_ms)
+        sent = outputs.exchanges or outputs.reads or outputs.coordinates
+        brought_back = outgoing.exchanges or outgoing.reads or outgoing.coordinations
+        return bool(sent or brought_back or core.has_work)
 
     def produce(self) -> Any:
         data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(RECORDS))])]
-        return self._ask(ProduceRequest(None, -1, 30_000, data), PRODUCE_VERSION)
+        return self.ask(ProduceRequest(None, -1, 30_000, data), PRODUCE_VERSION)
 
     def fetch(self) -> Any:
         """From the beginning: there are records, so that nothing is waited for."""
         asked = [FetchTopic(TOPIC, partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)])]
         request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, session_epoch=-1, topics=asked)
-        return self._ask(request, FETCH_VERSION)
+        return self.ask(request, FETCH_VERSION)
 
-    def _ask(self, request: Any, version: int) -> Any:
+    def ask(self, request: Any, version: int) -> Any:
+        """Return the response, when all that follows from the request is over."""
         self._correlation_id += 1
         frame = b"".join(encode_request(request, version, self._correlation_id, "client"))
         (answer,) = self.run(frame)
@@ -174,15 +199,12 @@ class RequestPath:
     - Requests are not timed: `metrics_enable` is off.
     """
 
-    def __init__(self, ask: Callable[[Cluster], Any]) -> None:
-        cluster = Cluster()
-        for _ in range(3):
-            cluster.produce()
-            cluster.fetch()
+    def __init__(self, cluster: Cluster, ask: Callable[[], Any]) -> None:
+        cluster.prepare()
         with calls_of_ours() as idle:
             cluster.run()
         with calls_of_ours() as calls:
-            self.response = ask(cluster)
+            self.response = ask()
         counted = [each for each in calls.functions if each.path.startswith(_COUNTED) and each.path not in _GENERATED]
         self.functions = [each for each in counted if each not in idle.functions]
         """In the order in which they are called first."""
