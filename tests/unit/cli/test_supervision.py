@@ -59,8 +59,15 @@ class SupervisedFake(Fake):
         return read_restart_events(restart_events_path(self.cluster.directory))
 
     def await_restart(self, name: str, before: ProcessIdentity) -> None:
+        """Return when it is back, and its supervisor has said so."""
         service = self.cluster.service(name)
-        eventually(lambda: self.identity(name) != before and self.cluster.is_alive(service), f"{name} is back")
+
+        def is_back() -> bool:
+            of_service = [event.what for event in self.events if event.service == name]
+            is_said = of_service[-1:] == [RESTARTED]
+            return is_said and self.identity(name) != before and self.cluster.is_alive(service)
+
+        eventually(is_back, f"{name} is back")
 
 
 @pytest.fixture
