@@ -14,6 +14,11 @@ SEED ?= 1
 SEEDS ?=
 HOURS ?= 1
 PAIRS ?= 5
+TURNS ?=
+SHAPE ?=
+WORKLOAD ?=
+PLACEMENT ?=
+IN_FLIGHT ?=
 QUICK ?=
 STAGE ?=
 FUZZ_SECONDS ?= 60
@@ -60,7 +65,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Integration tests mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore sim-exceptions mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat acceptance security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-metrics bench-quotas bench-compiled compiled compiled-test contained package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test cases test-minutes test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore sim-exceptions mutants crash crash-mutants crash-loop fuzz faults faults-transactions rolling-kills supervised-kills rolling-groups moving-leaders streams blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat acceptance security-matrix kerberos authorization bench bench-cores bench-latency bench-failover bench-groups bench-transactions bench-omb bench-metrics bench-quotas bench-compiled compiled compiled-test contained package package-test pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker split into four services. The commands:"
@@ -301,6 +306,10 @@ bench-groups: setup etcd peer bench-cores ## Compare rebalances, heartbeats and 
 
 bench-transactions: setup etcd peer bench-cores ## Compare transactions per second and the time until they are visible with Apache Kafka; LOGSTORES=3 for three of both
 	@$(BIN)/python -m bench.transactions --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))
+
+bench-omb: setup etcd peer bench-cores ## OpenMessaging Benchmark's 13 workloads beside Apache Kafka, RF 3, into docs/verify/omb.md: QUICK=1 one turn of 3 s each, SHAPE=name for one, WORKLOAD=file of its own, TURNS=3, PLACEMENT=together, IN_FLIGHT=5
+	@$(BIN)/python -m bench.omb $(if $(QUICK),--quick) $(foreach shape,$(SHAPE),--shape $(shape)) $(if $(WORKLOAD),--workload "$(WORKLOAD)") \
+		$(if $(TURNS),--turns $(TURNS)) $(if $(LOGSTORES),--logstores $(LOGSTORES)) $(if $(PLACEMENT),--placement $(PLACEMENT)) $(if $(IN_FLIGHT),--in-flight $(IN_FLIGHT))
 
 pipeline: ## Set up Spark and the pipeline in .venv-pipeline (needs Java 17)
 	@scripts/setup pipeline
