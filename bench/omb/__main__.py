@@ -24,6 +24,7 @@ from barnabas.cores import COMPILED, running
 from bench.apache_kafka import VERSION, need_apache_kafka
 from bench.compared_run import fields_of_run, started
 from bench.ending import end_in_order
+from bench.omb.load_process import compiled_classes
 from bench.omb.page import BEGIN, END, PAGE, section
 from bench.omb.processors import Placement, place, processors_of, running_on
 from bench.omb.results import OmbRun, WorkloadResult
@@ -102,6 +103,7 @@ def _measure(wanted: list[Workload], scale: Scale, options: Options, placement: 
         processors = place(placement, os.sched_getaffinity(0))
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+    compiled_classes()
     shutil.rmtree(_DIRECTORY, ignore_errors=True)
     ours = BarnabasSide(_DIRECTORY / "barnabas", options.replicas)
     theirs = ApacheKafkaSide(_DIRECTORY / "apache-kafka", options.replicas)

@@ -93,8 +93,8 @@ class Options:
     """Requests of a producer on a connection."""
 
 
-WHOLE: Final = Scale(15.0, 5.0, 20.0, 400_000_000, 5)
-QUICK: Final = Scale(3.0, 1.5, 5.0, 60_000_000, 1)
+WHOLE: Final = Scale(15.0, 5.0, 45.0, 400_000_000, 5)
+QUICK: Final = Scale(3.0, 1.5, 15.0, 60_000_000, 1)
 
 
 WORKLOADS: Final = (
