@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +16,19 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from barnabas.cli.local.cluster import Started
-from barnabas.cli.local.layout import HOST
+from barnabas.cli.local.layout import HOST, ClusterLayout
 from barnabas.cli.local.services import Role, Service
 from barnabas.cores import COMPILED, INTERPRETED, VARIABLE, cores_of_process, find_build, problem_of
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
+from tests.acceptance.listeners import (
+    PROXIED,
+    Listener,
+    gateway_listener,
+    gateway_ports,
+    listeners_at,
+    numbered,
+    settings_of,
+)
 from tests.acceptance.suite import Broker, Suite
 from tests.compat.matrix.toolchains import prepare
 from tests.integration.reserved_ports import free_port
@@ -28,8 +37,8 @@ from tests.integration.running_cluster import ROOT, RunningCluster
 CACHE: Final = ROOT / ".cache/acceptance"
 """What suites need, and the logs of their last runs."""
 LOGSTORES: Final = 3
-_LISTENERS: Final = "PLAINTEXT://{host}:{plain},SASL_PLAINTEXT://{host}:{sasl}"
-_SASL: Final = {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+_PROXIED_PORTS_AT: Final = 10
+"""After the ports of the listener that authenticates."""
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _KAFKA_START_SECONDS_MAX: Final = 180.0
 
@@ -50,16 +59,32 @@ class _Barnabas(RunningCluster):
         super().__init__(directory, LOGSTORES, self._listeners)
         self._suite = suite
         self._cores = cores
-        self.sasl_port = 0
+        self._sasl_port = 0
 
     def __enter__(self) -> _Barnabas:
         super().__enter__()
         return self
 
+    def _layout(self, usual: ClusterLayout) -> ClusterLayout:
+        addresses = self._suite.addresses
+        return usual if addresses is None else numbered(usual, addresses.first_id)
+
     def _listeners(self, first_port: int) -> dict[str, str]:
-        self.sasl_port = first_port
-        listeners = _LISTENERS.format(host=HOST, plain=self.local.layout.kafka_port, sasl=first_port)
-        return {"listeners": listeners, "advertised.listeners": listeners, **_SASL}
+        self._sasl_port = first_port
+        addresses = self._suite.addresses
+        proxied = None if addresses is None else gateway_listener(addresses, self._proxied_port)
+        return settings_of(listeners_at(self.local.layout.kafka_port, first_port, proxied))
+
+    @property
+    def _proxied_port(self) -> int:
+        return self._sasl_port + _PROXIED_PORTS_AT
+
+    @property
+    def broker(self) -> Broker:
+        addresses = self._suite.addresses
+        ids = self._suite.ids(LOGSTORES)
+        behind = {} if addresses is None else gateway_ports(addresses, ids, self._proxied_port)
+        return Broker(self.bootstrap, f"{HOST}:{self._sasl_port}", LOGSTORES, behind)
 
     def up(self) -> Started:
         self.local.services = [self._prepared(each) for each in self.local.services]
@@ -99,7 +124,7 @@ def barnabas(cores: str) -> Start:
         with _temporary() as directory, _Barnabas(directory, suite, cores) as cluster:
             running = cluster.cores
             assert running == cores, f"the logstores run {running} cores instead of {cores} ones"
-            yield Broker(cluster.bootstrap, f"{HOST}:{cluster.sasl_port}", LOGSTORES), f"{cores} cores"
+            yield cluster.broker, f"{cores} cores"
             if cluster.ended:
                 raise EndedError(f"{', '.join(cluster.ended)} ended during the suite\n{cluster.last_words()}")
 
@@ -111,35 +136,51 @@ def kafka(suite: Suite) -> Iterator[Subject]:
     """Yield as many brokers of Apache Kafka as the suite is compared with; the first is the only controller."""
     prepare("peer")
     controller, cluster_id = free_port(), new_cluster_id()
-    ports = {broker: (free_port(), free_port()) for broker in range(suite.kafka_brokers)}
+    behind = _unused_behind_proxy(suite, suite.kafka_brokers)
     with _temporary() as directory, ExitStack() as stack:
-        brokers = []
-        for broker, (plain, sasl) in ports.items():
-            settings = _kafka_settings(suite, broker, _LISTENERS.format(host=HOST, plain=plain, sasl=sasl), controller)
+        brokers, sasl_ports = [], []
+        for broker in suite.ids(suite.kafka_brokers):
+            plain, sasl = free_port(), free_port()
+            sasl_ports.append(sasl)
+            settings = _kafka_settings(suite, broker, _kafka_listeners(suite, broker, plain, sasl, behind), controller)
             place = directory / f"broker-{broker}"
             brokers.append(ApacheKafka(place, plain, controller, "512M", settings, cluster_id))
         for each in brokers:
             each.start()
             stack.callback(each.stop)
         bootstrap = ",".join(each.bootstrap for each in brokers)
-        sasl_bootstrap = ",".join(f"{HOST}:{sasl}" for _, sasl in ports.values())
+        sasl_bootstrap = ",".join(f"{HOST}:{sasl}" for sasl in sasl_ports)
         _wait_for(brokers)
-        yield Broker(bootstrap, sasl_bootstrap, len(brokers)), f"Apache Kafka {VERSION}"
+        yield Broker(bootstrap, sasl_bootstrap, len(brokers), behind), f"Apache Kafka {VERSION}"
 
 
-def _kafka_settings(suite: Suite, broker: int, listeners: str, controller: int) -> dict[str, str]:
-    of_controller = f",CONTROLLER://{HOST}:{controller}" if broker == 0 else ""
+def _unused_behind_proxy(suite: Suite, brokers: int) -> dict[int, int]:
+    """Return an unused port for each of so many brokers, by that which the suite wants it advertised at."""
+    addresses = suite.addresses
+    return {} if addresses is None else {addresses.port_of(broker): free_port() for broker in suite.ids(brokers)}
+
+
+def _kafka_listeners(suite: Suite, broker: int, plain: int, sasl: int, behind: Mapping[int, int]) -> list[Listener]:
+    if suite.addresses is None:
+        return listeners_at(plain, sasl)
+    advertised = suite.addresses.port_of(broker)
+    return listeners_at(plain, sasl, Listener(PROXIED, behind[advertised], advertised))
+
+
+def _kafka_settings(suite: Suite, broker: int, own: list[Listener], controller: int) -> dict[str, str]:
+    first = suite.ids(1)[0]
+    listeners = settings_of(own)
+    if broker == first:
+        listeners["listeners"] += f",CONTROLLER://{HOST}:{controller}"
+    listeners["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
     replicas = str(suite.kafka_brokers)
     return {
         **suite.gateway,
         **{key: value.format(id=broker) for key, value in suite.logstore.items()},
-        **_SASL,
+        **listeners,
         "node.id": str(broker),
-        "process.roles": "broker,controller" if broker == 0 else "broker",
-        "controller.quorum.voters": f"0@{HOST}:{controller}",
-        "listeners": listeners + of_controller,
-        "advertised.listeners": listeners,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "process.roles": "broker,controller" if broker == first else "broker",
+        "controller.quorum.voters": f"{first}@{HOST}:{controller}",
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{_SCRAM_MODULE} required;",
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
@@ -150,9 +191,10 @@ def _kafka_settings(suite: Suite, broker: int, listeners: str, controller: int) 
 
 
 @contextmanager
-def nothing(_: Suite) -> Iterator[Subject]:
+def nothing(suite: Suite) -> Iterator[Subject]:
     """Yield ports where nothing listens: no suite may pass."""
-    yield Broker(f"{HOST}:{free_port()}", f"{HOST}:{free_port()}", LOGSTORES), "no broker"
+    behind = _unused_behind_proxy(suite, LOGSTORES)
+    yield Broker(f"{HOST}:{free_port()}", f"{HOST}:{free_port()}", LOGSTORES, behind), "no broker"
 
 
 def _wait_for(brokers: list[ApacheKafka]) -> None:

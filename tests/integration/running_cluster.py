@@ -53,7 +53,7 @@ class RunningCluster:
         block, lock = reserve_ports()
         self._cleanup.enter_context(lock)
         self._cleanup.enter_context(reaper_of(self.directory.path))
-        layout = ClusterLayout(block, block + _INTERNAL_PORTS_AT, self._logstores, secure=self._secure)
+        layout = self._layout(ClusterLayout(block, block + _INTERNAL_PORTS_AT, self._logstores, secure=self._secure))
         self.local: LocalCluster = cluster_to_start(self.directory, layout, print)
         if self._security is not None:
             self.local.service("gateway").properties.update(self._security(block + _SECURED_PORTS_AT))
@@ -67,6 +67,10 @@ class RunningCluster:
 
     def __exit__(self, *_: object) -> None:
         self._cleanup.close()
+
+    def _layout(self, usual: ClusterLayout) -> ClusterLayout:
+        """Return the layout to start, on the same ports: that of `barnabas up`, unless a subclass has another."""
+        return usual
 
     @property
     def bootstrap(self) -> str:
