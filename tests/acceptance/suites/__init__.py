@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from tests.acceptance.suite import Suite
-from tests.acceptance.suites import javatools, kafka_python, kgo, librdkafka, quixstreams, streams
+from tests.acceptance.suites import javatools, kafka_python, kgo, librdkafka, quixstreams, sarama, streams
 
 SUITES: Final[dict[str, Suite]] = {
     suite.name: suite
-    for suite in (kgo.SUITE, javatools.SUITE, librdkafka.SUITE, kafka_python.SUITE, streams.SUITE, quixstreams.SUITE)
+    for suite in (
+        kgo.SUITE,
+        sarama.SUITE,
+        javatools.SUITE,
+        librdkafka.SUITE,
+        kafka_python.SUITE,
+        streams.SUITE,
+        quixstreams.SUITE,
+    )
 }
 """In the order of the page."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,9 +27,13 @@ def module_directory(built_in: Path, module: str) -> Path:
     return Path(log.read_text().strip())
 
 
-def run_tests(binary: Path, cwd: Path, log: Path, seconds_max: int, environment: dict[str, str]) -> Outcomes:
-    """Run all tests of a binary to their end, or until their time is over."""
+def run_tests(
+    binary: Path, cwd: Path, log: Path, seconds_max: int, environment: dict[str, str], only: Sequence[str] = ()
+) -> Outcomes:
+    """Run the tests of a binary to their end, or until their time is over: all of them, unless some are named."""
     argv = ["go", "tool", "test2json", str(binary), "-test.v=test2json", f"-test.timeout={seconds_max}s"]
+    if only:
+        argv.append(f"-test.run=^({'|'.join(only)})$")
     # The runner ends first, and says which tests have not.
     run_logged(argv, cwd, log, seconds_max + 30, environment)
     return read_events(log.read_text(errors="replace").splitlines())
