@@ -34,8 +34,8 @@ MEASURES: Final = (
     Measure("memory", lambda sample: sample.memory_bytes),
     Measure("publish p99", lambda sample: sample.publish.p99_ms),
     Measure("publish p99.9", lambda sample: sample.publish.p999_ms),
-    Measure("end to end p99", lambda sample: sample.end_to_end and sample.end_to_end.p99_ms),
-    Measure("end to end p99.9", lambda sample: sample.end_to_end and sample.end_to_end.p999_ms),
+    Measure("end to end p99", lambda sample: None if sample.end_to_end is None else sample.end_to_end.p99_ms),
+    Measure("end to end p99.9", lambda sample: None if sample.end_to_end is None else sample.end_to_end.p999_ms),
 )
 
 
