@@ -211,7 +211,8 @@ class Promises:
             if before is None:
                 continue
             kept = before.kept_end if before.is_unknown else promise.book.agree(before)
-            if before.starts_over:
+            if before.starts_over or (before.is_unknown and kept <= before.start):
+                # In what was flushed there is no record that it still had.
                 kept = 0
             partition = here.get(key)
             if partition is None:

@@ -101,6 +101,25 @@ def test_only_a_process_that_dies_as_its_log_starts_over_may_leave_nothing(start
         promises.opened(node)
 
 
+@pytest.mark.parametrize(("start", "is_kept"), [(12, False), (11, True)])
+def test_a_log_that_has_started_over_keeps_nothing_that_was_flushed_before(start: int, is_kept: bool) -> None:
+    """Seed 519 with exceptions: a follower had started over at its leader's start, beyond all that it had flushed, and
+    stayed without a record. Then its host lost power, and with it the first segment's name.
+    """
+    promises = Promises(History())
+    promises.elections.current[KEY] = structs.replace(MOVED, in_sync_replicas=(3,))
+    promise = promises.of(KEY)
+    promise.book.add([], 20, 0)
+    promise.replicas[2] = ReplicaLog(cast("PartitionLog", None), start=start, end=20, agreed_end=20, flushed=12)
+    node = cast("LogstoreNode", _Opened())
+    promises.power_lost(node)
+    if not is_kept:
+        promises.opened(node)
+        return
+    with pytest.raises(InvariantViolation, match=r"I8: .* up to 0 after a restart, it was up to 12"):
+        promises.opened(node)
+
+
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_a_follower_may_cut_what_is_committed_and_cleaned(is_removed: bool) -> None:
     """Seeds 462 and 480 with exceptions: a replica was away while the others cleaned, and led by one that had got its
