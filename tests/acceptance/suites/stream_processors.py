@@ -23,7 +23,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from tests.acceptance.outcomes import Outcome, Outcomes
 from tests.acceptance.suite import Broker
-from tests.acceptance.suites.counted import Reader, problems_of_records, problems_of_state
+from tests.acceptance.suites.counted import Counted, parse, problems_of_records, problems_of_state
+from tests.acceptance.suites.readers import Reader, read_to_the_end
 
 PARTITIONS: Final = 4
 _KEYS: Final = 50
@@ -124,7 +125,7 @@ def _run_case(name: str, case: Case, arguments: Arguments, broker: Broker, logs:
         ended = _count_and_kill(case, processes, committed, everything)
         for process in processes:
             process.kill()
-        _read_to_the_end(committed, everything)
+        read_to_the_end(committed, everything, _END_SECONDS_MAX)
     aborted = len(everything.results) - len(committed.results)
     click.echo(f"  {case.name}: {len(committed.results)} results, {aborted} aborted, {ended} processes ended unasked")
     of_kills = [] if aborted else ["no kill met a transaction that had results"]
@@ -134,11 +135,13 @@ def _run_case(name: str, case: Case, arguments: Arguments, broker: Broker, logs:
     ]
 
 
-def _reader(broker: Broker, topic: str, isolation: str) -> Reader:
-    return Reader(broker.bootstrap, topic, PARTITIONS, isolation)
+def _reader(broker: Broker, topic: str, isolation: str) -> Reader[Counted]:
+    return Reader(broker.bootstrap, topic, PARTITIONS, isolation, parse)
 
 
-def _count_and_kill(case: Case, processes: list[_Process], committed: Reader, everything: Reader) -> int:
+def _count_and_kill(
+    case: Case, processes: list[_Process], committed: Reader[Counted], everything: Reader[Counted]
+) -> int:
     """Return when all records are counted, or the time is over: how many processes ended without having been killed."""
     kills = ended = 0
     deadline = time.monotonic() + _COUNT_SECONDS_MAX
@@ -153,19 +156,6 @@ def _count_and_kill(case: Case, processes: list[_Process], committed: Reader, ev
         if done_at is None and len(committed.numbers) >= case.records:
             done_at = time.monotonic() + _AFTERWARDS_SECONDS
     return ended
-
-
-def _read_to_the_end(committed: Reader, everything: Reader) -> None:
-    """Read until no transaction is open. Raises TimeoutError."""
-    deadline = time.monotonic() + _END_SECONDS_MAX
-    while True:
-        everything.read()
-        committed.read()
-        ends = everything.log_ends()
-        if committed.has_read_to(ends) and everything.has_read_to(ends):
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"a transaction is open {_END_SECONDS_MAX:.0f} s after its producer was killed")
 
 
 def _create_topics(broker: Broker, name: str) -> None:
