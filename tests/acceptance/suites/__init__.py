@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.acceptance.suite import Suite
-from tests.acceptance.suites import javatools, kafka_python, kgo, librdkafka, quixstreams, sarama, streams
+from tests.acceptance.suites import connect, javatools, kafka_python, kgo, librdkafka, quixstreams, sarama, streams
 
 SUITES: Final[dict[str, Suite]] = {
     suite.name: suite
@@ -17,6 +17,7 @@ SUITES: Final[dict[str, Suite]] = {
         kafka_python.SUITE,
         streams.SUITE,
         quixstreams.SUITE,
+        connect.SUITE,
     )
 }
 """In the order of the page."""
