@@ -40,13 +40,13 @@ from tests.compat.building import build
 from tests.compat.matrix.toolchains import PEER_LIBS, prepare
 
 _SOURCES: Final = Path(__file__).parents[1] / "java/connect"
-_SECONDS_MAX: Final = 900.0
+_SECONDS_MAX: Final = 1500.0
 """For all steps; those that have not begun by then have failed."""
 _KILLS: Final = 3
 _KILLED_RECORDS: Final = 5000
 _MORE_RECORDS: Final = 1000
-_KILLING_SECONDS_MAX: Final = 300.0
-_END_SECONDS_MAX: Final = 90.0
+_KILLING_SECONDS_MAX: Final = 600.0
+_END_SECONDS_MAX: Final = 240.0
 """More than the timeout of the source's transactions."""
 _PAUSED_SECONDS: Final = 3.0
 
@@ -199,12 +199,19 @@ def _source_altered(pipeline: Pipeline) -> list[list[str]]:
 
 
 def _source_reset(pipeline: Pipeline) -> list[list[str]]:
-    """Have the source begin again, with fewer records."""
+    """Have the source begin again, with fewer records.
+
+    Its offsets are those of the workers' topic by then: Connect 4.4 deletes none of a source's own topic, since it ends
+    the transaction before it writes there (IllegalStateException: Cannot add partition to transaction in state READY).
+    """
+    end = pipeline.expected[-1] + 1
     pipeline.stop(SOURCE)
+    pipeline.configure(end, keeps_offsets=False)
+    problems = _problems_of_source_offset(pipeline, end)
     pipeline.rest.call("DELETE", f"/connectors/{SOURCE}/offsets")
     left = pipeline.rest.call("GET", f"/connectors/{SOURCE}/offsets")["offsets"]
-    problems = [f"after the reset the offsets are {left}"] if left else []
-    pipeline.write(range(_MORE_RECORDS // 2))
+    problems += [f"after the reset the offsets are {left}"] if left else []
+    pipeline.write(range(_MORE_RECORDS // 2), keeps_offsets=False)
     pipeline.resume(SOURCE)
     return [problems + _problems_at_the_end(pipeline)]
 

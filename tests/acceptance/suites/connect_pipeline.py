@@ -26,8 +26,11 @@ _WORKERS: Final = 2
 _REQUEST_SECONDS_MAX: Final = 20.0
 
 
-def source_settings(records: int, replicas: int) -> dict[str, str]:
-    """Return the source's: it creates its topic and one for its own offsets, and commits a transaction a second."""
+def source_settings(records: int, replicas: int, *, keeps_offsets: bool = True) -> dict[str, str]:
+    """Return the source's: it creates its topic and one for its own offsets, and commits a transaction a second.
+
+    Its offsets are in the workers' topic alone if it does not keep them.
+    """
     return {
         "connector.class": "numbers.NumbersSource",
         "tasks.max": "1",
@@ -37,7 +40,7 @@ def source_settings(records: int, replicas: int) -> dict[str, str]:
         "exactly.once.support": "required",
         "transaction.boundary": "interval",
         "transaction.boundary.interval.ms": "1000",
-        "offsets.storage.topic": SOURCE_OFFSETS,
+        **({"offsets.storage.topic": SOURCE_OFFSETS} if keeps_offsets else {}),
         "topic.creation.default.partitions": str(PARTITIONS),
         "topic.creation.default.replication.factor": str(replicas),
         **{f"topic.creation.default.{name}": value for name, value in TOPIC_SETTINGS.items()},
@@ -45,12 +48,14 @@ def source_settings(records: int, replicas: int) -> dict[str, str]:
 
 
 def sink_settings(file: Path) -> dict[str, str]:
+    """Return the sink's. Its consumer creates no topic: a broker would create the source's, with its own settings."""
     return {
         "connector.class": "numbers.NumbersSink",
         "tasks.max": "1",
         "topics": TOPIC,
         "file": str(file),
         "consumer.override.isolation.level": "read_committed",
+        "consumer.override.allow.auto.create.topics": "false",
     }
 
 
@@ -76,11 +81,14 @@ class Pipeline:
     expected: list[int] = field(default_factory=list)
     """What the source was to write, in its order."""
 
-    def write(self, numbers: range) -> None:
+    def write(self, numbers: range, *, keeps_offsets: bool = True) -> None:
         """Have the source write the numbers, of which the first is its next."""
         self.expected += numbers
-        replicas = min(self.broker.brokers, 3)
-        self.rest.call("PUT", f"/connectors/{SOURCE}/config", source_settings(numbers.stop, replicas))
+        self.configure(numbers.stop, keeps_offsets=keeps_offsets)
+
+    def configure(self, records: int, *, keeps_offsets: bool) -> None:
+        settings = source_settings(records, min(self.broker.brokers, 3), keeps_offsets=keeps_offsets)
+        self.rest.call("PUT", f"/connectors/{SOURCE}/config", settings)
 
     def read(self) -> None:
         """Read what has arrived, and start workers again that have ended. Raises KafkaException."""
@@ -172,8 +180,8 @@ def started(directory: Path, broker: Broker, logs: Path, records: int) -> Iterat
         sink_file = logs / "sink"
         replicas = min(broker.brokers, 3)
         rest.call("PUT", f"/connectors/{SOURCE}/config", source_settings(records, replicas))
-        rest.call("PUT", f"/connectors/{SINK}/config", sink_settings(sink_file))
         _await_topic(admin)
+        rest.call("PUT", f"/connectors/{SINK}/config", sink_settings(sink_file))
         committed, everything = (
             stack.enter_context(closing(Reader(broker.bootstrap, TOPIC, PARTITIONS, isolation, parse)))
             for isolation in ("read_committed", "read_uncommitted")

@@ -23,8 +23,8 @@ CONFIGS: Final = "connect-configs"
 OFFSETS: Final = "connect-offsets"
 STATUSES: Final = "connect-statuses"
 _STORAGE_PARTITIONS: Final = 4
-SECONDS_MAX: Final = 90.0
-_ANSWER_SECONDS_MAX: Final = 15.0
+SECONDS_MAX: Final = 240.0
+_ANSWER_SECONDS_MAX: Final = 30.0
 _PAUSE_SECONDS: Final = 0.5
 _NOT_YET: Final = frozenset({404, 409, 500, 503})
 """A worker that has not heard of a connector yet, a group that rebalances, a leader that is gone."""
