@@ -274,7 +274,7 @@ class Appends:
     def _undo_write(self, log: PartitionLog, effect: WriteEffect, error: DiskError) -> None:
         partition = self._replicas.by_log[log]
         self._fail_unwritten(partition, log.on_write_without_room(effect, error))
-        partition.epoch_start_offset = min(partition.epoch_start_offset, log.next_offset)
+        partition.taken_back()
         self._full_disks.take_back_soon(log)
         self._wrote(partition, log.log_end_offset)
         self._watches.changed(partition)

@@ -14,7 +14,7 @@ from barnabas.channel.messages import PartitionState
 from barnabas.cluster.internal_topics import COORDINATED_TOPICS
 from barnabas.cluster.messages import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, PartitionMetadata
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.replica.follower_progress import FollowerProgress
+from barnabas_logstore.core.replica.follower_progress import UNKNOWN_OFFSET, FollowerProgress
 from barnabas_logstore.core.replica.in_sync_replicas import InSyncReplicas
 from barnabas_logstore.core.replica.topic_meters import TopicMeter
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
@@ -185,6 +185,13 @@ class Partition:
             if follower.log_end_offset == old_log_end_offset:
                 follower.was_at_end()
 
+    def taken_back(self) -> None:
+        """What could not be written is in this log no longer: followers that have it from an earlier leader diverge."""
+        self.epoch_start_offset = min(self.epoch_start_offset, self.log.next_offset)
+        for follower in self.followers.values():
+            if follower.log_end_offset > self.log.log_end_offset:
+                follower.log_end_offset = UNKNOWN_OFFSET
+
     def out_of_sync(self, lag_ms_max: int, now_ms: int) -> list[int]:
         """Return members of the ISR that have not been caught up for `replica.lag.time.max.ms`: dead, stuck or too
         slow.
@@ -202,8 +209,11 @@ class Partition:
         epochs.
 
         Without the latter, records could be missing that an earlier leader has committed and this one does not know to
-        be committed yet (KAFKA-7128).
+        be committed yet (KAFKA-7128). Nobody, until this leader has written what it had fetched before its election: a
+        disk may fail to, and then those who have that have diverged.
         """
+        if self.log.log_end_offset < self.epoch_start_offset:
+            return []
         needed = max(self.high_watermark, self.epoch_start_offset)
         return [
             node_id

@@ -197,6 +197,9 @@ class Replication:
             self._watches.changed(partition)
         if partition.followers:
             self.leading.changed(partition)
+            if old_log_end_offset <= partition.epoch_start_offset:
+                # Those who have all of earlier epochs may not move any more.
+                self._isr_changes.look_at(partition)
 
     def log_start_moved(self, partition: Partition) -> None:
         """Watches are notified, followers are sent the new log start, and so is the leader."""
