@@ -233,11 +233,16 @@ class LedPartitions:
         return partition.leading and is_readable and not self.is_stopped
 
     def _lose(self, coordinator: Coordinator, led: LedPartition, now_ms: int) -> None:
-        """Report a lost epoch. What of the state may be half-changed is let go of with it."""
+        """Report a lost epoch, a second time if something unexpected ends that: a coordinator that has not let go of
+        its state would go on to serve it, half-changed or half-loaded. Raises Uncontained if that ends so, too.
+        """
+        number = led.partition.partition
         try:
-            coordinator.on_lost(led.partition.partition, led.leader_epoch, now_ms)
+            coordinator.on_lost(number, led.leader_epoch, now_ms)
         except Exception as error:
-            self._replicas.contained.contain(COORDINATOR_STATE, error, _name(led.partition))
+            with CONTAINING:
+                self._replicas.contained.contain(COORDINATOR_STATE, error, _name(led.partition))
+                coordinator.on_lost(number, led.leader_epoch, now_ms)
 
     # --- states in doubt ---
 
