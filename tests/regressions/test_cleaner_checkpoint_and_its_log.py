@@ -147,7 +147,7 @@ def test_a_log_that_is_less_than_it_was_grows_under_no_old_entry(
     disk = make()
     directory = started(disk, "boot-1")
     assert disk.read_file(CHECKPOINT) == content
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
     grow(disk, directory)
     assert lacks_nothing_after_power_cuts(disk) > 0
 
@@ -227,7 +227,7 @@ def test_a_log_that_is_set_aside_leaves_nothing_to_the_next_of_its_name(is_torn:
     assert loaded.partitions == []
     assert disk.read_file(CHECKPOINT) == NOTHING
     assert disk.read_file("/data/recovery-point-offset-checkpoint") == NOTHING
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
     replicate_again(disk, directory)
     assert lacks_nothing_after_power_cuts(disk) > 0
 

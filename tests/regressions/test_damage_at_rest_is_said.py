@@ -36,7 +36,7 @@ def started(disk: DiskModel) -> LogDirectory:
 def a_log_of_two_batches(disk: DiskModel) -> None:
     """A log of two batches whose writer was killed."""
     directory = started(disk)
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
     log = directory.create(TOPIC_PARTITION, bytes(15) + b"1", TopicConfig())
     assert isinstance(log, PartitionLog)
     for value in (b"one", b"two"):
@@ -51,15 +51,15 @@ def a_log_of_two_batches(disk: DiskModel) -> None:
 def test_a_flipped_bit_makes_a_replica_doubtful() -> None:
     disk = DiskModel()
     a_log_of_two_batches(disk)
-    assert not started(disk).may_lack_records, "killed, and nothing is amiss"
+    assert not started(disk).boot.may_lack_records, "killed, and nothing is amiss"
     file = disk.open(LOG)
     last = disk.size(file) - 1
     (byte,) = disk.read_at(file, last, 1)
     disk.write_at(file, last, (bytes([byte ^ 1]),))
     directory = started(disk)
     assert directory.logs[TOPIC_PARTITION].log_end_offset == 1
-    assert directory.may_lack_records
-    assert started(disk).may_lack_records, "until the controller has heard it"
+    assert directory.boot.may_lack_records
+    assert started(disk).boot.may_lack_records, "until the controller has heard it"
 
 
 def test_a_log_that_ends_before_its_high_watermark_makes_a_replica_doubtful() -> None:
@@ -69,4 +69,4 @@ def test_a_log_that_ends_before_its_high_watermark_makes_a_replica_doubtful() ->
     disk.truncate(disk.open(LOG), disk.size(disk.open(LOG)) // 2)
     directory = started(disk)
     assert directory.logs[TOPIC_PARTITION].log_end_offset == 1
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records

@@ -55,7 +55,7 @@ def compacted(removed: list[int], first_dirty_offset: int) -> DiskModel:
     """
     disk = DiskModel()
     directory = started(disk)
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
     log = directory.create(TOPIC_PARTITION, bytes(15) + b"1", FOUR_A_SEGMENT)
     assert isinstance(log, PartitionLog)
     for epoch in [0] * 5 + [3] * (END_OFFSET - 5):
@@ -106,7 +106,7 @@ def test_nothing_is_cut_where_the_cleaner_has_been(removed: list[int]) -> None:
     assert log.log_end_offset == END_OFFSET
     assert offsets_of(disk) == [offset for offset in range(END_OFFSET) if offset not in removed]
     assert log.leader_epochs.latest == 3
-    assert not directory.may_lack_records
+    assert not directory.boot.may_lack_records
 
 
 def test_the_end_of_a_log_may_be_where_compaction_has_left_nothing() -> None:
@@ -123,7 +123,7 @@ def test_a_gap_that_no_cleaner_can_have_left_is_damage(first_dirty_offset: int, 
     assert found_by_reading(disk) == end_offset
     directory = started(disk)
     assert directory.logs[TOPIC_PARTITION].log_end_offset == end_offset
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 @pytest.mark.parametrize("loses_power", [False, True])

@@ -63,7 +63,7 @@ def proposed_at_once(host: FollowingHost) -> bool:
     return host.turn().replication.alter_partition is not None
 
 
-def test_nobody_joins_until_it_has_written_that() -> None:
+def test_no_follower_joins_until_it_has_written_that() -> None:
     host = elected_before_it_writes()
     third = FollowerByHand(host, 3)
     third.ask(at(2, epoch=1))

@@ -58,7 +58,7 @@ def started(disk: DiskModel) -> LogDirectory:
 
 def a_trusted_log_of_two_batches(disk: DiskModel) -> LogDirectory:
     directory = started(disk)
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
     log = directory.create(TOPIC_PARTITION, bytes(15) + b"1", TopicConfig())
     assert isinstance(log, PartitionLog)
     for value in (b"one", b"two"):
@@ -88,7 +88,7 @@ def test_a_flush_that_fails_in_recovery_is_said_by_the_next_start(disk: DiskMode
     with pytest.raises(DiskError):
         started(disk)
     disk.drop_clean_pages()
-    assert started(disk).may_lack_records
+    assert started(disk).boot.may_lack_records
 
 
 def test_an_error_of_a_read_in_recovery_costs_nothing(disk: DiskModel) -> None:
@@ -96,7 +96,7 @@ def test_an_error_of_a_read_in_recovery_costs_nothing(disk: DiskModel) -> None:
     disk.faults = [Fault("read_at", ".log")]
     with pytest.raises(DiskError):
         started(disk)
-    assert not started(disk).may_lack_records
+    assert not started(disk).boot.may_lack_records
 
 
 def test_a_flush_that_fails_when_the_directory_has_failed_already_counts(disk: DiskModel) -> None:
@@ -104,16 +104,16 @@ def test_a_flush_that_fails_when_the_directory_has_failed_already_counts(disk: D
     directories = Directories([directory], Replicas(1, "c"))
     assert directories.go_offline("/data", DiskError(DiskErrorKind.IO, "write_at", LOG)) is not None
     assert directories.go_offline("/data", DiskError(DiskErrorKind.IO, "flush", LOG)) is None
-    assert started(disk).may_lack_records
+    assert started(disk).boot.may_lack_records
 
 
 def test_a_flush_that_fails_while_trust_is_written_counts(disk: DiskModel) -> None:
     directory = started(disk)
-    trust = directory.trust()
+    trust = directory.boot.trust()
     directory.go_offline(DiskError(DiskErrorKind.IO, "flush", LOG))
     execute(disk, trust)
     directory.boot_noted()
-    assert started(disk).may_lack_records
+    assert started(disk).boot.may_lack_records
 
 
 def test_a_log_cut_below_what_was_flushed_is_doubtful_after_a_clean_stop_too(disk: DiskModel) -> None:
@@ -123,20 +123,20 @@ def test_a_log_cut_below_what_was_flushed_is_doubtful_after_a_clean_stop_too(dis
     directory = started(disk)
     assert directory.was_shut_down_cleanly
     assert directory.logs[TOPIC_PARTITION].log_end_offset == 1
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 def test_a_log_that_does_not_say_whose_it_is_is_doubtful(disk: DiskModel) -> None:
     """It is set aside, and an empty one takes its place."""
     a_trusted_log_of_two_batches(disk)
     disk.lose_file("/data/orders-0/partition.metadata")
-    assert started(disk).may_lack_records
+    assert started(disk).boot.may_lack_records
 
 
 def test_a_log_that_is_gone_is_missed(disk: DiskModel) -> None:
     stopped_cleanly(disk, a_trusted_log_of_two_batches(disk))
     disk.rename("/data/orders-0", "/data/orders-0.old")
-    assert started(disk).may_lack_records
+    assert started(disk).boot.may_lack_records
 
 
 def broken_off(disk: DiskModel, byte_count: int) -> None:
@@ -153,8 +153,8 @@ def test_a_write_that_its_process_did_not_live_to_finish_costs_nothing(disk: Dis
     broken_off(disk, byte_count)
     directory = started(disk)
     assert directory.logs[TOPIC_PARTITION].log_end_offset == 2
-    assert not directory.may_lack_records
-    assert not started(disk).may_lack_records
+    assert not directory.boot.may_lack_records
+    assert not started(disk).boot.may_lack_records
 
 
 @pytest.mark.parametrize("byte", range(8, 12))
@@ -166,13 +166,13 @@ def test_a_batch_whose_length_is_damaged_is_not_taken_for_that(disk: DiskModel, 
     disk.flip_bit(LOG, batch_bytes + byte, bit)
     directory = started(disk)
     assert directory.logs[TOPIC_PARTITION].log_end_offset == 1
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 def test_a_part_of_a_batch_after_a_clean_stop_is_damage(disk: DiskModel) -> None:
     stopped_cleanly(disk, a_trusted_log_of_two_batches(disk))
     broken_off(disk, 100)
-    assert started(disk).may_lack_records
+    assert started(disk).boot.may_lack_records
 
 
 def test_a_topic_deleted_by_a_process_that_dies_at_once_is_not_missed(disk: DiskModel) -> None:
@@ -180,15 +180,15 @@ def test_a_topic_deleted_by_a_process_that_dies_at_once_is_not_missed(disk: Disk
     flush_all(disk, directory)
     execute(disk, directory.checkpoint_recovery_points())
     directory.delete(TOPIC_PARTITION, 0)
-    assert not started(disk).may_lack_records
+    assert not started(disk).boot.may_lack_records
 
 
 def test_a_log_that_was_being_made_is_not_missed(disk: DiskModel) -> None:
-    execute(disk, started(disk).trust())
+    execute(disk, started(disk).boot.trust())
     disk.make_directory("/data/orders-0")
-    assert not started(disk).may_lack_records
+    assert not started(disk).boot.may_lack_records
 
 
 def test_nothing_is_missed_where_nothing_is_amiss(disk: DiskModel) -> None:
     stopped_cleanly(disk, a_trusted_log_of_two_batches(disk))
-    assert not started(disk).may_lack_records
+    assert not started(disk).boot.may_lack_records

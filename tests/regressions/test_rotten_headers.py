@@ -61,7 +61,7 @@ def test_no_bit_of_a_header_moves_an_epoch(number: int, cleanly: bool) -> None:
             # A last batch with another offset is the end of another log, or is cut off.
             known = [entry for entry in TRUTH if entry[1] < log.log_end_offset]
             assert log.log_end_offset == END_OFFSET or number == len(EPOCHS) - 1
-            is_right = log.leader_epochs.entries() == known and (known == TRUTH or found.may_lack_records)
+            is_right = log.leader_epochs.entries() == known and (known == TRUTH or found.boot.may_lack_records)
             if not is_right and (cleanly or (number, byte, bit) not in LEFT_TO_CHANCE):
                 wrong.append((byte, bit, log.leader_epochs.entries()))
     assert not wrong
@@ -89,7 +89,7 @@ def test_no_bit_of_a_header_moves_an_epoch_of_one_batch(
                 found = started(disk, config)
                 log = log_of(found)
                 assert log.leader_epochs.entries() == truth, (number, byte, bit)
-                assert not found.may_lack_records
+                assert not found.boot.may_lack_records
 
 
 def test_one_header_makes_no_latest_epoch_after_a_clean_stop() -> None:
@@ -100,7 +100,7 @@ def test_one_header_makes_no_latest_epoch_after_a_clean_stop() -> None:
     directory = started(disk)
     log = log_of(directory)
     assert (log.log_end_offset, log.leader_epochs.entries()) == (6, [(0, 0), (1, 5)])
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
     replica = Partition(1, "orders", TOPIC_ID, 0, log)
     state = PartitionMetadata(
         partition=0, leader=2, leader_epoch=2, partition_epoch=5, replicas=(1, 2), in_sync_replicas=(2,)

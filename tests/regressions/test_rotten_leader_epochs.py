@@ -62,7 +62,7 @@ def written(
 ) -> LogDirectory:
     """One batch for each, and nothing flushed."""
     directory = started(disk)
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
     log = directory.create(TOPIC_PARTITION, TOPIC_ID, config)
     assert isinstance(log, PartitionLog)
     for epoch in epochs:
@@ -91,8 +91,8 @@ def test_the_log_ends_before_an_epoch_that_has_become_a_later_one() -> None:
     directory = started(disk)
     log = log_of(directory)
     assert (log.log_end_offset, log.leader_epochs.entries()) == (2, [(0, 0)])
-    assert directory.may_lack_records
-    assert started(disk).may_lack_records, "until the controller has heard it"
+    assert directory.boot.may_lack_records
+    assert started(disk).boot.may_lack_records, "until the controller has heard it"
 
 
 def test_the_cluster_can_tell_it_whom_to_follow() -> None:
@@ -113,7 +113,7 @@ def test_the_log_ends_before_an_epoch_that_has_become_an_earlier_one() -> None:
     rot(disk, 3, LEADER_EPOCH_AT, 1)
     directory = started(disk)
     assert log_of(directory).log_end_offset == 3
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 def test_the_next_segment_tells_of_the_last_batch_before_it() -> None:
@@ -123,7 +123,7 @@ def test_the_next_segment_tells_of_the_last_batch_before_it() -> None:
     directory = started(disk)
     log = log_of(directory)
     assert (log.log_end_offset, log.leader_epochs.latest) == (3, 0)
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
     assert not disk.exists(f"{PATH}/{4:020d}.log")
 
 
@@ -133,7 +133,7 @@ def test_a_segment_that_begins_with_a_rotten_epoch_is_empty() -> None:
     rot(disk, 4, LEADER_EPOCH_AT, 1)
     directory = started(disk)
     assert log_of(directory).log_end_offset == 4
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 def stopped_cleanly(disk: DiskModel, directory: LogDirectory) -> None:
@@ -149,7 +149,7 @@ def test_after_a_clean_stop_the_last_batch_is_kept_in_the_epoch_of_the_checkpoin
     assert directory.was_shut_down_cleanly
     log = log_of(directory)
     assert (log.log_end_offset, log.leader_epochs.entries()) == (4, [(0, 0), (1, 2)])
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
@@ -173,7 +173,7 @@ def test_a_last_batch_of_a_corrupt_checksum_is_cut() -> None:
     rot(disk, 3, len(BATCH) - 1, 0)
     directory = started(disk)
     assert log_of(directory).log_end_offset == 3
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 @pytest.mark.parametrize("is_header_wrong", [True, False])
@@ -186,8 +186,8 @@ def test_a_batch_in_doubt_does_not_end_the_log_at_a_later_crash(is_header_wrong:
     else:
         disk.replace_file(CHECKPOINT, disk.read_file(CHECKPOINT).replace(b"3 3", b"2 3"))
     directory = started(disk)
-    assert directory.may_lack_records
-    execute(disk, directory.trust())
+    assert directory.boot.may_lack_records
+    execute(disk, directory.boot.trust())
     log = log_of(directory)
     latest = log.leader_epochs.latest
     for _ in range(2):
@@ -208,7 +208,7 @@ def test_a_checkpoint_that_two_batches_contradict_costs_no_record(content: bytes
     directory = started(disk)
     log = log_of(directory)
     assert (log.log_end_offset, log.leader_epochs.entries()) == (4, [(0, 0), (1, 2)])
-    assert not directory.may_lack_records
+    assert not directory.boot.may_lack_records
 
 
 def test_an_epoch_that_the_checkpoint_has_not_heard_of_is_none_the_worse() -> None:
@@ -224,7 +224,7 @@ def test_an_epoch_that_the_checkpoint_has_not_heard_of_is_none_the_worse() -> No
     execute(disk, write)
     directory = started(disk)
     assert log_of(directory).leader_epochs.entries() == [(0, 0), (7, 2)]
-    assert not directory.may_lack_records
+    assert not directory.boot.may_lack_records
 
 
 @pytest.mark.parametrize("bit", range(8))
@@ -235,7 +235,7 @@ def test_the_log_ends_before_an_offset_that_has_become_another(bit: int) -> None
     rot(disk, 1, BASE_OFFSET_AT, bit)
     directory = started(disk)
     assert log_of(directory).log_end_offset <= 1
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 def test_the_name_of_the_next_segment_tells_of_the_last_offset_before_it() -> None:
@@ -244,7 +244,7 @@ def test_the_name_of_the_next_segment_tells_of_the_last_offset_before_it() -> No
     rot(disk, 3, BASE_OFFSET_AT, 2)
     directory = started(disk)
     assert log_of(directory).log_end_offset == 3
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
 
 
 RECORDS_PER_BATCH = 7
@@ -258,7 +258,7 @@ END_OFFSET = RECORDS_PER_BATCH * len(EPOCHS)
 
 def stored(disk: DiskModel, *, log_start_offset: int = 0) -> LogDirectory:
     directory = started(disk, SEVEN_EACH)
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
     log = directory.create(TOPIC_PARTITION, TOPIC_ID, SEVEN_EACH)
     assert isinstance(log, PartitionLog)
     for epoch in EPOCHS:
@@ -317,7 +317,7 @@ def test_no_bit_of_the_checkpoint_moves_an_epoch(log_start_offset: int, cleanly:
             found = started(disk, SEVEN_EACH)
             log = log_of(found)
             assert (log.log_start_offset, log.log_end_offset) == (log_start_offset, END_OFFSET)
-            assert not found.may_lack_records
+            assert not found.boot.may_lack_records
             if ends(log) != expected_ends(log_start_offset):
                 believed.append((disk.read_file(CHECKPOINT), log.leader_epochs.entries()))
     assert not believed
@@ -395,7 +395,7 @@ def test_a_single_batch_that_can_be_of_no_epoch_of_the_checkpoint() -> None:
     directory = started(disk)
     log = log_of(directory)
     assert (log.log_end_offset, log.leader_epochs.entries()) == (3, [(2, 2)])
-    assert not directory.may_lack_records
+    assert not directory.boot.may_lack_records
 
 
 def test_a_rotten_epoch_at_the_begin_of_one_contradicts_no_checkpoint() -> None:
@@ -423,7 +423,7 @@ def test_an_epoch_may_begin_where_compaction_has_left_nothing(removed: list[int]
         found = started(again, SEVEN_EACH)
         log = log_of(found)
         assert log.log_end_offset == END_OFFSET
-        assert not found.may_lack_records
+        assert not found.boot.may_lack_records
         if content:
             assert log.leader_epochs.entries() == TRUTH
 

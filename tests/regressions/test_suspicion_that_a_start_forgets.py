@@ -38,18 +38,18 @@ def started(disk: DiskModel, boot: str) -> LogDirectory:
 
 
 def heard_by_the_controller(disk: DiskModel, directory: LogDirectory) -> None:
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
 
 
 def test_a_kill_right_after_a_power_cut_does_not_hide_it(disk: DiskModel) -> None:
     heard_by_the_controller(disk, started(disk, "boot-1"))
-    assert not started(disk, "boot-1").may_lack_records, "the process died, the page cache did not"
+    assert not started(disk, "boot-1").boot.may_lack_records, "the process died, the page cache did not"
     after_the_power_cut = started(disk, "boot-2")
-    assert after_the_power_cut.may_lack_records
+    assert after_the_power_cut.boot.may_lack_records
     after_a_kill = started(disk, "boot-2")
-    assert after_a_kill.may_lack_records
+    assert after_a_kill.boot.may_lack_records
     heard_by_the_controller(disk, after_a_kill)
-    assert not started(disk, "boot-2").may_lack_records
+    assert not started(disk, "boot-2").boot.may_lack_records
 
 
 def test_a_clean_stop_before_the_controller_has_heard_does_not_hide_it(disk: DiskModel) -> None:
@@ -57,26 +57,26 @@ def test_a_clean_stop_before_the_controller_has_heard_does_not_hide_it(disk: Dis
     assert started(disk, "boot-2").shut_down({}, broker_epoch=7)
     again = started(disk, "boot-2")
     assert again.was_shut_down_cleanly
-    assert again.may_lack_records
+    assert again.boot.may_lack_records
 
 
 def test_after_a_clean_stop_a_new_boot_lacks_nothing(disk: DiskModel) -> None:
     first = started(disk, "boot-1")
     heard_by_the_controller(disk, first)
     assert first.shut_down({}, broker_epoch=7)
-    assert not started(disk, "boot-2").may_lack_records
-    assert not started(disk, "boot-2").may_lack_records, "it was noted at once"
+    assert not started(disk, "boot-2").boot.may_lack_records
+    assert not started(disk, "boot-2").boot.may_lack_records, "it was noted at once"
 
 
 def test_a_failed_flush_may_cost_records_in_the_same_boot(disk: DiskModel) -> None:
     directory = started(disk, "boot-1")
     heard_by_the_controller(disk, directory)
     directory.go_offline(DiskError(DiskErrorKind.IO, "flush", "/data/orders-0/00000000000000000000.log"))
-    assert started(disk, "boot-1").may_lack_records
+    assert started(disk, "boot-1").boot.may_lack_records
 
 
 def test_another_error_costs_none(disk: DiskModel) -> None:
     directory = started(disk, "boot-1")
     heard_by_the_controller(disk, directory)
     directory.go_offline(DiskError(DiskErrorKind.IO, "read_at", "/data/orders-0/00000000000000000000.log"))
-    assert not started(disk, "boot-1").may_lack_records
+    assert not started(disk, "boot-1").boot.may_lack_records

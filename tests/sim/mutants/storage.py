@@ -18,6 +18,7 @@ from barnabas_logstore.core.storage import effect_execution
 from barnabas_logstore.core.storage.batches import batch_opening, batch_validation
 from barnabas_logstore.core.storage.batches.batch_opening import first_record_of
 from barnabas_logstore.core.storage.batches.batch_validation import CheckedBatch
+from barnabas_logstore.core.storage.directories.kernel_boot import KernelBoot
 from barnabas_logstore.core.storage.directories.log_directory import LogDirectory
 from barnabas_logstore.core.storage.effect_results import OffsetAtTimestamp
 from barnabas_logstore.core.storage.effects import FlushEffect, StorageEffect
@@ -254,17 +255,17 @@ def clean_shutdown_marker_stays() -> None:
 @STORAGE.breaks("15", [Fault.BIT_FLIP, Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES])
 def a_log_that_is_cut_by_damage_says_nothing() -> None:
     """Nor does one whose flush has failed: its logstore stays in every ISR."""
-    replace_in(LogDirectory, "_expect_losses", lambda self: None)
+    replace_in(KernelBoot, "expect_losses", lambda self: None)
 
 
 @STORAGE.breaks("15", [Fault.POWER_CUT, Fault.RESTART_STORM, Fault.KILL_CONTROLLER, Fault.KILL_ALL_LOGSTORES])
 def a_second_start_forgets_what_the_first_lacked() -> None:
     """The new boot is noted at once, before the controller has heard that something may be lacking."""
 
-    def note_boot(self: LogDirectory) -> None:
-        self._disk.replace_file(self._boot_path, self._kernel_boot_id)
+    def note_boot(self: KernelBoot) -> None:
+        self._disk.replace_file(self._path, self._id)
 
-    replace_in(LogDirectory, "_forget_boot", note_boot)
+    replace_in(KernelBoot, "forget", note_boot)
 
 
 @STORAGE.breaks("I9")

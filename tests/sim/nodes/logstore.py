@@ -211,7 +211,7 @@ class LogstoreNode(Process):
                 full_log_dirs=dict(self._full_log_dirs),
                 room_changes=self._room_changes,
                 offline_partitions=dict(self.offline_partitions),
-                may_lack_records=any(each.may_lack_records for each in directories),
+                may_lack_records=any(each.boot.may_lack_records for each in directories),
             ),
             on_registered=self._registered,
         )

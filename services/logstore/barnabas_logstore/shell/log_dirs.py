@@ -217,7 +217,7 @@ def _load(
             _log.warning(
                 "leader-epoch-checkpoint was wrong: epochs are taken from the batches", topic=topic, partition=number
             )
-    if kept and directory.may_lack_records:
+    if kept and directory.boot.may_lack_records:
         _log.warning(
             "the machine stopped, a flush failed, or a log is damaged: the last records may be lost",
             directory=directory.path,

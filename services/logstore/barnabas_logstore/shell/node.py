@@ -285,7 +285,9 @@ class LogstoreNode:
 
     def _make_registration(self, loaded: LoadedDirectories, control_port: int) -> Registration:
         settings, directory_id = self._settings, loaded.directory_id
-        self._may_lack_records = any(each.error is not None or each.may_lack_records for each in loaded.directories)
+        self._may_lack_records = any(
+            each.error is not None or each.boot.may_lack_records for each in loaded.directories
+        )
 
         def describe(incarnation: str) -> LogstoreRegistration:
             return LogstoreRegistration(

@@ -263,12 +263,12 @@ def test_another_partition_that_is_unknown_keeps_no_stray(host: Host) -> None:
 def test_records_that_may_be_lacking_are_not_forgotten_while_the_controller_cannot_read_all(host: Host) -> None:
     """Rule 15: no election has taken this logstore out of the ISR of what is unknown."""
     (directory,) = host.log_directories
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
     host.control(LeaderAndIsr(True, [topic()], unknown_topics=["payments"]))
     host.lead(topic(1, 1))
-    assert directory.may_lack_records
+    assert directory.boot.may_lack_records
     host.lead(topic(1, 1), full=True)
-    assert not directory.may_lack_records
+    assert not directory.boot.may_lack_records
 
 
 # --- stop and delete ---

@@ -181,7 +181,7 @@ def test_a_partition_without_its_topic_id_is_set_aside(tmp_path: Path) -> None:
 def test_an_operator_is_warned_when_the_machine_may_have_lost_acknowledged_records(tmp_path: Path) -> None:
     make_partition(tmp_path)
     (directory,) = load(tmp_path).directories
-    execute(PosixDisk(), directory.trust())
+    execute(PosixDisk(), directory.boot.trust())
     with capture_logs() as after_a_crash_of_the_process:
         load(tmp_path)
     with capture_logs() as after_one_of_the_machine:

@@ -172,15 +172,15 @@ def test_one_error_takes_every_partition_of_the_directory_offline(disk: DiskMode
 
 def test_the_page_cache_survives_a_process_but_not_a_boot(disk: DiskModel) -> None:
     first = opened(disk, kernel_boot_id="boot-1")
-    assert not first.page_cache_survived
+    assert not first.boot.page_cache_survived
     trusted(disk, first)
-    assert opened(disk, kernel_boot_id="boot-1").page_cache_survived
-    assert not opened(disk, kernel_boot_id="boot-2").page_cache_survived
+    assert opened(disk, kernel_boot_id="boot-1").boot.page_cache_survived
+    assert not opened(disk, kernel_boot_id="boot-2").boot.page_cache_survived
 
 
 def trusted(disk: DiskModel, directory: LogDirectory) -> None:
     """The controller has heard of what may be lacking."""
-    execute(disk, directory.trust())
+    execute(disk, directory.boot.trust())
 
 
 def test_checkpoints_are_kafkas(disk: DiskModel) -> None:
@@ -255,14 +255,14 @@ def test_another_partition_on_its_way_out_does_not_account_for_one_that_is_gone(
     assert isinstance(directory.create(("orders", 1), TOPIC_ID, TopicConfig()), PartitionLog)
     flush_all(disk, directory)
     assert log.recovery_point == 3
-    for effect in (directory.checkpoint_recovery_points(), directory.trust()):
+    for effect in (directory.checkpoint_recovery_points(), directory.boot.trust()):
         execute(disk, effect)
     directory.delete(("orders", deleted), now_ms=0)
     if deleted != 10:
         execute(disk, DeleteDirectoryEffect(log.directory))
     again = opened(disk)
     load(again)
-    assert again.may_lack_records is is_suspected
+    assert again.boot.may_lack_records is is_suspected
 
 
 def test_the_name_of_a_directory_set_aside_fits_a_file_name(disk: DiskModel) -> None:

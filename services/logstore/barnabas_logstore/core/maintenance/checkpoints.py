@@ -91,7 +91,7 @@ class Checkpoints:
         that may be missing here.
         """
         for directory in self._directories.online:
-            if directory.may_lack_records:
+            if directory.boot.may_lack_records:
                 self._write((_Kind.KERNEL_BOOT, directory))
 
     def first_dirty_offset_moved(self, log: PartitionLog) -> None:
@@ -205,7 +205,7 @@ class Checkpoints:
             case _Kind.TOPIC_REGISTER:
                 effect = self._directories.topic_register(directory)
             case _Kind.KERNEL_BOOT:
-                effect = directory.trust()
+                effect = directory.boot.trust()
             case _Kind.HIGH_WATERMARKS:
                 effect = directory.checkpoint_high_watermarks(self._directories.high_watermarks(directory))
         self._in_flight[effect] = file

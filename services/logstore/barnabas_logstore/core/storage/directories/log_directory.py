@@ -17,6 +17,7 @@ from barnabas_logstore.core.storage import checkpoints
 from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
 from barnabas_logstore.core.storage.directories.directory_format import check_format, raise_format
 from barnabas_logstore.core.storage.directories.directory_identity import DirectoryRefusal, identify, make_durably
+from barnabas_logstore.core.storage.directories.kernel_boot import KernelBoot
 from barnabas_logstore.core.storage.directories.log_copy import read_origin
 from barnabas_logstore.core.storage.effect_execution import execute
 from barnabas_logstore.core.storage.effects import (
@@ -82,14 +83,7 @@ class LogDirectory:
         self.no_room: DiskError | None = None
         """Why its logs take no appends for now."""
         self.was_shut_down_cleanly = False
-        self.page_cache_survived = False
-        """The same kernel boot as last time: what a killed process had written is still there, flushed or not.
-        Otherwise, records that had been acknowledged may be lost: this is logged for the operator."""
-        self.may_lack_records = False
-        """The controller is informed too, by every start until it has made sure that no ISR relies on them
-        (`trust`).
-        """
-        self._kernel_boot_id = b""
+        self.boot = KernelBoot(disk, path)
         self._deletions: list[tuple[int, str]] = []
         self.futures: list[TopicPartition] = []
         """Found by `load`: partitions that were being copied into this directory. Their copies start over."""
@@ -120,7 +114,7 @@ class LogDirectory:
         disk.watch_volume(path)
         directory = cls(disk, path, identity, unique_name)
         directory._take_marker()
-        directory._read_boot(kernel_boot_id.encode())
+        directory.boot.read(kernel_boot_id.encode(), was_shut_down_cleanly=directory.was_shut_down_cleanly)
         return directory
 
     def load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply = map) -> list[OpenedPartition]:
@@ -151,6 +145,7 @@ class LogDirectory:
                 shut_down_cleanly=self.was_shut_down_cleanly,
                 log_start_offset=log_starts.get(topic_partition, 0),
                 first_dirty_offset=cleaner_offsets.get(topic_partition, 0),
+                is_page_cache_in_doubt=self.boot.is_page_cache_in_doubt,
             )
             opened.log.compacted_upto(min(cleaner_offsets.get(topic_partition, 0), opened.log.log_end_offset))
             high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
@@ -180,7 +175,7 @@ class LogDirectory:
         if damaged:
             # Durable, for whatever reason. Not by the death of a process: a replica that may lack records has no vote
             # on the leader.
-            self._expect_losses()
+            self.boot.expect_losses()
         if not self.was_shut_down_cleanly:
             # Recovery lowers some recovery points, and a power cut may have removed complete partitions; the next crash
             # must not find the old offsets.
@@ -209,32 +204,6 @@ class LogDirectory:
         # Also if it is gone: a process that was killed right after it removed it has not flushed that, and the marker
         # could be back after the next power cut.
         self._disk.flush_directory(self.path)
-
-    def _read_boot(self, kernel_boot_id: bytes) -> None:
-        """The file exists as long as no records are missing. A process that starts after a power cut may be killed, or
-        stopped cleanly, before the controller has learned of it: the next one has to report it again.
-        """
-        self._kernel_boot_id = kernel_boot_id
-        before = self._disk.read_file(self._boot_path) if self._disk.exists(self._boot_path) else b""
-        self.page_cache_survived = before == kernel_boot_id
-        self.may_lack_records = not self.page_cache_survived and not (self.was_shut_down_cleanly and before)
-        if self.may_lack_records:
-            self._forget_boot()
-        elif not self.page_cache_survived:
-            self._disk.replace_file(self._boot_path, kernel_boot_id)
-
-    @property
-    def _boot_path(self) -> str:
-        return f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
-
-    def _forget_boot(self) -> None:
-        if self._disk.exists(self._boot_path):
-            self._disk.remove(self._boot_path)
-
-    def trust(self) -> ReplaceEffect:
-        """The controller knows what may be missing: a start in the same boot need not report it again."""
-        self.may_lack_records = False
-        return ReplaceEffect(FileReplacement(self._boot_path, self._kernel_boot_id))
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         path = f"{self.path}/{name}"
@@ -434,22 +403,18 @@ class LogDirectory:
 
     def note_failed_flush(self, error: DiskError) -> None:
         """A failed flush marks pages clean that are not on the disk: they may be missing at the next start, even in the
-        same boot (ATC'20, "Can Applications Recover from fsync Failures?"). A disk that refuses even this write needs
-        another boot.
+        same boot (ATC'20, "Can Applications Recover from fsync Failures?"), or after the power cut that follows it: the
+        next start writes them again. A disk that refuses even this removal needs another boot.
         """
         if error.operation.startswith("flush"):
             with suppress(DiskError):
-                self._expect_losses()
-
-    def _expect_losses(self) -> None:
-        self.may_lack_records = True
-        self._forget_boot()
+                self.boot.expect_losses()
 
     def boot_noted(self) -> None:
         """`trust` is carried out; a flush may have failed meanwhile."""
-        if self.may_lack_records:
+        if self.boot.may_lack_records:
             with suppress(DiskError):
-                self._forget_boot()
+                self.boot.forget()
 
     def closing_flushes(self) -> list[ClosingFlush]:
         """Return the flushes of a clean shutdown, to be run concurrently before `shut_down`, once all logs are idle:

@@ -27,7 +27,13 @@ from barnabas_logstore.core.storage.recovery.epoch_evidence import EpochsOfBatch
 from barnabas_logstore.core.storage.recovery.producer_recovery import load_producers
 from barnabas_logstore.core.storage.segment.batch_order import OffsetAndEpoch, in_order
 from barnabas_logstore.core.storage.segment.log_segments import LogSegments
-from barnabas_logstore.core.storage.segment.scan import is_broken_off, offsets_of, read_marker, scan_batches
+from barnabas_logstore.core.storage.segment.scan import (
+    is_broken_off,
+    offsets_of,
+    read_marker,
+    scan_batches,
+    write_again,
+)
 from barnabas_logstore.core.storage.segment.segment import (
     ALL_SUFFIXES,
     LOG_SUFFIX,
@@ -81,6 +87,7 @@ def open_log(
     shut_down_cleanly: bool,
     log_start_offset: int = 0,
     first_dirty_offset: int = 0,
+    is_page_cache_in_doubt: bool = False,
 ) -> OpenedLog:
     """Open the log in `directory`: see `recover_log`. Raises DiskError."""
     found = recover_log(
@@ -92,6 +99,7 @@ def open_log(
         shut_down_cleanly=shut_down_cleanly,
         log_start_offset=log_start_offset,
         first_dirty_offset=first_dirty_offset,
+        is_page_cache_in_doubt=is_page_cache_in_doubt,
     )
     return OpenedLog(
         PartitionLog(disk, found.state),
@@ -113,14 +121,17 @@ def recover_log(
     log_start_offset: int,
     first_dirty_offset: int = 0,
     are_epochs_sure: bool = False,
+    is_page_cache_in_doubt: bool = False,
 ) -> RecoveredLog:
     """Recover the log in `directory`, which exists; one without segments gets its first. Raises DiskError.
 
     `log_start_offset` is that of the checkpoint, if any: the log begins there, or with its first segment if that is
     later. `first_dirty_offset` is that of the cleaner's checkpoint, if any. `are_epochs_sure`: their checkpoint has
-    just been written.
+    just been written. `is_page_cache_in_doubt`: a flush may have failed. What is suspect is written again then, since
+    no later flush would: its pages seem to be clean.
     """
     opening = _Opening(disk, directory, config, recovery_point, log_start_offset, first_dirty_offset)
+    opening.is_page_cache_in_doubt = is_page_cache_in_doubt
     opening.open_segments(shut_down_cleanly, are_epochs_sure)
     opening.begin_at_log_start()
     if not shut_down_cleanly:
@@ -179,6 +190,7 @@ class _Opening:
         self.dropped_bytes = 0
         self.is_damaged = False
         self.has_wrong_epochs = False
+        self.is_page_cache_in_doubt = False
         self._saved_epochs: list[tuple[int, int]] = []
         self._legible_epochs: list[tuple[int, int]] = []
         self._directory_changed = False
@@ -404,6 +416,8 @@ class _Opening:
             self.is_damaged |= not is_broken_off(
                 self.disk, segment.file, segment.byte_count, file_bytes, self.next_offset
             )
+            if self.is_page_cache_in_doubt:
+                write_again(self.disk, segment.file, segment.byte_count)
             # The cleaner reads the file, and a log may be cleaned before it is written to again.
             segment.aborted.save()
             if segment.byte_count < file_bytes:

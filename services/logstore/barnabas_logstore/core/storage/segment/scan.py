@@ -104,3 +104,12 @@ def is_broken_off(disk: Disk, file: DiskFile, position: int, end: int, next_offs
             if crc_is_valid(tail):
                 return False
     return True
+
+
+def write_again(disk: Disk, file: DiskFile, byte_count: int) -> None:
+    """Write what is in the file up to `byte_count` in its place, so that the next flush includes all of it. Raises
+    DiskError.
+    """
+    for position in range(0, byte_count, CHUNK_BYTES):
+        content = disk.read_at(file, position, min(CHUNK_BYTES, byte_count - position))
+        disk.write_at(file, position, (bytes(content),))
