@@ -209,8 +209,8 @@ class Partition:
         epochs.
 
         Without the latter, records could be missing that an earlier leader has committed and this one does not know to
-        be committed yet (KAFKA-7128). No replica at all, until this leader has written what it had fetched before its election: a
-        disk may fail to, and then those who have that have diverged.
+        be committed yet (KAFKA-7128). No replica at all, until this leader has written what it had fetched before its
+        election: a disk may fail to, and then those who have that have diverged.
         """
         if self.log.log_end_offset < self.epoch_start_offset:
             return []
