@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from urllib.parse import quote
 
+from barnabas.cluster.controller_calls.table import CONTROLLER_CALLS
 from barnabas.cluster.keys import Role
 
 DEFAULT_DOMAIN: Final = "barnabas.internal"
@@ -23,23 +24,8 @@ _PURGATORY: Final = frozenset({Role.PURGATORY})
 _CONTROLLER: Final = frozenset({Role.CONTROLLER})
 
 CALLERS_BY_METHOD: Final[Mapping[str, frozenset[Role]]] = {
+    **{_MEMBERSHIP + method.name: method.callers for method in CONTROLLER_CALLS},
     _MEMBERSHIP + "Subscribe": _GATEWAY | _PURGATORY,
-    _MEMBERSHIP + "CreateTopics": _GATEWAY,
-    _MEMBERSHIP + "DeleteTopics": _GATEWAY,
-    _MEMBERSHIP + "AlterConfigs": _GATEWAY,
-    _MEMBERSHIP + "CreatePartitions": _GATEWAY,
-    _MEMBERSHIP + "AlterPartition": _LOGSTORE,
-    _MEMBERSHIP + "ElectLeaders": _GATEWAY,
-    _MEMBERSHIP + "AlterReassignments": _GATEWAY,
-    _MEMBERSHIP + "ControlledShutdown": _LOGSTORE,
-    _MEMBERSHIP + "CreateAcls": _GATEWAY,
-    _MEMBERSHIP + "DeleteAcls": _GATEWAY,
-    _MEMBERSHIP + "AlterScramCredentials": _GATEWAY,
-    _MEMBERSHIP + "AlterClientQuotas": _GATEWAY,
-    _MEMBERSHIP + "AlterDelegationToken": _GATEWAY,
-    _MEMBERSHIP + "UpdateFeatures": _GATEWAY,
-    _MEMBERSHIP + "ShareQuotas": _GATEWAY,
-    _MEMBERSHIP + "AllocateProducerIds": _GATEWAY | _LOGSTORE,
     _MEMBERSHIP + "ReportHealth": _GATEWAY | _LOGSTORE | _PURGATORY,
     _MEMBERSHIP + "RecordOperatorCalls": _CONTROLLER,
     _ADMINISTRATION + "EndOffsets": _GATEWAY | _CONTROLLER,
