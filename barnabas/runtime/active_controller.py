@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from google.protobuf.message import Message
+
 from barnabas.cluster.keys import Role
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.rpc import create_channel
@@ -43,3 +45,8 @@ class ActiveController:
     async def retire(self) -> None:
         async with self:
             self._retired = True
+
+    async def call(self, method: str, message: Message, timeout_s: float) -> Message:
+        """Call a method of the service by its name. Raises grpc.aio.AioRpcError."""
+        answer: Message = await getattr(self.stub, method)(message, timeout=timeout_s)
+        return answer

@@ -12,52 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
 from barnabas.cluster.access.operator_calls import OperatorCall
-from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
-from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from barnabas.cluster.controller_calls.method import ControllerMethod
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
-from barnabas.cluster.messages import (
-    AclResult,
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    AlterConfigsResult,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    AlterReassignmentsRequest,
-    AlterReassignmentsResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsResult,
-    CreateTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DeletedAcls,
-    DeleteTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    ElectionResult,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ReassignmentResult,
-    UpdateMetadata,
-)
-from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse, QuotaAlterationResult
-from barnabas.cluster.quotas.shares import LEASE_MS, ShareQuotasRequest, ShareQuotasResponse
-from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse, ScramUserResult
+from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.conditions import Condition
 from barnabas.ports.etcd import Snapshot
 from barnabas.runtime.active_controller import ActiveController
@@ -65,15 +29,13 @@ from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
+from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, message_class, to_proto
 from barnabas.runtime.streams import StreamLink
 from barnabas.wire.errors import ErrorCode
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 
-if TYPE_CHECKING:
-    from barnabas_protos.controller.v1.membership_pb2_grpc import MembershipAsyncStub
-
-Answer = TypeVar("Answer")
+Request = TypeVar("Request")
+Response = TypeVar("Response")
 OnUpdate = Callable[[UpdateMetadata, Message], None]
 """Gets the update and the message that it came in, to be passed on."""
 OnOperatorCalls = Callable[[list[OperatorCall]], None]
@@ -83,9 +45,6 @@ _RETRY_S = 0.05
 _CONNECT_S = 1.0
 # The controller enforces a request's own timeout; this much later the answer is not waited for any more.
 _ANSWER_MARGIN_MS = 2000
-_ALLOCATE_TIMEOUT_MS = 5000
-_ALTER_PARTITION_TIMEOUT_MS = 5000
-_SHUTDOWN_TIMEOUT_MS = 10_000
 _HEALTH_TIMEOUT_S = 2.0
 
 _log = get_logger("membership")
@@ -140,177 +99,31 @@ class MembershipClient:
         finally:
             await self._move_to(None)
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """Answered when leaders and gateways know the topics, or with REQUEST_TIMED_OUT: they may still be created."""
-        message = to_proto(request, pb.CreateTopicsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.CreateTopics(message, timeout=timeout_s), request.timeout_ms, repeatable=False
-        )
-        if answer is not None:
-            return from_proto(CreateTopicsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        results = [CreateTopicResult(topic.topic, bytes(16), code, code.message) for topic in request.topics]
-        return CreateTopicsResponse(results, revision=-1)
-
-    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        """Answered when gateways have removed the topics, or with REQUEST_TIMED_OUT: they may still be deleted."""
-        message = to_proto(request, pb.DeleteTopicsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.DeleteTopics(message, timeout=timeout_s), request.timeout_ms, repeatable=False
-        )
-        if answer is not None:
-            return from_proto(DeleteTopicsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        results = [DeleteTopicResult(topic.topic, topic.topic_id, code, code.message) for topic in request.topics]
-        return DeleteTopicsResponse(results, revision=-1)
-
-    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """Answered when all affected services have the configs, or with REQUEST_TIMED_OUT: they may still be
-        changed.
+    async def ask(self, method: ControllerMethod[Request, Response], request: Request) -> Response:
+        """Return the answer of the active controller, once there is one; after the request's timeout its `not_done`,
+        and then it may still be done.
         """
-        message = to_proto(request, pb.AlterConfigsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.AlterConfigs(message, timeout=timeout_s), request.timeout_ms, repeatable=False
-        )
-        if answer is not None:
-            return from_proto(AlterConfigsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        return AlterConfigsResponse([AlterConfigsResult(code, code.message) for _ in request.resources], revision=-1)
+        message = to_proto(request, message_class(method.request, pb))
+        answer = await self._send(method, message, method.timeout_of(request))
+        if answer is None:
+            return method.not_done(request, ErrorCode.REQUEST_TIMED_OUT.message)
+        return from_proto(method.response, answer)
 
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-        """Answered when leaders and gateways know the partitions, or with REQUEST_TIMED_OUT: they may still be
-        created.
-        """
-        message = to_proto(request, pb.CreatePartitionsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.CreatePartitions(message, timeout=timeout_s),
-            request.timeout_ms,
-            repeatable=False,
-        )
-        if answer is not None:
-            return from_proto(CreatePartitionsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        return CreatePartitionsResponse([CreatePartitionsResult(code, code.message) for _ in request.topics], -1)
-
-    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        """Answered when the new leaders lead, or with REQUEST_TIMED_OUT: they still may."""
-        message = to_proto(request, pb.ElectLeadersRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.ElectLeaders(message, timeout=timeout_s), request.timeout_ms, repeatable=False
-        )
-        if answer is not None:
-            return from_proto(ElectLeadersResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        results = [ElectionResult(each.topic, each.partition, code, code.message) for each in request.partitions]
-        return ElectLeadersResponse(results, revision=-1, error_code=code)
-
-    async def alter_reassignments(self, request: AlterReassignmentsRequest) -> AlterReassignmentsResponse:
-        """Answered when the moves have begun, or with REQUEST_TIMED_OUT: they still may."""
-        message = to_proto(request, pb.AlterReassignmentsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.AlterReassignments(message, timeout=timeout_s),
-            request.timeout_ms,
-            repeatable=False,
-        )
-        if answer is not None:
-            return from_proto(AlterReassignmentsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        return AlterReassignmentsResponse([ReassignmentResult(code, code.message) for _ in request.partitions], -1)
-
-    async def create_acls(self, request: CreateAclsRequest) -> CreateAclsResponse:
-        """Answered when gateways decide by the ACLs, or with REQUEST_TIMED_OUT: they may still be created.
-
-        Not repeated: they may have been deleted since.
-        """
-        message = to_proto(request, pb.CreateAclsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.CreateAcls(message, timeout=timeout_s), request.timeout_ms, repeatable=False
-        )
-        if answer is not None:
-            return from_proto(CreateAclsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        return CreateAclsResponse([AclResult(code, code.message) for _ in request.acls], revision=-1)
-
-    async def delete_acls(self, request: DeleteAclsRequest) -> DeleteAclsResponse:
-        """Answered when gateways decide without the ACLs, or with REQUEST_TIMED_OUT: they may still be deleted.
-
-        Not repeated: the answer names what was deleted, and another time would find nothing.
-        """
-        message = to_proto(request, pb.DeleteAclsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.DeleteAcls(message, timeout=timeout_s), request.timeout_ms, repeatable=False
-        )
-        if answer is not None:
-            return from_proto(DeleteAclsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        return DeleteAclsResponse([DeletedAcls(code, code.message) for _ in request.filters], revision=-1)
-
-    async def alter_scram_credentials(self, request: AlterScramCredentialsRequest) -> AlterScramCredentialsResponse:
-        """Answered when all gateways know the credentials, or with REQUEST_TIMED_OUT: they may still be changed."""
-        message = to_proto(request, pb.AlterScramCredentialsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.AlterScramCredentials(message, timeout=timeout_s),
-            request.timeout_ms,
-            repeatable=False,
-        )
-        if answer is not None:
-            return from_proto(AlterScramCredentialsResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        users = request.users()
-        return AlterScramCredentialsResponse([ScramUserResult(user, code, code.message) for user in users], -1)
-
-    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-        """Answered when all gateways know the quotas, or with REQUEST_TIMED_OUT: they may still be changed."""
-        message = to_proto(request, pb.AlterClientQuotasRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.AlterClientQuotas(message, timeout=timeout_s),
-            request.timeout_ms,
-            repeatable=False,
-        )
-        if answer is not None:
-            return from_proto(AlterClientQuotasResponse, answer)
-        code = ErrorCode.REQUEST_TIMED_OUT
-        results = [QuotaAlterationResult(code, code.message) for _ in request.alterations]
-        return AlterClientQuotasResponse(results, revision=-1)
-
-    async def alter_delegation_token(self, request: AlterDelegationTokenRequest) -> AlterDelegationTokenResponse:
-        """Answered when all gateways know the change, or with REQUEST_TIMED_OUT: it may still be made."""
-        message = to_proto(request, pb.AlterDelegationTokenRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.AlterDelegationToken(message, timeout=timeout_s),
-            request.timeout_ms,
-            repeatable=False,
-        )
-        if answer is not None:
-            return from_proto(AlterDelegationTokenResponse, answer)
-        return AlterDelegationTokenResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
-
-    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-        """Answered when all gateways know the levels, or with REQUEST_TIMED_OUT: they may still be changed."""
-        message = to_proto(request, pb.UpdateFeaturesRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.UpdateFeatures(message, timeout=timeout_s),
-            request.timeout_ms,
-            repeatable=False,
-        )
-        if answer is not None:
-            return from_proto(UpdateFeaturesResponse, answer)
-        return UpdateFeaturesResponse(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message, -1)
-
-    async def share_quotas(self, request: ShareQuotasRequest) -> ShareQuotasResponse | None:
-        """Agree on shares of quotas with the active controller; None if there is none, or it does not answer at once:
-        another report follows anyway.
+    async def ask_once(self, method: ControllerMethod[Request, Response], request: Request) -> Response:
+        """Return the answer of the active controller; at once the request's `not_done` if there is none, and so if it
+        fails to answer.
         """
         controller = self._controller
+        not_done = method.not_done(request, ErrorCode.REQUEST_TIMED_OUT.message)
         if controller is None:
-            return None
-        message = to_proto(request, pb.ShareQuotasRequest)
+            return not_done
+        message = to_proto(request, message_class(method.request, pb))
         try:
             async with controller:
-                answer = await controller.stub.ShareQuotas(message, timeout=LEASE_MS / 1000)
+                answer = await controller.call(method.name, message, method.timeout_of(request) / 1000)
         except grpc.aio.AioRpcError:
-            return None
-        return from_proto(ShareQuotasResponse, answer)
+            return not_done
+        return from_proto(method.response, answer)
 
     @property
     def active_revision(self) -> int:
@@ -334,42 +147,6 @@ class MembershipClient:
         except grpc.aio.AioRpcError as error:
             return error.code() is grpc.StatusCode.UNIMPLEMENTED
         return answer.taken
-
-    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may still be."""
-        message = to_proto(request, pb.AlterPartitionRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.AlterPartition(message, timeout=timeout_s),
-            _ALTER_PARTITION_TIMEOUT_MS,
-            repeatable=False,
-        )
-        if answer is not None:
-            return from_proto(AlterPartitionResponse, answer)
-        return AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)
-
-    async def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
-        """Answered when others lead what they can lead. Can be repeated: it requests the same every time."""
-        message = to_proto(request, pb.ControlledShutdownRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.ControlledShutdown(message, timeout=timeout_s),
-            _SHUTDOWN_TIMEOUT_MS,
-            repeatable=True,
-        )
-        if answer is not None:
-            return from_proto(ControlledShutdownResponse, answer)
-        return ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
-
-    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """Return a unique block of producer ids. Can be repeated: a block whose answer is lost stays unused."""
-        message = to_proto(request, pb.AllocateProducerIdsRequest)
-        answer = await self._ask(
-            lambda stub, timeout_s: stub.AllocateProducerIds(message, timeout=timeout_s),
-            _ALLOCATE_TIMEOUT_MS,
-            repeatable=True,
-        )
-        if answer is not None:
-            return from_proto(AllocateProducerIdsResponse, answer)
-        return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
 
     async def _elections(self) -> AsyncGenerator[str, None]:
         """Yield the address of each active controller."""
@@ -440,13 +217,7 @@ class MembershipClient:
         if self._link is not None and self._applied_revision > 0:
             self._link.send(pb.SubscribeRequest(applied_revision=self._applied_revision).SerializeToString())
 
-    async def _ask(
-        self,
-        send: Callable[[MembershipAsyncStub, float], Awaitable[Answer]],
-        timeout_ms: int,
-        *,
-        repeatable: bool,
-    ) -> Answer | None:
+    async def _send(self, method: ControllerMethod[Any, Any], message: Message, timeout_ms: int) -> Message | None:
         """Return None without an answer; then (unless nothing was sent) it is unknown whether it was done."""
         deadline_ms = self._now_ms() + max(0, timeout_ms) + _ANSWER_MARGIN_MS
         while (remaining_s := (deadline_ms - self._now_ms()) / 1000) > 0:
@@ -463,12 +234,12 @@ class MembershipClient:
                 async with controller:
                     async with asyncio.timeout(min(remaining_s, _CONNECT_S)):
                         await controller.channel.channel_ready()
-                    return await send(controller.stub, remaining_s)
+                    return await controller.call(method.name, message, remaining_s)
             except TimeoutError:
                 continue
             except grpc.aio.AioRpcError as error:
                 # FAILED_PRECONDITION: not active, so it has done nothing; the election key will name the active one.
-                if error.code() is not grpc.StatusCode.FAILED_PRECONDITION and not repeatable:
+                if error.code() is not grpc.StatusCode.FAILED_PRECONDITION and not method.is_repeatable:
                     return None
             await asyncio.sleep(_RETRY_S)
         return None

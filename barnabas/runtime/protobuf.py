@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from enum import Enum
+from types import ModuleType
 from typing import Any, TypeVar
 
 import msgspec
@@ -79,6 +80,12 @@ def _kind(hint: Any) -> tuple[_Kind, Any]:
         return _Kind.MAP, None
     assert not _is_message(hint), f"{hint}: a message can always be absent"
     return _Kind.SCALAR, None
+
+
+def message_class(dataclass_type: type, module: ModuleType) -> type[Message]:
+    """Return the message that a dataclass mirrors: the one of its name in this generated module."""
+    found: type[Message] = getattr(module, dataclass_type.__name__)
+    return found
 
 
 def to_proto(value: Any, proto_class: type[M]) -> M:

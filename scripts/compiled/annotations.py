@@ -28,6 +28,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "barnabas/cli/commands/kubernetes.py": "barnabas.cli.kubernetes",
     "barnabas/cluster/json_values.py": "barnabas.cluster",
     "barnabas/runtime/configuration/config.py": "barnabas.runtime.configuration",
+    "barnabas/runtime/membership.py": "barnabas.cluster",
     "barnabas/runtime/protobuf.py": "barnabas.cluster",
     "barnabas_controller/shell/membership.py": "barnabas.cluster",
     "barnabas_gateway/shell/logstore_calls.py": "barnabas.cluster",

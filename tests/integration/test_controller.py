@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from barnabas.cluster.controller_calls.table import ALLOCATE_PRODUCER_IDS, CREATE_TOPICS, DELETE_TOPICS
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import Keys, LogstoreRegistration, Role
 from barnabas.cluster.messages import (
@@ -238,7 +239,7 @@ class Gateway:
 
     async def create(self, topic: str, partitions: int = 1) -> ErrorCode:
         request = CreateTopicsRequest([NewTopic(topic, partitions, 1)], timeout_ms=15_000)
-        (result,) = (await self.membership.create_topics(request)).results
+        (result,) = (await self.membership.ask(CREATE_TOPICS, request)).results
         return ErrorCode(result.error_code)
 
 
@@ -267,7 +268,7 @@ async def test_create_topic_assigns_leaders_and_a_restarted_controller_loses_not
     assert len(first.leaders("events")) + len(second.leaders("events")) == 5
     topic = gateway.image.topics_by_name["events"]
     assert sorted(partition.leader for partition in topic.partitions) in ([1, 1, 1, 2, 2], [1, 1, 2, 2, 2])
-    allocated = await gateway.membership.allocate_producer_ids(AllocateProducerIdsRequest("gateway-0"))
+    allocated = await gateway.membership.ask(ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest("gateway-0"))
     assert (allocated.error_code, allocated.first_producer_id, allocated.length) == (ErrorCode.NONE, 0, 1000)
 
     controller.stop(signal.SIGKILL)
@@ -277,7 +278,7 @@ async def test_create_topic_assigns_leaders_and_a_restarted_controller_loses_not
     assert gateway.image.topics_by_name["events"] == topic
     await until(lambda: max(first.controller_epochs) == max(second.controller_epochs) == epoch + 1)
     assert await gateway.create("events") is ErrorCode.TOPIC_ALREADY_EXISTS
-    allocated = await gateway.membership.allocate_producer_ids(AllocateProducerIdsRequest("gateway-0"))
+    allocated = await gateway.membership.ask(ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest("gateway-0"))
     assert allocated.first_producer_id == 1000
 
 
@@ -377,7 +378,7 @@ async def test_a_deleted_topic_is_deleted_from_a_logstore_that_was_away(
     (topic_id,) = gateway.image.topics_by_id
     await logstore.stop()
     request = DeleteTopicsRequest([TopicReference("events", b"")], timeout_ms=10_000)
-    (result,) = (await gateway.membership.delete_topics(request)).results
+    (result,) = (await gateway.membership.ask(DELETE_TOPICS, request)).results
     assert result.error_code == ErrorCode.NONE
     assert gateway.image.topics_by_name == {}
     controller.stop(signal.SIGTERM)

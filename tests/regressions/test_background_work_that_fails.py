@@ -20,7 +20,7 @@ import pytest
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, UpdateMetadata
-from barnabas.cluster.quotas.shares import QuotaUse
+from barnabas.cluster.quotas.shares import QuotaUse, ShareQuotasResponse
 from barnabas.metrics.conditions import Condition, ConditionKind
 from barnabas.metrics.snapshot import unpack
 from barnabas.runtime.contained import HEALTH, SCRAPE, ProcessContainment
@@ -136,11 +136,12 @@ async def test_shares_of_quotas_are_agreed_on_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(quota_sharing, "PERIOD_MS", 0)
     asked = 0
 
-    async def ask(_: object) -> None:
+    async def ask(_: object) -> ShareQuotasResponse:
         nonlocal asked
         asked += 1
         if asked <= 2:
             raise RuntimeError("a bug")
+        return ShareQuotasResponse()
 
     counted = Counted()
     sharing = QuotaSharing("gateway-0", ask)

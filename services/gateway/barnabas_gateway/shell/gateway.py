@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import assert_never
 
 from google.protobuf.message import Message
 
-from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
-from barnabas.cluster.features import UpdateFeaturesRequest
+from barnabas.cluster.controller_calls.table import SHARE_QUOTAS, method_of
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import GatewayRegistration, Keys, Role
-from barnabas.cluster.messages import (
-    ALL_BROKERS,
-    AllocateProducerIdsRequest,
-    AlterConfigsRequest,
-    AlterReassignmentsRequest,
-    CreateAclsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteAclsRequest,
-    DeleteTopicsRequest,
-    ElectLeadersRequest,
-    UpdateMetadata,
-)
-from barnabas.cluster.quotas.entities import AlterClientQuotasRequest
-from barnabas.cluster.scram import AlterScramCredentialsRequest
+from barnabas.cluster.messages import ALL_BROKERS, UpdateMetadata
 from barnabas.metrics.connection_families import CONTROLLER_SILENCE
 from barnabas.metrics.family import Sample
 from barnabas.metrics.security_families import ACLS
@@ -86,7 +70,9 @@ class Gateway:
             self._acceptor.connection_closed,
             self._metrics,
         )
-        self._sharing = QuotaSharing(properties.gateway_id, self._membership.share_quotas)
+        self._sharing = QuotaSharing(
+            properties.gateway_id, lambda report: self._membership.ask_once(SHARE_QUOTAS, report)
+        )
         self._processors.on_quota_uses = self._sharing.reported
         self._health_reports = HealthReports(Role.GATEWAY, properties.gateway_id, self._membership)
         self._health_reports.add_source(self._processors.deaths.conditions)
@@ -212,33 +198,6 @@ class Gateway:
             now_s = asyncio.get_running_loop().time()
             await asyncio.sleep(next_beat(now_s) - now_s)
 
-    async def _ask_controller(self, request: ControllerRequest) -> ControllerAnswer | None:
-        match request:
-            case CreateTopicsRequest():
-                return await self._membership.create_topics(request)
-            case DeleteTopicsRequest():
-                return await self._membership.delete_topics(request)
-            case AlterConfigsRequest():
-                return await self._membership.alter_configs(request)
-            case CreatePartitionsRequest():
-                return await self._membership.create_partitions(request)
-            case ElectLeadersRequest():
-                return await self._membership.elect_leaders(request)
-            case AlterReassignmentsRequest():
-                return await self._membership.alter_reassignments(request)
-            case CreateAclsRequest():
-                return await self._membership.create_acls(request)
-            case DeleteAclsRequest():
-                return await self._membership.delete_acls(request)
-            case AlterScramCredentialsRequest():
-                return await self._membership.alter_scram_credentials(request)
-            case AlterClientQuotasRequest():
-                return await self._membership.alter_client_quotas(request)
-            case AlterDelegationTokenRequest():
-                return await self._membership.alter_delegation_token(request)
-            case UpdateFeaturesRequest():
-                return await self._membership.update_features(request)
-            case AllocateProducerIdsRequest():
-                return await self._membership.allocate_producer_ids(request)
-            case unknown:
-                assert_never(unknown)
+    async def _ask_controller(self, request: ControllerRequest) -> ControllerAnswer:
+        answer: ControllerAnswer = await self._membership.ask(method_of(request), request)
+        return answer

@@ -12,7 +12,7 @@ from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas_gateway.core.model.containment import QUOTAS
 from barnabas_gateway.core.model.gateway_shares import GatewayShares
 
-Ask = Callable[[ShareQuotasRequest], Awaitable[ShareQuotasResponse | None]]
+Ask = Callable[[ShareQuotasRequest], Awaitable[ShareQuotasResponse]]
 
 
 class QuotaSharing:
@@ -47,8 +47,7 @@ class QuotaSharing:
     async def _agree(self, uses: list[QuotaUse], sent_ms: int) -> None:
         try:
             answer = await self._ask(ShareQuotasRequest(self._gateway_id, uses))
-            if answer is not None:
-                self._shares.granted(uses, answer.rates, sent_ms)
+            self._shares.granted(uses, answer.rates, sent_ms)
         except Exception as error:
             CONTAINED.contain(QUOTAS, error)
         self._asking = None

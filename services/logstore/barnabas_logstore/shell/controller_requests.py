@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from barnabas.cluster.controller_calls.table import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -54,7 +55,7 @@ class ControllerRequests:
         request = ControlledShutdownRequest(node_id, broker_epoch)
         try:
             async with asyncio.timeout(HAND_OVER_MS_MAX / 1000):
-                answer = await self._membership.controlled_shutdown(request)
+                answer = await self._membership.ask(CONTROLLED_SHUTDOWN, request)
         except TimeoutError:
             _log.warning("stopping without a handover of leadership", reason="no controller answered")
             return
@@ -67,7 +68,7 @@ class ControllerRequests:
             self._asked.clear()
             request, self._request = self._request, None
             assert request is not None
-            answer = await self._membership.alter_partition(request)
+            answer = await self._membership.ask(ALTER_PARTITION, request)
             self._loop.core.on_alter_partition(_known(answer))
             self._loop.wake()
 
@@ -76,7 +77,7 @@ class ControllerRequests:
         while True:
             await self._ids_asked.wait()
             self._ids_asked.clear()
-            answer = await self._membership.allocate_producer_ids(request)
+            answer = await self._membership.ask(ALLOCATE_PRODUCER_IDS, request)
             length = 0 if answer.error_code else answer.length
             self._loop.core.transactions.on_producer_ids(answer.first_producer_id, length)
             self._loop.wake()
