@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from barnabas.cluster.access.operator_calls import OperatorCall
+from barnabas.cluster.controller_calls.method import Change
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_topics import CreatableTopic
 from barnabas.wire.messages.create_topics import CreateTopicsRequest as WireCreateTopics
 from barnabas.wire.record_batch import crc_is_valid, decode_records
-from barnabas_gateway.core.model.audited_changes import changes_asked_for
+from barnabas_gateway.core.model.audit import changes_asked_for
 from barnabas_gateway.core.requests.audit_topic import DELIVERY_MS_MAX, WAITING_BYTES_MAX
 from tests.unit.gateway.world import World, topic
 
@@ -182,7 +183,7 @@ def test_a_change_whose_answer_is_lost_is_recorded_and_goes_to_the_topic() -> No
 
 def test_what_is_only_validated_is_no_change() -> None:
     asked = CreateTopicsRequest([NewTopic("t", 1, 1)], 1000)
-    assert list(changes_asked_for(asked)) == [("topic created", "t")]
+    assert list(changes_asked_for(asked)) == [Change("topic created", "t")]
 
 
 def test_a_batch_that_failed_while_its_leader_is_asked_ends_once() -> None:

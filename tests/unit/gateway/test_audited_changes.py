@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from barnabas.cluster import messages as cluster
+from barnabas.cluster.controller_calls.method import Change
 from barnabas.cluster.delegation_tokens import (
     AlterDelegationTokenRequest,
     AlterDelegationTokenResponse,
@@ -29,7 +30,7 @@ from barnabas.cluster.scram import (
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import incremental_alter_configs as wire
-from barnabas_gateway.core.model.audited_changes import Change, changes_of
+from barnabas_gateway.core.model.audit import changes_of
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from tests.unit.gateway.world import World, topic
 

@@ -20,44 +20,22 @@ processor → acceptor    APPLIED      the revision that requests are answered b
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
-from google.protobuf.message import Message
 
 from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.config_description import Setting
-from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest, AlterDelegationTokenResponse
-from barnabas.cluster.features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from barnabas.cluster.messages import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    AlterReassignmentsRequest,
-    AlterReassignmentsResponse,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    UpdateMetadata,
-)
-from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse
+from barnabas.cluster.controller_calls.table import CONTROLLER_CALLS
+from barnabas.cluster.messages import UpdateMetadata
 from barnabas.cluster.quotas.shares import QuotaId, QuotaUse
-from barnabas.cluster.scram import AlterScramCredentialsRequest, AlterScramCredentialsResponse
-from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
+from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, message_class, to_proto
 from barnabas.wire.primitives import Steps
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_protos.controller.v1 import cluster_pb2, membership_pb2
+
+T = TypeVar("T")
 
 SETTINGS: Final = b"settings"
 METADATA: Final = b"metadata"
@@ -94,36 +72,9 @@ class Accepted(msgspec.Struct):
     node_id: int
 
 
-_REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
-    (CreateTopicsRequest, membership_pb2.CreateTopicsRequest),
-    (DeleteTopicsRequest, membership_pb2.DeleteTopicsRequest),
-    (AllocateProducerIdsRequest, membership_pb2.AllocateProducerIdsRequest),
-    (AlterConfigsRequest, membership_pb2.AlterConfigsRequest),
-    (CreatePartitionsRequest, membership_pb2.CreatePartitionsRequest),
-    (ElectLeadersRequest, membership_pb2.ElectLeadersRequest),
-    (AlterReassignmentsRequest, membership_pb2.AlterReassignmentsRequest),
-    (CreateAclsRequest, membership_pb2.CreateAclsRequest),
-    (DeleteAclsRequest, membership_pb2.DeleteAclsRequest),
-    (AlterScramCredentialsRequest, membership_pb2.AlterScramCredentialsRequest),
-    (AlterClientQuotasRequest, membership_pb2.AlterClientQuotasRequest),
-    (AlterDelegationTokenRequest, membership_pb2.AlterDelegationTokenRequest),
-    (UpdateFeaturesRequest, membership_pb2.UpdateFeaturesRequest),
-)
-_ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
-    (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
-    (DeleteTopicsResponse, membership_pb2.DeleteTopicsResponse),
-    (AllocateProducerIdsResponse, membership_pb2.AllocateProducerIdsResponse),
-    (AlterConfigsResponse, membership_pb2.AlterConfigsResponse),
-    (CreatePartitionsResponse, membership_pb2.CreatePartitionsResponse),
-    (ElectLeadersResponse, membership_pb2.ElectLeadersResponse),
-    (AlterReassignmentsResponse, membership_pb2.AlterReassignmentsResponse),
-    (CreateAclsResponse, membership_pb2.CreateAclsResponse),
-    (DeleteAclsResponse, membership_pb2.DeleteAclsResponse),
-    (AlterScramCredentialsResponse, membership_pb2.AlterScramCredentialsResponse),
-    (AlterClientQuotasResponse, membership_pb2.AlterClientQuotasResponse),
-    (AlterDelegationTokenResponse, membership_pb2.AlterDelegationTokenResponse),
-    (UpdateFeaturesResponse, membership_pb2.UpdateFeaturesResponse),
-)
+_CALL_NUMBERS: Final = {
+    kind: number for number, method in enumerate(CONTROLLER_CALLS) for kind in (method.request, method.response)
+}
 _NO_ANSWER: Final = 0xFF
 
 
@@ -182,33 +133,33 @@ def decode_ids(payload: bytes) -> tuple[int, ...]:
 
 def encode_call(call_id: int, request: ControllerRequest, trace: bytes = b"") -> bytes:
     """`trace`: trace id and span id, or empty."""
-    for number, (kind, proto) in enumerate(_REQUESTS):
-        if isinstance(request, kind):
-            head = _CALL_HEAD.pack(call_id, number) + bytes((len(trace),)) + trace
-            return head + to_proto(request, proto).SerializeToString()
-    raise AssertionError(f"{type(request).__name__} is no request to the controller")
+    head = _CALL_HEAD.pack(call_id, _CALL_NUMBERS[type(request)]) + bytes((len(trace),)) + trace
+    return head + _encode(request)
 
 
 def decode_call(payload: bytes) -> tuple[int, ControllerRequest, bytes]:
     call_id, number = _CALL_HEAD.unpack_from(payload)
-    kind, proto = _REQUESTS[number]
     begin = _CALL_HEAD.size + 1
     end = begin + payload[_CALL_HEAD.size]
-    return call_id, from_proto(kind, proto.FromString(payload[end:])), payload[begin:end]
+    return call_id, _decode(CONTROLLER_CALLS[number].request, payload[end:]), payload[begin:end]
 
 
 def encode_answer(call_id: int, answer: ControllerAnswer | None) -> bytes:
     if answer is None:
         return _CALL_HEAD.pack(call_id, _NO_ANSWER)
-    for number, (kind, proto) in enumerate(_ANSWERS):
-        if isinstance(answer, kind):
-            return _CALL_HEAD.pack(call_id, number) + to_proto(answer, proto).SerializeToString()
-    raise AssertionError(f"{type(answer).__name__} is no answer of the controller")
+    return _CALL_HEAD.pack(call_id, _CALL_NUMBERS[type(answer)]) + _encode(answer)
 
 
 def decode_answer(payload: bytes) -> tuple[int, ControllerAnswer | None]:
     call_id, number = _CALL_HEAD.unpack_from(payload)
     if number == _NO_ANSWER:
         return call_id, None
-    kind, proto = _ANSWERS[number]
-    return call_id, from_proto(kind, proto.FromString(payload[_CALL_HEAD.size :]))
+    return call_id, _decode(CONTROLLER_CALLS[number].response, payload[_CALL_HEAD.size :])
+
+
+def _encode(message: ControllerRequest | ControllerAnswer) -> bytes:
+    return to_proto(message, message_class(type(message), membership_pb2)).SerializeToString()
+
+
+def _decode(kind: type[T], payload: bytes) -> T:
+    return from_proto(kind, message_class(kind, membership_pb2).FromString(payload))

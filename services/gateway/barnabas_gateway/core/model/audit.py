@@ -2,24 +2,32 @@
 
 A client can cause any number of denials, so their records are bounded by the second. Those left out are counted, and
 the next record says how many they were. Of the changes that one filter makes, the first 200 are recorded.
+
+What a call to the controller changes is in its row (`barnabas.cluster.controller_calls`); loggers are a broker's own.
+ACLs that were created or deleted have records of their own, which say what an ACL allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from barnabas.cluster.acls import Acl, Operation, Resource, ResourceType, describe_acl
+from barnabas.cluster.administration import AlterBrokerLoggersRequest, AlterBrokerLoggersResponse
+from barnabas.cluster.controller_calls.method import Change
+from barnabas.cluster.controller_calls.table import method_of
 from barnabas.metrics import security_families as families
 from barnabas.metrics.family import Sample
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from barnabas_gateway.core.model.audited_changes import AuditedAnswer, AuditedRequest, changes_asked_for, changes_of
 from barnabas_gateway.core.model.deadlines import Clock
 from barnabas_gateway.core.model.log_lines import LogLineBuffer
-from barnabas_gateway.core.model.outputs import LogLevel
+from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest, LogLevel
 from barnabas_gateway.core.model.request_context import RequestContext
+
+AuditedRequest: TypeAlias = ControllerRequest | AlterBrokerLoggersRequest
+AuditedAnswer: TypeAlias = ControllerAnswer | AlterBrokerLoggersResponse
 
 RECORDS_PER_SECOND_MAX: Final = 100
 """Records of denials, per processor."""
@@ -94,11 +102,11 @@ class Audit:
 
     def answer_lost(self, context: RequestContext, header: RequestHeader, request: AuditedRequest) -> None:
         """Record what one call was to change: it may be done, or may not be."""
-        for number, (event, resource) in enumerate(changes_asked_for(request)):
+        for number, change in enumerate(changes_asked_for(request)):
             if number == CHANGES_MAX:
                 break
-            fields: dict[str, str | int] = {"verdict": "unknown", "resource": resource[: 4 * _NAME_MAX]}
-            event = _event_not_done(event, "perhaps")
+            fields: dict[str, str | int] = {"verdict": "unknown", "resource": change.resource[: 4 * _NAME_MAX]}
+            event = _event_not_done(change.event, "perhaps")
             self._log_lines.add_line(LogLevel.WARNING, event, context, header, fields, is_audited=True)
 
     def samples(self) -> Iterator[Sample]:
@@ -110,3 +118,23 @@ def _event_not_done(event: str, adverb: str) -> str:
     """Return `topic not created` for `topic created`: who counts events by name must not count refusals."""
     thing, _, participle = event.rpartition(" ")
     return f"{thing} {adverb} {participle}"
+
+
+def changes_of(request: AuditedRequest, answer: AuditedAnswer) -> Iterable[Change]:
+    """Return a change for each element of the request, in its order; nothing for what is only validated."""
+    if isinstance(request, AlterBrokerLoggersRequest):
+        assert isinstance(answer, AlterBrokerLoggersResponse)
+        return [] if request.validate_only else [_loggers_changed(request, answer.error_code)]
+    return method_of(request).changes(request, answer)
+
+
+def changes_asked_for(request: AuditedRequest) -> Iterable[Change]:
+    """Return a change for each element of a request whose answer is lost; nothing for what is only validated."""
+    if isinstance(request, AlterBrokerLoggersRequest):
+        return [] if request.validate_only else [_loggers_changed(request, 0)]
+    return method_of(request).changes_asked_for(request)
+
+
+def _loggers_changed(request: AlterBrokerLoggersRequest, error_code: int) -> Change:
+    loggers = ",".join(change.name for change in request.changes)
+    return Change("config changed", f"BROKER_LOGGER {request.node_id}", error_code, loggers)
