@@ -10,31 +10,14 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from barnabas.cluster.access.operator_calls import RecordOperatorCallsRequest
-from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
-from barnabas.cluster.features import UpdateFeaturesRequest
+from barnabas.cluster.controller_calls.method import ControllerMethod
+from barnabas.cluster.controller_calls.table import CONTROLLER_CALLS, LogstoreRequest
 from barnabas.cluster.keys import Role
-from barnabas.cluster.messages import (
-    AllocateProducerIdsRequest,
-    AlterConfigsRequest,
-    AlterPartitionRequest,
-    AlterReassignmentsRequest,
-    ControlledShutdownRequest,
-    CreateAclsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteAclsRequest,
-    DeleteTopicsRequest,
-    ElectLeadersRequest,
-    MembershipRequest,
-)
-from barnabas.cluster.quotas.entities import AlterClientQuotasRequest
-from barnabas.cluster.quotas.shares import ShareQuotasRequest
-from barnabas.cluster.scram import AlterScramCredentialsRequest
 from barnabas.metrics.conditions import Condition, ConditionKind
 from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.protobuf import from_proto, message_class, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
 from barnabas.runtime.tracing.trace_parent import trace_of
 from barnabas.runtime.tracing.traces import Span, TraceExporter
@@ -59,48 +42,7 @@ def add_membership(
     """Register the service. (The generated registration would bypass the shared stream machinery for Subscribe.)"""
     register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver, records))
     handlers = {
-        "CreateTopics": _unary(driver, traces, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
-        "DeleteTopics": _unary(driver, traces, DeleteTopicsRequest, pb.DeleteTopicsRequest, pb.DeleteTopicsResponse),
-        "AlterConfigs": _unary(driver, traces, AlterConfigsRequest, pb.AlterConfigsRequest, pb.AlterConfigsResponse),
-        "CreatePartitions": _unary(
-            driver, traces, CreatePartitionsRequest, pb.CreatePartitionsRequest, pb.CreatePartitionsResponse
-        ),
-        "AlterPartition": _unary(
-            driver, traces, AlterPartitionRequest, pb.AlterPartitionRequest, pb.AlterPartitionResponse
-        ),
-        "ElectLeaders": _unary(driver, traces, ElectLeadersRequest, pb.ElectLeadersRequest, pb.ElectLeadersResponse),
-        "AlterReassignments": _unary(
-            driver, traces, AlterReassignmentsRequest, pb.AlterReassignmentsRequest, pb.AlterReassignmentsResponse
-        ),
-        "CreateAcls": _unary(driver, traces, CreateAclsRequest, pb.CreateAclsRequest, pb.CreateAclsResponse),
-        "DeleteAcls": _unary(driver, traces, DeleteAclsRequest, pb.DeleteAclsRequest, pb.DeleteAclsResponse),
-        "AlterScramCredentials": _unary(
-            driver,
-            traces,
-            AlterScramCredentialsRequest,
-            pb.AlterScramCredentialsRequest,
-            pb.AlterScramCredentialsResponse,
-        ),
-        "AlterClientQuotas": _unary(
-            driver, traces, AlterClientQuotasRequest, pb.AlterClientQuotasRequest, pb.AlterClientQuotasResponse
-        ),
-        "AlterDelegationToken": _unary(
-            driver,
-            traces,
-            AlterDelegationTokenRequest,
-            pb.AlterDelegationTokenRequest,
-            pb.AlterDelegationTokenResponse,
-        ),
-        "UpdateFeatures": _unary(
-            driver, traces, UpdateFeaturesRequest, pb.UpdateFeaturesRequest, pb.UpdateFeaturesResponse
-        ),
-        "ShareQuotas": _unary(driver, traces, ShareQuotasRequest, pb.ShareQuotasRequest, pb.ShareQuotasResponse),
-        "ControlledShutdown": _unary(
-            driver, traces, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse
-        ),
-        "AllocateProducerIds": _unary(
-            driver, traces, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse
-        ),
+        **{method.name: _unary(driver, traces, method) for method in CONTROLLER_CALLS},
         "ReportHealth": _health(driver),
         "RecordOperatorCalls": _recording(records),
     }
@@ -143,16 +85,15 @@ def _recording(records: CallRecords) -> grpc.RpcMethodHandler[Any, Any]:
 def _unary(
     driver: ControllerDriver,
     traces: TraceExporter | None,
-    request_type: type[MembershipRequest],
-    message_type: type[Message],
-    answer_type: type[Message],
+    method: ControllerMethod[Any, Any],
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """A method that passes its request to the core and returns the core's answer."""
+    message_type, answer_type = message_class(method.request, pb), message_class(method.response, pb)
 
     async def serve(message: Message, context: Context) -> Message:
         began_us = monotonic_us()
-        request = from_proto(request_type, message)
-        if isinstance(request, (AlterPartitionRequest, ControlledShutdownRequest)):
+        request = from_proto(method.request, message)
+        if isinstance(request, LogstoreRequest):
             await _is_from_its_broker(request, context)
         try:
             response = await driver.ask(request)
@@ -160,14 +101,13 @@ def _unary(
             await abort_not_active(context, driver, outcome)
         trace = trace_of(context) if traces is not None else b""
         if traces is not None and trace:
-            name = request_type.__name__.removesuffix("Request")
-            traces.export([Span(trace[:16], token_bytes(8), trace[16:], name, began_us, monotonic_us())])
+            traces.export([Span(trace[:16], token_bytes(8), trace[16:], method.name, began_us, monotonic_us())])
         return to_proto(response, answer_type)
 
     return grpc.unary_unary_rpc_method_handler(serve, message_type.FromString, answer_type.SerializeToString)
 
 
-async def _is_from_its_broker(request: AlterPartitionRequest | ControlledShutdownRequest, context: Context) -> None:
+async def _is_from_its_broker(request: LogstoreRequest, context: Context) -> None:
     """Abort a call that names another broker than its caller's certificate does."""
     if not identity.is_itself(identity.certified(context), Role.LOGSTORE, str(request.broker_id)):
         _log.warning("call refused", peer=context.peer(), claimed=request.broker_id, limit_key="another broker")

@@ -7,13 +7,12 @@ is given when the elections have nothing more to do.
 
 from __future__ import annotations
 
+from barnabas.cluster.controller_calls.table import CONTROLLED_SHUTDOWN
 from barnabas.cluster.messages import ControlledShutdownRequest, ControlledShutdownResponse
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.members.liveness import LogstoreLiveness
 from barnabas_controller.core.state.effects import Effect, Reject, Respond
 from barnabas_controller.core.state.image import ControllerImage
-
-TIMEOUT_MS = 10_000
 
 
 class ControlledShutdowns:
@@ -28,7 +27,7 @@ class ControlledShutdowns:
         if not self._is_registered(request):
             return [Respond(request_id, ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH))]
         self._liveness.stop(request.broker_id, request.broker_epoch)
-        self._waiting[request_id] = (request, now_ms + TIMEOUT_MS)
+        self._waiting[request_id] = (request, now_ms + CONTROLLED_SHUTDOWN.timeout_ms)
         return []
 
     def answers(self, now_ms: int, *, elections_are_done: bool) -> list[Effect]:

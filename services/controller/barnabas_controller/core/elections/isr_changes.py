@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from barnabas.cluster.controller_calls.table import ALTER_PARTITION
 from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse, IsrChangeResult
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.elections.partition_alteration import alter_partition, present_state
@@ -17,8 +18,6 @@ from barnabas_controller.core.state.partition_changes import Liveness
 from barnabas_controller.core.state.topic_rules import TopicRulesTable
 from barnabas_controller.core.state.writes import Write
 
-# A leader repeats its request after this time.
-TIMEOUT_MS = 5000
 # Each leader has one or two outstanding; more come from a broken peer.
 REQUESTS_MAX = 1000
 
@@ -48,7 +47,7 @@ class IsrChanges:
         """Add a request, or answer at once that it was not done."""
         if len(self._pending) >= REQUESTS_MAX:
             return [Respond(request_id, AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT))]
-        self._pending[request_id] = _Pending(request_id, request, now_ms + TIMEOUT_MS)
+        self._pending[request_id] = _Pending(request_id, request, now_ms + ALTER_PARTITION.timeout_ms)
         return []
 
     def next_writes(self, live: Liveness) -> tuple[list[Write], list[Effect]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias, assert_never
 
 from barnabas.cluster.delegation_tokens import AlterDelegationTokenRequest
@@ -64,6 +65,7 @@ class Waiting:
     """A request in progress: its future answer, and the conditions under which it is given."""
 
     request_id: int
+    request: Request
     deadline_ms: int
     response: Response
     # By the position of the result: the partition whose leader has to lead it, or EVERY_PARTITION of a topic.
@@ -107,72 +109,65 @@ class RequestDecisions:
         one that it is never sent.
         """
         image, live = self._image, self._liveness.current()
+        waiting = partial(Waiting, request_id, request, deadline_ms)
         match request:
             case CreateTopicsRequest():
                 creation = yield from self._create_topics(request, live)
                 ids = [b"" if request.validate_only or each.error_code else each.topic_id for each in creation.results]
                 response = CreateTopicsResponse(creation.results, known_revision)
-                return Waiting(request_id, deadline_ms, response, _whole(ids)), _fixed(creation.writes)
+                return waiting(response, _whole(ids)), _fixed(creation.writes)
             case DeleteTopicsRequest():
                 deletion = delete_topics(image, request)
-                return (
-                    Waiting(request_id, deadline_ms, DeleteTopicsResponse(deletion.results, known_revision)),
-                    _fixed(deletion.writes),
-                )
+                return waiting(DeleteTopicsResponse(deletion.results, known_revision)), _fixed(deletion.writes)
             case AlterConfigsRequest():
                 changes = alter_configs(image, request)
-                waiting = Waiting(
-                    request_id,
-                    deadline_ms,
-                    AlterConfigsResponse(changes.results, known_revision),
-                    logstores_must_know=True,
-                )
-                return waiting, [*self._min_isr_changes.begin(changes.min_isr_topic_ids), *changes.steps]
+                configs_altered = AlterConfigsResponse(changes.results, known_revision)
+                min_isr_steps = self._min_isr_changes.begin(changes.min_isr_topic_ids)
+                return waiting(configs_altered, logstores_must_know=True), [*min_isr_steps, *changes.steps]
             case CreatePartitionsRequest():
                 growth = yield from create_partitions(image, request, live)
                 answer = CreatePartitionsResponse(growth.results, known_revision)
-                return Waiting(request_id, deadline_ms, answer, _whole(growth.topic_ids)), growth.steps
+                return waiting(answer, _whole(growth.topic_ids)), growth.steps
             case ElectLeadersRequest():
                 elections = self._elections.elect(request)
                 elected = ElectLeadersResponse(elections.results, known_revision)
-                return Waiting(request_id, deadline_ms, elected, elections.elected), elections.steps
+                return waiting(elected, elections.elected), elections.steps
             case AlterReassignmentsRequest():
                 moves = self._reassignments.alter(request)
                 moved = AlterReassignmentsResponse(moves.results, known_revision)
-                return Waiting(request_id, deadline_ms, moved), moves.steps
+                return waiting(moved), moves.steps
             case CreateAclsRequest():
                 created, writes = create_acls(image, request)
-                return Waiting(request_id, deadline_ms, CreateAclsResponse(created, known_revision)), _fixed(writes)
+                return waiting(CreateAclsResponse(created, known_revision)), _fixed(writes)
             case DeleteAclsRequest():
                 deleted, writes = yield from delete_acls(image, request)
-                return Waiting(request_id, deadline_ms, DeleteAclsResponse(deleted, known_revision)), _fixed(writes)
+                return waiting(DeleteAclsResponse(deleted, known_revision)), _fixed(writes)
             case AlterScramCredentialsRequest():
                 altered, writes = alter_scram_credentials(image, request)
                 answered = AlterScramCredentialsResponse(altered, known_revision)
-                return Waiting(request_id, deadline_ms, answered), _fixed(writes)
+                return waiting(answered), _fixed(writes)
             case AlterClientQuotasRequest():
                 limited, writes = alter_client_quotas(image, request)
                 quotas_altered = AlterClientQuotasResponse(limited, known_revision)
-                return Waiting(request_id, deadline_ms, quotas_altered), _fixed(writes)
+                return waiting(quotas_altered), _fixed(writes)
             case AlterDelegationTokenRequest():
                 changed, writes = self._tokens.alter(request)
-                return Waiting(request_id, deadline_ms, replace(changed, revision=known_revision)), _fixed(writes)
+                return waiting(replace(changed, revision=known_revision)), _fixed(writes)
             case UpdateFeaturesRequest():
                 updated, writes = update_features(image, request, known_revision)
-                return Waiting(request_id, deadline_ms, updated), _fixed(writes)
+                return waiting(updated), _fixed(writes)
             case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
                 # From the beginning they would be ids that others have.
                 unreadable = f"{image.keys.producer_ids} in etcd is unreadable"
-                return Waiting(request_id, deadline_ms, not_done(request, unreadable)), []
+                return waiting(not_done(request, unreadable)), []
             case AllocateProducerIdsRequest():
                 first = image.next_producer_id
                 block = AllocateProducerIdsResponse(ErrorCode.NONE, first, PRODUCER_ID_BLOCK)
                 record = ProducerIdsRecord(first + PRODUCER_ID_BLOCK)
-                waiting = Waiting(request_id, deadline_ms, block, gateways_must_know=False)
-                return waiting, _fixed([put(image.keys.producer_ids, record)])
+                return waiting(block, gateways_must_know=False), _fixed([put(image.keys.producer_ids, record)])
             case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
                 outcome, steps = self._nodes.decide(request)
-                return Waiting(request_id, deadline_ms, outcome), steps
+                return waiting(outcome), steps
             case _:
                 assert_never(request)
 

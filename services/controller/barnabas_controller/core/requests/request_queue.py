@@ -6,20 +6,25 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.cluster.messages import AllocateProducerIdsRequest
 from barnabas.containment import Containment, Place, Scope
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Steps
 from barnabas_controller.core.elections.min_isr_changes import MinInsyncReplicasChanges
 from barnabas_controller.core.members.control_links import ControlLinks
 from barnabas_controller.core.members.subscriptions import Subscriptions
-from barnabas_controller.core.requests.request_answers import Request, at_revision, elements_of, not_done, timed_out
+from barnabas_controller.core.requests.request_answers import (
+    Request,
+    at_revision,
+    elements_of,
+    not_done,
+    timed_out,
+    timeout_of,
+)
 from barnabas_controller.core.requests.request_decisions import EVERY_PARTITION, Decision, RequestDecisions, Waiting
 from barnabas_controller.core.state.chunk_changes import PartitionKey
 from barnabas_controller.core.state.effects import Effect, Reject, Respond
 from barnabas_controller.core.state.writes import Step, Write
 
-_ALLOCATE_TIMEOUT_MS = 5000
 # Unwritten and unanswered ones together: a client may send more than etcd accepts, and each waiting request costs
 # memory and a check per turn. An immediate answer that clients retry is better than a late one for all.
 REQUESTS_MAX = 1000
@@ -66,8 +71,7 @@ class RequestQueue:
         """Take it up, or answer at once that it was not done."""
         if len(self._queue) + len(self._waiting) + (self._deciding is not None) >= REQUESTS_MAX:
             return [Respond(request_id, not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
-        timeout_ms = _ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
-        self._queue.append((request_id, request, now_ms + max(0, timeout_ms)))
+        self._queue.append((request_id, request, now_ms + max(0, timeout_of(request))))
         return []
 
     @property
@@ -161,7 +165,8 @@ class RequestQueue:
                 effects.append(Respond(waiting.request_id, at_revision(waiting.response, waiting.revision)))
             elif now_ms >= waiting.deadline_ms:
                 are_led = [self._is_led(key, waiting.revision) for key in waiting.must_be_led]
-                effects.append(Respond(waiting.request_id, timed_out(waiting.response, waiting.revision, are_led)))
+                late = timed_out(waiting.request, waiting.response, waiting.revision, are_led)
+                effects.append(Respond(waiting.request_id, late))
             else:
                 continue
             del self._waiting[waiting.request_id]
