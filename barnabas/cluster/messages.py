@@ -8,25 +8,14 @@ converts both ways. The meaning of every field is documented there, once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import msgspec
 
 from barnabas.cluster.acls import Acl, AclFilter
-from barnabas.cluster.delegation_tokens import (
-    AlterDelegationTokenRequest,
-    AlterDelegationTokenResponse,
-    DelegationToken,
-)
-from barnabas.cluster.features import FinalizedFeatures, UpdateFeaturesRequest, UpdateFeaturesResponse
-from barnabas.cluster.quotas.entities import AlterClientQuotasRequest, AlterClientQuotasResponse, ClientQuota
-from barnabas.cluster.quotas.shares import ShareQuotasRequest, ShareQuotasResponse
-from barnabas.cluster.scram import (
-    AlterScramCredentialsRequest,
-    AlterScramCredentialsResponse,
-    ScramUser,
-    UserScramCredential,
-)
+from barnabas.cluster.delegation_tokens import DelegationToken
+from barnabas.cluster.features import FinalizedFeatures
+from barnabas.cluster.quotas.entities import ClientQuota
+from barnabas.cluster.scram import ScramUser, UserScramCredential
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -451,46 +440,3 @@ class AllocateProducerIdsResponse:
     error_code: int
     first_producer_id: int
     length: int
-
-
-ClusterRequest: TypeAlias = (
-    CreateTopicsRequest
-    | DeleteTopicsRequest
-    | AlterConfigsRequest
-    | CreatePartitionsRequest
-    | ElectLeadersRequest
-    | AlterReassignmentsRequest
-    | CreateAclsRequest
-    | DeleteAclsRequest
-    | AlterScramCredentialsRequest
-    | AlterClientQuotasRequest
-    | AlterDelegationTokenRequest
-    | UpdateFeaturesRequest
-    | AllocateProducerIdsRequest
-)
-"""Requests of gateways to the active controller for their clients; the classes below answer them, in the same order."""
-
-ClusterResponse: TypeAlias = (
-    CreateTopicsResponse
-    | DeleteTopicsResponse
-    | AlterConfigsResponse
-    | CreatePartitionsResponse
-    | ElectLeadersResponse
-    | AlterReassignmentsResponse
-    | CreateAclsResponse
-    | DeleteAclsResponse
-    | AlterScramCredentialsResponse
-    | AlterClientQuotasResponse
-    | AlterDelegationTokenResponse
-    | UpdateFeaturesResponse
-    | AllocateProducerIdsResponse
-)
-
-LogstoreRequest: TypeAlias = AlterPartitionRequest | ControlledShutdownRequest
-"""Requests of logstores to the active controller for themselves."""
-
-MembershipRequest: TypeAlias = ClusterRequest | LogstoreRequest | ShareQuotasRequest
-
-MembershipResponse: TypeAlias = (
-    ClusterResponse | AlterPartitionResponse | ControlledShutdownResponse | ShareQuotasResponse
-)

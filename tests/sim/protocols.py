@@ -30,14 +30,9 @@ from barnabas.channel.messages import (
     WatchResponse,
 )
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
-from barnabas.cluster.messages import (
-    ControlRequest,
-    ControlResponse,
-    MembershipRequest,
-    MembershipResponse,
-    UpdateMetadata,
-)
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.cluster.controller_calls.table import MembershipRequest, MembershipResponse
+from barnabas.cluster.messages import ControlRequest, ControlResponse, UpdateMetadata
+from barnabas.runtime.protobuf import from_proto, message_class, to_proto
 from barnabas_protos.controller.v1 import cluster_pb2, membership_pb2
 from barnabas_protos.logstore.v1 import administration_pb2, control_pb2
 from tests.sim.network import StreamKind
@@ -116,11 +111,11 @@ _PROTO_BY_TYPE: dict[type, Any] = {
     ControlResponse: control_pb2.ControlResponse,
     UpdateMetadata: cluster_pb2.UpdateMetadata,
     **{
-        each: getattr(membership_pb2, each.__name__)
+        each: message_class(each, membership_pb2)
         for each in (*get_args(MembershipRequest), *get_args(MembershipResponse))
     },
     **{
-        each: getattr(administration_pb2, each.__name__)
+        each: message_class(each, administration_pb2)
         for each in (*get_args(AdministrationRequest), *get_args(AdministrationResponse))
     },
 }

@@ -22,8 +22,9 @@ from barnabas.channel.packing import MalformedMessage
 from barnabas.channel.range_files import ReceivedFiles
 from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.administration import AdministrationResponse
+from barnabas.cluster.controller_calls.table import ClusterResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
-from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
+from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, Purgatory, UpdateMetadata
 from barnabas.cluster.quotas.shares import ShareQuotasRequest
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.patterns import compile_pattern

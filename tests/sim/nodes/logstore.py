@@ -7,6 +7,7 @@ from functools import partial
 
 from barnabas.channel.messages import ReadResponse
 from barnabas.channel.range_files import HandedFiles
+from barnabas.cluster.controller_calls.table import MembershipResponse
 from barnabas.cluster.keys import LogstoreRegistration, Role
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
@@ -15,7 +16,6 @@ from barnabas.cluster.messages import (
     ControlledShutdownRequest,
     ControlRequest,
     ControlResponse,
-    MembershipResponse,
 )
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.containment import ContainedException

@@ -5,13 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.cluster.controller_calls.table import MembershipRequest, MembershipResponse
 from barnabas.cluster.keys import ControllerRegistration, Role, decode_registration
-from barnabas.cluster.messages import (
-    AllocateProducerIdsRequest,
-    MembershipRequest,
-    MembershipResponse,
-    UpdateMetadata,
-)
+from barnabas.cluster.messages import AllocateProducerIdsRequest, UpdateMetadata
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch
 from tests.sim.links import BACKOFF_US_MIN
 from tests.sim.network import End

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from barnabas.cluster.controller_calls.table import MembershipRequest, MembershipResponse
 from barnabas.cluster.keys import PartitionChunk, PartitionRecord, TopicRecord, decode_record
 from barnabas.cluster.messages import (
     AlterPartitionRequest,
@@ -29,8 +30,6 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
     IsrChange,
     IsrMember,
-    MembershipRequest,
-    MembershipResponse,
     NewPartitions,
     NewTopic,
     Reassignment,

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from barnabas.cluster.controller_calls.table import MembershipRequest, MembershipResponse
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import (
     ControllerRegistration,
@@ -33,8 +34,6 @@ from barnabas.cluster.messages import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    MembershipRequest,
-    MembershipResponse,
     NewPartitions,
     NewTopic,
     PartitionError,

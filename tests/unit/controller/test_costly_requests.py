@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.cluster.controller_calls.table import MembershipRequest
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import (
     PARTITIONS_PER_REQUEST_MAX,
@@ -23,7 +24,6 @@ from barnabas.cluster.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
-    MembershipRequest,
     NewPartitions,
     NewTopic,
     Reassignment,

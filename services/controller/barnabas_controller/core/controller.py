@@ -23,13 +23,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from barnabas.cluster.controller_calls.table import MembershipRequest
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
-from barnabas.cluster.messages import (
-    AlterPartitionRequest,
-    ControlledShutdownRequest,
-    ControlResponse,
-    MembershipRequest,
-)
+from barnabas.cluster.messages import AlterPartitionRequest, ControlledShutdownRequest, ControlResponse
 from barnabas.cluster.quotas.shares import ShareOwner, ShareQuotasRequest, ShareQuotasResponse
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas.wire.errors import ErrorCode

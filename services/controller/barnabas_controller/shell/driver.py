@@ -8,14 +8,9 @@ from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import assert_never
 
+from barnabas.cluster.controller_calls.table import MembershipRequest, MembershipResponse
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
-from barnabas.cluster.messages import (
-    ControlRequest,
-    ControlResponse,
-    MembershipRequest,
-    MembershipResponse,
-    UpdateMetadata,
-)
+from barnabas.cluster.messages import ControlRequest, ControlResponse, UpdateMetadata
 from barnabas.metrics.family import Measured
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Txn
 from barnabas.runtime.clock import monotonic_ms, monotonic_us

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from barnabas.cluster.messages import ControlRequest, MembershipResponse, UpdateMetadata
+from barnabas.cluster.controller_calls.table import MembershipResponse
+from barnabas.cluster.messages import ControlRequest, UpdateMetadata
 from barnabas.ports.etcd import Txn
 from barnabas_controller.core.state.operator_requests import OperatorResponse
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
-from barnabas.cluster.messages import ClusterRequest, ClusterResponse
+from barnabas.cluster.controller_calls.table import ClusterRequest, ClusterResponse
 from barnabas.cluster.quotas.shares import QuotaUse
 from barnabas.containment import ContainedException
 from barnabas.ports.compression import Codecs
