@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import click
-from confluent_kafka import KafkaException
 
 from bench.apache_kafka import VERSION
 from tests.acceptance.clusters import CACHE
-from tests.acceptance.outcomes import Outcome, Outcomes
+from tests.acceptance.outcomes import Outcomes
 from tests.acceptance.suite import Broker, Suite
 from tests.acceptance.suites.connect_pipeline import (
     SINK,
@@ -34,8 +32,9 @@ from tests.acceptance.suites.connect_results import (
     problems_of_settings,
     problems_of_sink,
 )
-from tests.acceptance.suites.connect_workers import RestError, Worker
+from tests.acceptance.suites.connect_workers import Worker
 from tests.acceptance.suites.readers import read_to_the_end
+from tests.acceptance.suites.steps import FAILURES, Problems, Step, all_failed, run_steps
 from tests.compat.building import build
 from tests.compat.matrix.toolchains import PEER_LIBS, prepare
 
@@ -51,11 +50,11 @@ _END_SECONDS_MAX: Final = 240.0
 _PAUSED_SECONDS: Final = 3.0
 
 
-def _internal_topics(pipeline: Pipeline) -> list[list[str]]:
+def _internal_topics(pipeline: Pipeline) -> Problems:
     return [_problems_of_topics(pipeline, of_workers=True)]
 
 
-def _source_topics(pipeline: Pipeline) -> list[list[str]]:
+def _source_topics(pipeline: Pipeline) -> Problems:
     return [_problems_of_topics(pipeline, of_workers=False)]
 
 
@@ -74,7 +73,7 @@ def _problems_of_topics(pipeline: Pipeline, *, of_workers: bool) -> list[str]:
     return problems
 
 
-def _killed(pipeline: Pipeline) -> list[list[str]]:
+def _killed(pipeline: Pipeline) -> Problems:
     """Kill the worker that runs the source's task whenever so many records are committed and a transaction is open."""
     kills: list[Kill] = []
 
@@ -109,7 +108,7 @@ def _worker_with_transaction(pipeline: Pipeline) -> Worker | None:
     return None
 
 
-def _suspended(pipeline: Pipeline) -> list[list[str]]:
+def _suspended(pipeline: Pipeline) -> Problems:
     """Suspend that worker until the task runs on the other one, and wake it: its transaction must not commit."""
     begin = pipeline.expected[-1] + 1
     aborted_before = len(pipeline.everything.results) - len(pipeline.committed.results)
@@ -148,7 +147,7 @@ def _problems_at_the_end(pipeline: Pipeline) -> list[str]:
     return problems_of_numbers(delivered, pipeline.expected) + problems_of_order(delivered, pipeline.expected)
 
 
-def _paused(pipeline: Pipeline) -> list[list[str]]:
+def _paused(pipeline: Pipeline) -> Problems:
     begin = pipeline.expected[-1] + 1
     pipeline.write(range(begin, begin + 2 * _MORE_RECORDS))
     pipeline.wait_for("the source writes on", lambda: begin in pipeline.committed.numbers)
@@ -172,7 +171,7 @@ def _read_for(pipeline: Pipeline, seconds: float) -> None:
         pipeline.read()
 
 
-def _restarted(pipeline: Pipeline) -> list[list[str]]:
+def _restarted(pipeline: Pipeline) -> Problems:
     begin = pipeline.expected[-1] + 1
     pipeline.write(range(begin, begin + _MORE_RECORDS))
     pipeline.wait_for("the source writes on", lambda: begin in pipeline.committed.numbers)
@@ -184,7 +183,7 @@ def _restarted(pipeline: Pipeline) -> list[list[str]]:
     return [problems + _problems_at_the_end(pipeline)]
 
 
-def _source_altered(pipeline: Pipeline) -> list[list[str]]:
+def _source_altered(pipeline: Pipeline) -> Problems:
     """Have the source go back by some records while it is stopped: it writes them again."""
     end = pipeline.expected[-1] + 1
     begin = end - _MORE_RECORDS // 2
@@ -198,7 +197,7 @@ def _source_altered(pipeline: Pipeline) -> list[list[str]]:
     return [problems + _problems_at_the_end(pipeline)]
 
 
-def _source_reset(pipeline: Pipeline) -> list[list[str]]:
+def _source_reset(pipeline: Pipeline) -> Problems:
     """Have the source begin again, with fewer records.
 
     Its offsets are those of the workers' topic by then: Connect 4.4 deletes none of a source's own topic, since it ends
@@ -222,7 +221,7 @@ def _problems_of_source_offset(pipeline: Pipeline, next_number: int) -> list[str
     return [] if found == wanted else [f"the source's offsets are {found} instead of {wanted}"]
 
 
-def _sink_wrote_all(pipeline: Pipeline) -> list[list[str]]:
+def _sink_wrote_all(pipeline: Pipeline) -> Problems:
     wanted = set(pipeline.committed.results)
     pipeline.wait_for("the sink has written all records", lambda: wanted <= set(pipeline.sunk()))
     return [problems_of_sink(pipeline.sunk(), wanted)]
@@ -234,13 +233,13 @@ def _sink_offsets(pipeline: Pipeline) -> dict[int, int]:
     return {each["partition"]["kafka_partition"]: each["offset"]["kafka_offset"] for each in found}
 
 
-def _sink_offsets_read(pipeline: Pipeline) -> list[list[str]]:
+def _sink_offsets_read(pipeline: Pipeline) -> Problems:
     wanted = offsets_after(pipeline.committed.results)
     pipeline.wait_for(f"the sink's offsets are {wanted}", lambda: _sink_offsets(pipeline) == wanted)
     return [[]]
 
 
-def _sink_altered(pipeline: Pipeline) -> list[list[str]]:
+def _sink_altered(pipeline: Pipeline) -> Problems:
     """Have the sink go back in one partition: it writes the records from there on again, and no other."""
     records = [each for each in pipeline.committed.results if each.partition == 0]
     first = records[len(records) // 2].offset
@@ -258,7 +257,7 @@ def _sink_altered(pipeline: Pipeline) -> list[list[str]]:
     return [problems + problems_of_repetition(before, pipeline.sunk(), again)]
 
 
-def _sink_reset(pipeline: Pipeline) -> list[list[str]]:
+def _sink_reset(pipeline: Pipeline) -> Problems:
     """Have the sink begin again: it writes every record again."""
     pipeline.stop(SINK)
     before = pipeline.sunk()
@@ -272,7 +271,7 @@ def _sink_reset(pipeline: Pipeline) -> list[list[str]]:
     return [problems + problems_of_repetition(before, pipeline.sunk(), again)]
 
 
-def _deleted(pipeline: Pipeline) -> list[list[str]]:
+def _deleted(pipeline: Pipeline) -> Problems:
     for connector in (SOURCE, SINK):
         pipeline.rest.call("DELETE", f"/connectors/{connector}")
     deadline = time.monotonic() + _END_SECONDS_MAX
@@ -282,7 +281,7 @@ def _deleted(pipeline: Pipeline) -> list[list[str]]:
     return [[f"{left} are left"] if left else [], [f"workers ended unasked {ended} times"] if ended else []]
 
 
-STEPS: Final[tuple[tuple[tuple[str, ...], Callable[[Pipeline], list[list[str]]]], ...]] = (
+STEPS: Final[tuple[Step[Pipeline], ...]] = (
     (("workers' topics: compacted, with the settings asked for",), _internal_topics),
     (("source's topics: created with the settings asked for",), _source_topics),
     (
@@ -309,29 +308,13 @@ STEPS: Final[tuple[tuple[tuple[str, ...], Callable[[Pipeline], list[list[str]]]]
 
 def _run(directory: Path, broker: Broker, logs: Path) -> Outcomes:
     ends_at = time.monotonic() + _SECONDS_MAX
-    outcomes = {name: Outcome.FAIL for names, _ in STEPS for name in names}
+    outcomes = all_failed(STEPS)
     try:
         with started(directory, broker, logs, _KILLED_RECORDS) as pipeline:
-            for names, step in STEPS:
-                for name, problems in zip(names, _problems_of(step, len(names), pipeline, ends_at), strict=True):
-                    outcomes[name] = Outcome.FAIL if problems else Outcome.PASS
-                    for each in problems[:5]:
-                        click.echo(f"  {name}: {each}")
-    except (KafkaException, RestError, TimeoutError, OSError) as error:
+            run_steps(STEPS, pipeline, ends_at, outcomes)
+    except FAILURES as error:
         click.echo(f"  the workers did not start: {error!r}")
     return outcomes
-
-
-def _problems_of(
-    step: Callable[[Pipeline], list[list[str]]], rows: int, pipeline: Pipeline, ends_at: float
-) -> list[list[str]]:
-    """Return the step's problems for each of its rows; what it raises is one of each."""
-    if time.monotonic() > ends_at:
-        return [[f"not begun within {_SECONDS_MAX:.0f} s"]] * rows
-    try:
-        return step(pipeline)
-    except (KafkaException, RestError, TimeoutError, OSError) as error:
-        return [[repr(error)]] * rows
 
 
 def _bring() -> Path:

@@ -16,6 +16,7 @@ import msgspec
 
 from barnabas.cli.local.layout import HOST
 from tests.acceptance.suite import Broker
+from tests.acceptance.suites.steps import StepError
 from tests.compat.matrix.toolchains import PEER_LIBS
 from tests.integration.reserved_ports import free_port
 
@@ -45,7 +46,7 @@ ASKED: Final[Mapping[str, tuple[int, Mapping[str, str]]]] = {
 """How many partitions and which settings the workers ask for when they create their topics."""
 
 
-class RestError(Exception):
+class RestError(StepError):
     """No worker did what it was asked; the message has what the last one answered."""
 
 

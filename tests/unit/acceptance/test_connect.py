@@ -14,6 +14,7 @@ from tests.acceptance.suites import connect, connect_pipeline
 from tests.acceptance.suites.connect_pipeline import Pipeline, asked_topics, source_settings
 from tests.acceptance.suites.connect_results import PARTITIONS
 from tests.acceptance.suites.connect_workers import RestError, worker_settings
+from tests.acceptance.suites.steps import problems_of
 
 NO_PIPELINE = cast("Pipeline", SimpleNamespace())
 
@@ -52,12 +53,12 @@ def test_what_a_step_raises_fails_each_of_its_rows(error: Exception) -> None:
     def step(_: Pipeline) -> list[list[str]]:
         raise error
 
-    assert connect._problems_of(step, 2, NO_PIPELINE, float("inf")) == [[repr(error)]] * 2
+    assert problems_of(step, 2, NO_PIPELINE, float("inf")) == [[repr(error)]] * 2
 
 
 def test_a_step_after_the_end_of_the_time_fails() -> None:
     steps: list[Callable[[Pipeline], list[list[str]]]] = [step for _, step in connect.STEPS]
-    assert all(connect._problems_of(step, 1, NO_PIPELINE, 0.0)[0] for step in steps)
+    assert all(problems_of(step, 1, NO_PIPELINE, 0.0)[0] for step in steps)
 
 
 def test_no_row_passes_where_no_broker_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
