@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from tests.acceptance.suite import Suite
-from tests.acceptance.suites import connect, javatools, kafka_python, kgo, librdkafka, quixstreams, sarama, streams
+from tests.acceptance.suites import (
+    connect,
+    javatools,
+    kafka_python,
+    kgo,
+    librdkafka,
+    mirror,
+    quixstreams,
+    sarama,
+    streams,
+)
 
 SUITES: Final[dict[str, Suite]] = {
     suite.name: suite
@@ -18,6 +28,7 @@ SUITES: Final[dict[str, Suite]] = {
         streams.SUITE,
         quixstreams.SUITE,
         connect.SUITE,
+        mirror.SUITE,
     )
 }
 """In the order of the page."""
