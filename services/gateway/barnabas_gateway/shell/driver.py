@@ -55,8 +55,9 @@ from barnabas_gateway.core.model.request_context import ANONYMOUS
 from barnabas_gateway.core.processor import GatewayCore
 from barnabas_gateway.shell import processor_ipc
 from barnabas_gateway.shell.client_socket import ClientSocket
-from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors, kerberos_configs
+from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors
 from barnabas_gateway.shell.links import Links
+from barnabas_gateway.shell.listener_security import kerberos_configs, oauth_configs, tls_configs
 from barnabas_gateway.shell.metadata_reader import MetadataReader
 from barnabas_gateway.shell.oauth.listener_tokens import ListenerTokens
 from barnabas_gateway.shell.spans import spans_of
@@ -76,8 +77,9 @@ class GatewayDriver:
     def __init__(self, settings: processor_ipc.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
         core_config = properties.core_config(settings.bound_ports, settings.settings)
-        self._tokens = ListenerTokens(properties.security(), wall_ms)
-        acceptors = KerberosAcceptors(kerberos_configs(properties.security()), wall_ms)
+        securities = properties.security()
+        self._tokens = ListenerTokens(oauth_configs(securities), wall_ms)
+        acceptors = KerberosAcceptors(kerberos_configs(securities), wall_ms)
         self._core = GatewayCore(
             core_config,
             _new_session_id,
@@ -97,7 +99,7 @@ class GatewayDriver:
         self._handshakes = HandshakeQueue()
         self._handshakes_failed: Counter[str] = Counter()
         """By listener."""
-        self._contexts = ListenerContexts(properties.security())
+        self._contexts = ListenerContexts(tls_configs(securities))
         self._handshake_ms_max = core_config.authentication_ms_max
         self._closed_ids: list[int] = []
         self._schedule_turn = TurnScheduler(self._turn).request

@@ -31,8 +31,9 @@ from barnabas.runtime.rpc import Health, add_health, add_reflection, create_heal
 from barnabas_gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from barnabas_gateway.shell.acceptor import Acceptor
 from barnabas_gateway.shell.config import GatewayProperties
-from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors, kerberos_configs
-from barnabas_gateway.shell.oauth.listener_tokens import usable_configs
+from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors
+from barnabas_gateway.shell.listener_security import kerberos_configs, oauth_configs, tls_configs
+from barnabas_gateway.shell.oauth.listener_tokens import require_library
 from barnabas_gateway.shell.processors import Processors
 from barnabas_gateway.shell.quota_sharing import QuotaSharing
 from barnabas_gateway.shell.tls.tls_config import create_context
@@ -47,11 +48,11 @@ class Gateway:
         """Binds the bootstrap ports. Raises OSError that names the address, and ValueError that names a key store."""
         properties = loaded.config
         properties.take_identity()
-        for security in properties.security().values():
-            if security.tls is not None:
-                create_context(security.tls)
-        usable_configs(properties.security())
-        KerberosAcceptors(kerberos_configs(properties.security()), wall_ms)
+        securities = properties.security()
+        for tls in tls_configs(securities).values():
+            create_context(tls)
+        require_library(oauth_configs(securities))
+        KerberosAcceptors(kerberos_configs(securities), wall_ms)
         self._properties = properties
         self._keys = Keys(properties.etcd_prefix)
         self._etcd = properties.etcd_client()

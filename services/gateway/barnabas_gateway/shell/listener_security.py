@@ -104,6 +104,23 @@ def listener_securities(
     return securities
 
 
+def kerberos_configs(securities: Mapping[str, ListenerSecurity]) -> list[KerberosConfig]:
+    """Return the listeners' configurations of GSSAPI, each once."""
+    found = [security.sasl.kerberos for security in securities.values() if security.sasl is not None]
+    return list(dict.fromkeys(each for each in found if each is not None))
+
+
+def oauth_configs(securities: Mapping[str, ListenerSecurity]) -> list[OAuthConfig]:
+    """Return the listeners' configurations of OAUTHBEARER, each once."""
+    found = [security.sasl.oauth for security in securities.values() if security.sasl is not None]
+    return list(dict.fromkeys(each for each in found if each is not None))
+
+
+def tls_configs(securities: Mapping[str, ListenerSecurity]) -> dict[str, TlsConfig]:
+    """Return the configurations of the listeners with TLS, by listener name."""
+    return {name: security.tls for name, security in securities.items() if security.tls is not None}
+
+
 def _parse_protocol_map(texts: Sequence[str]) -> dict[str, SecurityProtocol]:
     """By name, the four protocols' own names included; an entry overrides these."""
     protocols = {protocol.name: protocol for protocol in SecurityProtocol}

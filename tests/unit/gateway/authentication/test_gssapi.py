@@ -13,7 +13,8 @@ from barnabas_gateway.core.model.config import KerberosConfig, SaslConfig
 from barnabas_gateway.core.model.kerberos_names import DEFAULT_RULES, parse_short_name_rules
 from barnabas_gateway.core.sasl.gssapi import TOKEN_BYTES_MAX, GssapiServer, SecurityContextError
 from barnabas_gateway.core.sasl.sasl_server import SaslFailure
-from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors, kerberos_configs
+from barnabas_gateway.shell.kerberos.acceptors import KerberosAcceptors
+from barnabas_gateway.shell.listener_security import kerberos_configs
 from tests.unit.gateway.authentication.test_listener_security import listeners, properties, refusal
 from tests.unit.gateway.authentication.test_sasl_connections import authenticate, handshake, is_served, principal
 from tests.unit.gateway.world import LISTENER, WALL_MS, World

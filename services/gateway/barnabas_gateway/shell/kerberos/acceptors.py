@@ -7,12 +7,11 @@ what has been seen before is in its replay cache (`default_rcache_name`), a file
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from barnabas_gateway.core.model.config import KerberosConfig
 from barnabas_gateway.core.sasl.gssapi import SecurityContext, SecurityContextError
-from barnabas_gateway.shell.listener_security import ListenerSecurity
 
 _REASON_CHARACTERS_MAX: Final = 300
 _SAYS_NOTHING: Final = ("Unspecified GSS failure", "Success", "Unknown")
@@ -23,12 +22,6 @@ _RETRIABLE: Final = (_FIRST_ERROR + 33, _FIRST_ERROR + 34)
 _FOREVER_S: Final = 0xFFFF_FFFF
 
 ValueT = TypeVar("ValueT")
-
-
-def kerberos_configs(securities: Mapping[str, ListenerSecurity]) -> list[KerberosConfig]:
-    """Return the listeners' configurations of GSSAPI, each once."""
-    found = [security.sasl.kerberos for security in securities.values() if security.sasl is not None]
-    return list(dict.fromkeys(each for each in found if each is not None))
 
 
 class KerberosAcceptors:

@@ -12,8 +12,7 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.loop.background import BackgroundTasks
 from barnabas_gateway.core.model.principal_mapping import DEFAULT_RULES, MappingRule
 from barnabas_gateway.shell.containment import CERTIFICATES
-from barnabas_gateway.shell.listener_security import ListenerSecurity
-from barnabas_gateway.shell.tls.tls_config import ReloadedContext
+from barnabas_gateway.shell.tls.tls_config import ReloadedContext, TlsConfig
 
 RELOAD_S: Final = 2.0
 """How often the files of keys and certificates are looked at."""
@@ -24,12 +23,11 @@ _log = get_logger("gateway.tls")
 class ListenerContexts:
     """By listener name. The files are looked at as long as the loop runs, until `stop`."""
 
-    def __init__(self, securities: Mapping[str, ListenerSecurity]) -> None:
-        """Raises ValueError if a store can't be used."""
+    def __init__(self, configs: Mapping[str, TlsConfig]) -> None:
+        """`configs`: those of the listeners with TLS, by listener name. Raises ValueError if a store can't be used."""
         self._by_listener = {
-            name: ReloadedContext(security.tls, lambda reason, name=name: _log_kept(name, reason))  # type: ignore[misc]
-            for name, security in securities.items()
-            if security.tls is not None
+            name: ReloadedContext(config, lambda reason, name=name: _log_kept(name, reason))  # type: ignore[misc]
+            for name, config in configs.items()
         }
         self._following = BackgroundTasks(CERTIFICATES).keep(self._follow) if self._by_listener else None
 
