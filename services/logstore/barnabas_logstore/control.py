@@ -15,8 +15,6 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable
-from dataclasses import dataclass
-from struct import Struct
 from typing import Final
 
 import msgspec
@@ -32,7 +30,6 @@ from barnabas.runtime.loop.event_loop import new_event_loop
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.pod_metrics import PodMetrics
 from barnabas.runtime.metrics.process_metrics import measures_of_process
-from barnabas.runtime.metrics.security import MetricsSecurity
 from barnabas.runtime.processes.contained_counts import ContainedCounts
 from barnabas.runtime.processes.messages import MessageSocket
 from barnabas.runtime.processes.spawning import parent_socket
@@ -40,35 +37,25 @@ from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.runtime.rpc import Health, add_health, create_server, stop_server
 from barnabas.runtime.streams import ServerStream, register_stream
 from barnabas_logstore.shell.containment import CONTROL_HEALTH
+from barnabas_logstore.shell.control_messages import (
+    ANSWER,
+    COMMAND,
+    LISTEN,
+    LISTENING,
+    LOGGER_LEVELS,
+    METRICS,
+    SCRAPED,
+    SERVING,
+    SESSION,
+    STOP_GRACE_MS,
+    Scraped,
+)
 from barnabas_protos.logstore.v1 import control_pb2
 
 CONTROL_SERVICE: Final[str] = control_pb2.DESCRIPTOR.services_by_name["ControlChannel"].full_name
-STOP_GRACE_MS: Final = 200
 DATA_PROCESS: Final = 0
 
-# The kinds of messages between this process and its parent; the payload begins with the session if there is one.
-SESSION: Final = Struct("<Q")
-LISTEN: Final = b"listen"
-LISTENING: Final = b"listening"
-COMMAND: Final = b"command"
-ANSWER: Final = b"answer"
-SERVING: Final = b"serving"
-# To the child: the bound socket of the metrics endpoint. To the parent: a request for its metrics; to the child: the
-# answer.
-SCRAPED: Final = b"scraped"
-METRICS: Final = b"metrics"
-# To the child: the loggers of the broker that have levels of their own, as JSON.
-LOGGER_LEVELS: Final = b"logger levels"
-
 _log = get_logger("logstore.control")
-
-
-@dataclass(slots=True, frozen=True)
-class Scraped:
-    """What goes with the socket of the metrics endpoint."""
-
-    node_id: str
-    security: MetricsSecurity
 
 
 class ControlListener:

@@ -14,7 +14,7 @@ from barnabas.runtime.health_reports import RecentDeaths
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes import contained_counts
 from barnabas.runtime.processes.spawning import ChildProcess, spawn
-from barnabas_logstore.control import (
+from barnabas_logstore.shell.control_messages import (
     ANSWER,
     COMMAND,
     LISTEN,

@@ -37,7 +37,6 @@ from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from barnabas.runtime.tracing.traces import trace_exporter
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.control import Scraped
 from barnabas_logstore.core.logstore import LogstoreConfig, LogstoreCore
 from barnabas_logstore.core.storage.checkpoints import uuid_to_text
 from barnabas_logstore.core.storage.compaction.orders import CleanerReport
@@ -48,6 +47,7 @@ from barnabas_logstore.shell.cleaner_messages import CleanerSettings
 from barnabas_logstore.shell.cleaner_process import CleanerProcess, log_pass
 from barnabas_logstore.shell.config import COMMIT_HOLD_MS, LogstoreSettings
 from barnabas_logstore.shell.containment import REGISTRATION
+from barnabas_logstore.shell.control_messages import Scraped
 from barnabas_logstore.shell.control_process import ControlProcess
 from barnabas_logstore.shell.controller_requests import ControllerRequests
 from barnabas_logstore.shell.data_listener import LISTENER_SERVICES, DataListener

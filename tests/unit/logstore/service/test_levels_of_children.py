@@ -12,10 +12,11 @@ from barnabas.runtime.logs import LoggerLevels, get_logger
 from barnabas.runtime.metrics.security import MetricsSecurity
 from barnabas_logstore import control
 from barnabas_logstore.cleaner import CleanerHost
-from barnabas_logstore.control import ControlListener, Scraped
+from barnabas_logstore.control import ControlListener
 from barnabas_logstore.shell import cleaner_messages, cleaner_process, control_process
 from barnabas_logstore.shell.cleaner_messages import CleanerSettings
 from barnabas_logstore.shell.cleaner_process import CleanerProcess
+from barnabas_logstore.shell.control_messages import Scraped
 from barnabas_logstore.shell.control_process import ControlProcess
 
 SETTINGS = CleanerSettings(1 << 20, 1 << 16, 1e9, "info", "json")
