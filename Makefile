@@ -222,7 +222,7 @@ mixed-versions: setup etcd ## Upgrade from the last release and back, rolling, u
 	@$(BIN)/python -m tests.mixed_versions --save tests/faults/results/mixed-versions.md
 
 etcd: setup ## Find an etcd, or fetch one (Debian's package, or built with Go)
-	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
+	@$(BIN)/python -c 'from barnabas_cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
 
 jars:
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then scripts/peer; \

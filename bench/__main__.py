@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 
-from barnabas.cli.local.processes import raise_open_files_limit
 from barnabas.cores import COMPILED, running
+from barnabas_cli.local.processes import raise_open_files_limit
 from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.many_connections import connections_possible

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from barnabas.cli.local.processes import ProcessIdentity, session_members
+from barnabas_cli.local.processes import ProcessIdentity, session_members
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, spawn, stop
+from barnabas_cli.local.processes import ProcessIdentity, is_alive, last_lines, spawn, stop
 
 VERSION = "4.4.0"
 LIBS = Path(__file__).parents[1] / ".cache/peer/libs"

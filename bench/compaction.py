@@ -28,10 +28,10 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.record_client import KafkaError, RecordClient
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.compression import CODECS
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.record_client import KafkaError, RecordClient
 from barnabas_logstore.core.storage.compaction.cleaner import Cleaner
 from barnabas_logstore.core.storage.compaction.orders import (
     CleanedSegment,

@@ -9,7 +9,7 @@ from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from typing import Final, NamedTuple
 
-from barnabas.cli.local.processes import raise_open_files_limit
+from barnabas_cli.local.processes import raise_open_files_limit
 from bench.accounting import CpuTime
 from bench.groups.measurements import FORM_SECONDS_MAX, SETTLE_SECONDS, Beats, Meter
 from bench.groups.swarm import Connection, Swarm

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.local.processes import session_members
-from barnabas.cli.record_client import RecordClient
 from barnabas.wire.messages.list_offsets import LATEST_TIMESTAMP
 from barnabas.wire.record_batch import Record
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.local.processes import session_members
+from barnabas_cli.record_client import RecordClient
 from bench.accounting import cpu_time_of
 from bench.ending import end_in_order
 from bench.loads import LOADS, ProduceLoad, create_topic

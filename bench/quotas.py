@@ -24,8 +24,6 @@ from os import getloadavg
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.local.services import Role
 from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -34,6 +32,8 @@ from barnabas.wire.messages.alter_client_quotas import (
     EntryData,
     OpData,
 )
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.local.services import Role
 from bench.ending import end_in_order
 from bench.report import command_line, commit, describe_machine, save_figures, utc_now
 from bench.sides import BarnabasSide

@@ -18,7 +18,15 @@ import grimp
 from tests.durations import read_ledger
 
 ROOT = Path(__file__).parents[1]
-ROOTS = ("services/controller", "services/gateway", "services/logstore", "services/purgatory", "protos", "pipeline")
+ROOTS = (
+    "cli",
+    "services/controller",
+    "services/gateway",
+    "services/logstore",
+    "services/purgatory",
+    "protos",
+    "pipeline",
+)
 """Folders of one package each; the other packages lie in the root."""
 PACKAGES = ("barnabas", *(f"barnabas_{Path(root).name}" for root in ROOTS), "bench", "tests")
 TIERS = ("tests.unit.", "tests.property.", "tests.regressions.", "tests.scenarios.", "tests.transcripts.")

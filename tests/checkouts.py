@@ -8,7 +8,8 @@ from pathlib import Path
 
 def import_path(tree: Path) -> str:
     """Return a PYTHONPATH with all packages of the broker in this checkout."""
-    folders = {package.parent for package in [*tree.glob("protos/barnabas_*"), *tree.glob("services/*/barnabas_*")]}
+    patterns = ("cli/barnabas_*", "protos/barnabas_*", "services/*/barnabas_*")
+    folders = {package.parent for pattern in patterns for package in tree.glob(pattern)}
     return os.pathsep.join(map(str, [tree, *sorted(folders)]))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PRODUCTION = ("barnabas", "pipeline", "services")
+PRODUCTION = ("barnabas", "cli", "pipeline", "services")
 WRITTEN = (*PRODUCTION, "bench", "tests")
 
 MODULES_PER_FOLDER_MAX = 25
@@ -191,7 +191,7 @@ def _open_listings(nodes: Sequence[ast.AST]) -> list[int]:
 
 def test_listings_of_directories_are_closed() -> None:
     """The warning about one that is not is ignored (`pyproject.toml`), since pytest itself causes it."""
-    checked = sources("barnabas", "services", "pipeline", "scripts", "bench", "tests")
+    checked = sources(*PRODUCTION, "scripts", "bench", "tests")
     assert len(checked) > 1_000
     found = {f"{path}:{line}" for path in checked for line in facts(path).open_listings}
     assert found == set()
@@ -206,7 +206,7 @@ def test_an_open_listing_is_found(source: str) -> None:
 
 def test_every_task_and_thread_has_an_owner() -> None:
     """`barnabas.runtime.loop.background` starts them, and reads what they raise."""
-    services = [path for path in sources("barnabas", "services") if path != TASK_OWNER]
+    services = [path for path in sources("barnabas", "cli", "services") if path != TASK_OWNER]
     found = {f"{path}:{line}" for path in services for line in facts(path).unowned_starts}
     assert found == set()
 

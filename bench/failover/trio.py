@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from barnabas.cli.local import processes
-from barnabas.cli.local.cluster import LocalCluster, cluster_to_start
-from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local.processes import ProcessIdentity
-from barnabas.cli.local.services import Role, Service
-from barnabas.cli.record_client import KafkaError, RecordClient
+from barnabas_cli.local import processes
+from barnabas_cli.local.cluster import LocalCluster, cluster_to_start
+from barnabas_cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas_cli.local.processes import ProcessIdentity
+from barnabas_cli.local.services import Role, Service
+from barnabas_cli.record_client import KafkaError, RecordClient
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 
 BROKERS = 3

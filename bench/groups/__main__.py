@@ -10,7 +10,7 @@ import shutil
 
 import click
 
-from barnabas.cli.local.processes import raise_open_files_limit
+from barnabas_cli.local.processes import raise_open_files_limit
 from bench.apache_kafka import need_apache_kafka
 from bench.compared_run import PAIRS_MIN_TO_SAVE, fields_of_run, publish, started
 from bench.ending import end_in_order

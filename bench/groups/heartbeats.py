@@ -11,7 +11,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from barnabas.cli.local.processes import raise_open_files_limit
+from barnabas_cli.local.processes import raise_open_files_limit
 from bench.groups.measurements import (
     FORM_SECONDS_MAX,
     HEARTBEAT_SECONDS,

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.local.ports import accepts
-from barnabas.cli.local.processes import ProcessIdentity, last_lines, spawn, stop
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.local.ports import accepts
+from barnabas_cli.local.processes import ProcessIdentity, last_lines, spawn, stop
 
 _SOURCE: Final = Path(__file__).parent
 _CACHE: Final = _SOURCE.parents[1] / ".cache/kfake"

@@ -19,8 +19,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.local.services import Role
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.local.services import Role
 from bench.ending import end_in_order
 from bench.loads import LOADS
 from bench.measure import LoadOnSide

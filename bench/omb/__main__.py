@@ -19,8 +19,8 @@ from typing import Final
 
 import click
 
-from barnabas.cli.local.processes import raise_open_files_limit
 from barnabas.cores import COMPILED, running
+from barnabas_cli.local.processes import raise_open_files_limit
 from bench.apache_kafka import VERSION, need_apache_kafka
 from bench.compared_run import fields_of_run, started
 from bench.ending import end_in_order

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from barnabas.cli.local.processes import ProcessIdentity, session_members
+from barnabas_cli.local.processes import ProcessIdentity, session_members
 
 
 class Placement(StrEnum):

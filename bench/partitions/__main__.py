@@ -13,7 +13,7 @@ import traceback
 
 import click
 
-from barnabas.cli.local.processes import raise_open_files_limit
+from barnabas_cli.local.processes import raise_open_files_limit
 from bench.apache_kafka import need_apache_kafka
 from bench.ending import end_in_order
 from bench.partitions.measurements import Measured, measure

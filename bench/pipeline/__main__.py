@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local.processes import identify
+from barnabas_cli.local.processes import identify
 from bench.accounting import cpu_seconds
 from bench.ending import end_in_order
 from bench.report import RESULTS, ROOT, command_line, commit, describe_machine, utc_now

@@ -19,11 +19,11 @@ from typing import Final
 
 import click
 
-from barnabas.cli.local import ports, processes
-from barnabas.cli.local.cluster import LocalCluster, cluster_to_start
-from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local.processes import ProcessIdentity
-from barnabas.cli.local.services import service_environment
+from barnabas_cli.local import ports, processes
+from barnabas_cli.local.cluster import LocalCluster, cluster_to_start
+from barnabas_cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas_cli.local.processes import ProcessIdentity
+from barnabas_cli.local.services import service_environment
 from bench.ending import end_in_order
 from bench.failover.load import create_topics
 from bench.report import ROOT, commit, describe_machine, utc_now

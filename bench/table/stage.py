@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from barnabas.cli.local import processes
+from barnabas_cli.local import processes
 from bench.accounting import memory_bytes
 from bench.loads import Load
 from bench.measure import LoadOnSide

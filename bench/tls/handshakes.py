@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from bench.accounting import cpu_time
 from bench.loads import create_topic
 from bench.one_at_a_time import TOPIC, check_produced, produce_frame

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.certificates import create_authority, issue, write_authority
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.local.services import Role
+from barnabas_cli.local.certificates import create_authority, issue, write_authority
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.local.services import Role
 from bench.loads import Settings
 from bench.sides import KAFKA_PORT, ApacheKafkaSide, BarnabasSide, Side
 

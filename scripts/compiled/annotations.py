@@ -25,7 +25,7 @@ _BY_SECOND_ARGUMENT: Final = frozenset({"convert"})
 _MODULES: Final = ("msgspec", "msgpack", "json", "typing")
 GIVEN: Final[Mapping[str, str]] = {
     "barnabas/channel/proto_fields.py": "",
-    "barnabas/cli/commands/kubernetes.py": "barnabas.cli.kubernetes",
+    "barnabas_cli/commands/kubernetes.py": "barnabas_cli.kubernetes",
     "barnabas/cluster/json_values.py": "barnabas.cluster",
     "barnabas/runtime/configuration/config.py": "barnabas.runtime.configuration",
     "barnabas/runtime/membership.py": "barnabas.cluster",

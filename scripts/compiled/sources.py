@@ -13,6 +13,7 @@ from scripts.compiled.constructors import open_to_subclasses, write_out
 
 PACKAGES = {
     "barnabas": "barnabas",
+    "barnabas_cli": "cli/barnabas_cli",
     "barnabas_protos": "protos/barnabas_protos",
     **{
         f"barnabas_{role}": f"services/{role}/barnabas_{role}"

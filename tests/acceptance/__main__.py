@@ -11,8 +11,8 @@ from typing import Final
 
 import click
 
-from barnabas.cli.local.cluster import ClusterError
 from barnabas.cores import COMPILED, INTERPRETED
+from barnabas_cli.local.cluster import ClusterError
 from tests.acceptance import clusters, expected, page, results
 from tests.acceptance.outcomes import Outcome, Outcomes, count, executed
 from tests.acceptance.suite import Suite

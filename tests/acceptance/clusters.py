@@ -15,10 +15,10 @@ import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from barnabas.cli.local.cluster import Started
-from barnabas.cli.local.layout import HOST, ClusterLayout
-from barnabas.cli.local.services import Role, Service
 from barnabas.cores import COMPILED, INTERPRETED, VARIABLE, cores_of_process, find_build, problem_of
+from barnabas_cli.local.cluster import Started
+from barnabas_cli.local.layout import HOST, ClusterLayout
+from barnabas_cli.local.services import Role, Service
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 from tests.acceptance.listeners import (
     PROXIED,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.cli.local.layout import HOST, ClusterLayout
+from barnabas_cli.local.layout import HOST, ClusterLayout
 from barnabas_gateway.core.model.addresses import broker_port
 from barnabas_gateway.core.model.config import AddressPolicy
 from tests.acceptance.suite import Addresses

@@ -24,7 +24,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from barnabas.cli.local.layout import HOST
 from barnabas.cluster.acls import ANY, CLUSTER, Acl, Operation, PatternType, PermissionType, ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
@@ -54,6 +53,7 @@ from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.wire.record_batch import Record, build_batch
+from barnabas_cli.local.layout import HOST
 from bench.apache_kafka import ApacheKafka
 from tests.authorization.__main__ import PAGE
 from tests.integration.reserved_ports import free_port

@@ -28,8 +28,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local import processes
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local import processes
+from barnabas_cli.local.layout import HOST
 from tests.faults import evidence
 from tests.faults.checker import Silences, Verdict, check
 from tests.faults.cluster import signals_end_the_run

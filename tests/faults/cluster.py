@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeVar
 
-from barnabas.cli.etcd_binary import pick_etcd
-from barnabas.cli.local import processes
-from barnabas.cli.local.processes import ProcessIdentity
-from barnabas.cli.local.services import Role, service_environment
-from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas_cli.etcd_binary import pick_etcd
+from barnabas_cli.local import processes
+from barnabas_cli.local.processes import ProcessIdentity
+from barnabas_cli.local.services import Role, service_environment
+from barnabas_cli.operations import OperationsClient, OperationsError
 from barnabas_protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
 from tests.faults.machines import (
     CLIENTS,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.services import Role
+from barnabas_cli.local.services import Role
 
 LOGSTORES: Final = ("logstore-0", "logstore-1", "logstore-2")
 CONTROLLERS: Final = ("controller-0", "controller-1")

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from barnabas.cli.local.processes import ProcessIdentity, read_pid_file, session_members, signal_session
+from barnabas_cli.local.processes import ProcessIdentity, read_pid_file, session_members, signal_session
 from tests.faults.namespaces import delete_namespaces
 
 CLEAN_SECONDS_MAX = 40.0

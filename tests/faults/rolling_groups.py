@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from barnabas.cli.local.services import Role
 from barnabas.cluster.internal_topics import partition_of_group
+from barnabas_cli.local.services import Role
 from tests.faults import evidence
 from tests.faults.checker import Kind, Verdict, check
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run

@@ -28,9 +28,9 @@ from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local import processes
-from barnabas.cli.local.readiness import not_ready
-from barnabas.cli.local.services import Role
+from barnabas_cli.local import processes
+from barnabas_cli.local.readiness import not_ready
+from barnabas_cli.local.services import Role
 from tests.faults.checker import Verdict, check
 from tests.faults.history import read
 from tests.faults.workload import Mix, Workload, start

@@ -28,10 +28,10 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local.cluster import Started
-from barnabas.cli.local.readiness import not_ready
-from barnabas.cli.local.services import Role
-from barnabas.cli.local.supervision import supervisor_identity
+from barnabas_cli.local.cluster import Started
+from barnabas_cli.local.readiness import not_ready
+from barnabas_cli.local.services import Role
+from barnabas_cli.local.supervision import supervisor_identity
 from tests.faults.rolling_kills import NotRepairedError, Victim, children_of, victims_of
 from tests.integration.running_cluster import RunningCluster
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from barnabas.cli.record_client import KafkaError, RecordClient
 from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response
@@ -25,6 +24,7 @@ from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopi
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from barnabas.wire.messages.metadata import MetadataResponsePartition
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from barnabas_cli.record_client import KafkaError, RecordClient
 
 REPLICAS: Final = 3
 

@@ -25,7 +25,7 @@ from types import TracebackType
 
 import msgspec
 
-from barnabas.cli.local.services import service_environment
+from barnabas_cli.local.services import service_environment
 from tests.faults.clients.plan import Mix, Part, Plan
 from tests.faults.history import Recorder, paths_of
 

@@ -14,7 +14,7 @@ from docker import DockerClient
 from docker.errors import BuildError
 from testcontainers.core.image import DockerImage
 
-from barnabas.cli.etcd_binary import pick_etcd
+from barnabas_cli.etcd_binary import pick_etcd
 from tests.images.engine import has_image
 from tests.images.sources import RECIPE, ROLES, ROOT, copy_sources, wheels
 from tests.releases import releases

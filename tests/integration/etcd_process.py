@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.etcd_binary import find_etcd
-from barnabas.cli.local import ports
-from barnabas.cli.local.processes import last_lines
+from barnabas_cli.etcd_binary import find_etcd
+from barnabas_cli.local import ports
+from barnabas_cli.local.processes import last_lines
 from tests.integration.reserved_ports import free_port
 
 # `make integration` has got one before it starts.

@@ -14,7 +14,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from barnabas.cli.local.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
+from barnabas_cli.local.processes import ProcessIdentity, is_alive, last_lines, signal_session, spawn, stop
 from barnabas_logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
 from tests.compat.java_programs import SHORT_LIVED
 from tests.integration.kafka_tools import KafkaTools, kafka_libs

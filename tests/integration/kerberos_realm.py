@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from tests.integration.running_cluster import reserve_ports
 
 REALM = "BARNABAS.TEST"

@@ -4,9 +4,9 @@ import signal
 import sys
 from pathlib import Path
 
-from barnabas.cli.local.layout import ClusterDirectory
-from barnabas.cli.local.processes import read_pid_file, signal_session
 from barnabas.supervisor.places import PID_FILE
+from barnabas_cli.local.layout import ClusterDirectory
+from barnabas_cli.local.processes import read_pid_file, signal_session
 
 if __name__ == "__main__":
     sys.stdin.buffer.read()

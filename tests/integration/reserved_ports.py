@@ -6,8 +6,8 @@ import random
 import socket
 from collections.abc import Iterator
 
-from barnabas.cli.local import ports
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local import ports
+from barnabas_cli.local.layout import HOST
 
 _FIXED = 29_091
 """The first port of a proxy whose ports a suite of `make acceptance` has in its code: no test is given its block."""

@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import msgspec
 
-from barnabas.cli.local import processes
-from barnabas.cli.local.cluster import STOP_SECONDS_MAX, LocalCluster, Started, cluster_to_start
-from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local.status import ClusterStatus, inspect
-from barnabas.cli.local.supervision import Supervision
+from barnabas_cli.local import processes
+from barnabas_cli.local.cluster import STOP_SECONDS_MAX, LocalCluster, Started, cluster_to_start
+from barnabas_cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas_cli.local.status import ClusterStatus, inspect
+from barnabas_cli.local.supervision import Supervision
 from tests.integration.reserved_ports import reserve_ports
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +119,7 @@ class RunningCluster:
         if arguments[:1] == ("up",) and "--supervisor" not in arguments:
             arguments = (*arguments, "--no-supervisor")
         return subprocess.run(
-            [sys.executable, "-m", "barnabas.cli", *arguments, "--data-dir", str(self.directory.path)],
+            [sys.executable, "-m", "barnabas_cli", *arguments, "--data-dir", str(self.directory.path)],
             input=stdin,
             capture_output=True,
             text=True,

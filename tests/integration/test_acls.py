@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from tests.integration.kafka_tools import Done, KafkaTools
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_ops_api import OPERATIONS, ReflectedService

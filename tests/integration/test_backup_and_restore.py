@@ -196,7 +196,7 @@ def test_everything_is_there_after_a_rebuild_without_any_back_up(running: Runnin
 
 
 def _inspect(log_dir: Path) -> str:
-    command = [sys.executable, "-m", "barnabas.cli", "inspect", str(log_dir)]
+    command = [sys.executable, "-m", "barnabas_cli", "inspect", str(log_dir)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -260,7 +260,7 @@ INSPECTION = {
 def rebuild(tmp_path: Path, etcd: EtcdProcess, *arguments: str, prefix: str = "/a/") -> tuple[int, str]:
     path = tmp_path / "node.json"
     path.write_text(json.dumps(INSPECTION))
-    command = [sys.executable, "-m", "barnabas.cli", "rebuild", "--from", str(path), "--etcd", etcd.endpoint]
+    command = [sys.executable, "-m", "barnabas_cli", "rebuild", "--from", str(path), "--etcd", etcd.endpoint]
     command += ["--etcd-prefix", prefix, "--write", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     return done.returncode, done.stdout + done.stderr

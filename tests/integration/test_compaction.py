@@ -16,8 +16,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local.cluster import Started
-from barnabas.cli.local.services import Role
+from barnabas_cli.local.cluster import Started
+from barnabas_cli.local.services import Role
 from tests.integration.retried_calls import end_offset
 from tests.integration.running_cluster import RunningCluster
 

@@ -16,10 +16,10 @@ from typing import ClassVar
 
 import pytest
 
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.local.processes import signal_process, signal_session
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.local.processes import signal_process, signal_session
 from tests.integration.load_process import LoadProcess
 from tests.integration.pipelined_connection import PRODUCE_VERSION, PipelinedConnection, produce_error, produce_request
 from tests.integration.raw_admin import Admin

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from barnabas.cli.__main__ import main
-from barnabas.cli.local.certificates import create_authority, issue, write_authority, write_secret
 from barnabas.ports.etcd import EtcdRefused, Put, Snapshot, Txn, WatchBatch
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.etcd.authentication import EtcdUser
 from barnabas.runtime.pem_files import TlsFiles
+from barnabas_cli.__main__ import main
+from barnabas_cli.local.certificates import create_authority, issue, write_authority, write_secret
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
 pytestmark = needs_etcd

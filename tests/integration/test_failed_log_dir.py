@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.cluster import Started
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.record_client import RecordClient
 from barnabas.wire.messages.metadata import MetadataResponsePartition
+from barnabas_cli.local.cluster import Started
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.record_client import RecordClient
 from tests.integration.kafka_clients import Confluent
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_kill import PARTITIONS, Load

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.processes import read_pid_file, session_members
+from barnabas_cli.local.processes import read_pid_file, session_members
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]
 

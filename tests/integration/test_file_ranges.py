@@ -16,12 +16,12 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from barnabas.cli.local.processes import session_members
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.wire.record_batch import crc_is_valid, iterate_headers
+from barnabas_cli.local.processes import session_members
 from tests.integration.retried_calls import create_topic, retried
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_metrics import total, wait_until

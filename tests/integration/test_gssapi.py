@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from tests.integration.kafka_tools import Done, KafkaTools, kafka_libs
 from tests.integration.kerberos_realm import REALM, SERVICE, KerberosRealm, need_kerberos
 from tests.integration.running_cluster import RunningCluster

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cli.local import status
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
+from barnabas_cli.local import status
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
 
@@ -70,7 +70,7 @@ def read(cluster: RunningCluster, count: int, *, seconds: float) -> list[bytes |
 def barnabas(cluster: RunningCluster, *arguments: str) -> str:
     """What `barnabas transactions` prints."""
     done = subprocess.run(
-        [sys.executable, "-m", "barnabas.cli", "transactions", *arguments, "--bootstrap", cluster.bootstrap],
+        [sys.executable, "-m", "barnabas_cli", "transactions", *arguments, "--bootstrap", cluster.bootstrap],
         capture_output=True,
         text=True,
         check=False,

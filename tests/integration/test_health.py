@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from barnabas.cli.local.cluster import Started
-from barnabas.cli.local.services import Role
+from barnabas_cli.local.cluster import Started
+from barnabas_cli.local.services import Role
 from tests.faults.rolling_kills import Victim, children_of
 from tests.integration.running_cluster import RunningCluster
 

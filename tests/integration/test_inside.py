@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 import grpc
 import pytest
 
-from barnabas.cli.local.certificates import issue, read_authority, write_secret
-from barnabas.cli.local.etcd import etcd_files
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.keys import Keys, Role
 from barnabas.ports.etcd import EtcdRefused, Put, Txn, modified_at
@@ -21,6 +19,8 @@ from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.etcd.users import let_all_in
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.pem_files import TlsFiles
+from barnabas_cli.local.certificates import issue, read_authority, write_secret
+from barnabas_cli.local.etcd import etcd_files
 from barnabas_protos.controller.v1 import membership_pb2 as pb
 from barnabas_protos.controller.v1.membership_pb2_grpc import MembershipStub
 from tests.integration.running_cluster import HOST, RunningCluster

@@ -117,8 +117,8 @@ def test_kill_under_load(cluster: RunningCluster, service: str) -> None:
 
 def end_of(cluster: RunningCluster, topic: str, partition: int) -> int:
     """The log end offset: nothing lies beyond what was read."""
-    from barnabas.cli.record_client import RecordClient
     from barnabas.wire.messages.list_offsets import LATEST_TIMESTAMP
+    from barnabas_cli.record_client import RecordClient
 
     host, _, port = cluster.bootstrap.rpartition(":")
     with RecordClient(host, int(port)) as client:

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
-from barnabas.cli.local.processes import session_members
 from barnabas.wire.record_batch import crc_is_valid, iterate_headers
+from barnabas_cli.local.processes import session_members
 from tests.integration.retried_calls import create_topic
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_metrics import produce, total, wait_until

@@ -18,9 +18,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.cli.local.services import service_environment
 from barnabas.metrics.catalogue import FAMILIES
 from barnabas.metrics.family import Kind
+from barnabas_cli.local.services import service_environment
 from tests.integration.running_cluster import ROOT, RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.deep]

@@ -18,7 +18,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from barnabas_pipeline.core.options import Use, read_options, write_options
 from barnabas_pipeline.kafka.cluster_client import ClusterClient
 from barnabas_pipeline.kafka.librdkafka_config import librdkafka_config

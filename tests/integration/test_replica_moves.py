@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.layout import HOST
 from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_replica_log_dirs import (
@@ -22,6 +21,7 @@ from barnabas.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from barnabas_cli.local.layout import HOST
 from tests.integration.kafka_clients import CLIENTS, MODES
 from tests.integration.running_cluster import RunningCluster
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.cli.local.layout import HOST
-from barnabas.cli.record_client import RecordClient
 from barnabas.wire.record_batch import Record
+from barnabas_cli.local.layout import HOST
+from barnabas_cli.record_client import RecordClient
 from tests.integration.otlp_collector import CollectedSpan, Collector
 from tests.integration.running_cluster import RunningCluster
 

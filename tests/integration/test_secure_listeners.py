@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.local.certificates import Authority, create_authority, issue, write_authority
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.certificates import Authority, create_authority, issue, write_authority
+from barnabas_cli.local.layout import HOST
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
 

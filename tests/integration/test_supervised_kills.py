@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.cli.local.restarts import Supervised, supervisor_status
+from barnabas_cli.local.restarts import Supervised, supervisor_status
 from tests.faults.supervised_kills import SupervisedKills, supervised_cluster
 from tests.integration.running_cluster import RunningCluster
 

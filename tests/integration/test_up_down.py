@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from barnabas.cli.local import processes
+from barnabas_cli.local import processes
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]

@@ -17,9 +17,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from barnabas.cli.local.cluster import Started
-from barnabas.cli.local.cores_in_use import libraries_of
 from barnabas.cores import INTERPRETED, MANIFEST, VARIABLE, Build, find_build, problem_of
+from barnabas_cli.local.cluster import Started
+from barnabas_cli.local.cores_in_use import libraries_of
 from tests.faults.checker import check
 from tests.faults.history import read
 from tests.faults.workload import Mix, start
@@ -50,10 +50,11 @@ class CopiedCluster(RunningCluster):
     def cli(
         self, *arguments: str, stdin: str = "", timeout_seconds: float = 500, cores: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        folders = (self._packages, self._packages / "protos", *(self._packages / "services").iterdir())
+        services = (self._packages / "services").iterdir()
+        folders = (self._packages, self._packages / "cli", self._packages / "protos", *services)
         supervised = ("--no-supervisor",) if arguments == ("up",) else ()
         return subprocess.run(
-            [sys.executable, "-m", "barnabas.cli", *arguments, *supervised, "--data-dir", str(self.directory.path)],
+            [sys.executable, "-m", "barnabas_cli", *arguments, *supervised, "--data-dir", str(self.directory.path)],
             input=stdin,
             capture_output=True,
             text=True,
@@ -84,7 +85,7 @@ def build() -> Build:
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory, build: Build) -> Path:
     copy = tmp_path_factory.mktemp("copy")
-    for folder in ("barnabas", "protos", "services"):
+    for folder in ("barnabas", "cli", "protos", "services"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("binaries"))
     return copy
 

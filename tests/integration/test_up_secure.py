@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from barnabas.cli.__main__ import main
 from barnabas.cluster.jaas import SCRAM_MODULE
 from barnabas.runtime.configuration.properties import parse_properties
+from barnabas_cli.__main__ import main
 from tests.integration.kafka_tools import KafkaTools
 from tests.integration.running_cluster import RunningCluster
 

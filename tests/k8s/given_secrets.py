@@ -6,7 +6,7 @@ import base64
 import time
 from datetime import UTC, datetime
 
-from barnabas.cli.local.certificates import Authority, create_authority, issue
+from barnabas_cli.local.certificates import Authority, create_authority, issue
 from tests.k8s.cluster import in_words
 from tests.k8s.secure import answers, attempt, certificate_at, values
 from tests.k8s.trial import Trial

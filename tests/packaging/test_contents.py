@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.deep]
 PACKAGES = {
     "barnabas": {
         "barnabas",
+        "barnabas_cli",
         "barnabas_controller",
         "barnabas_gateway",
         "barnabas_logstore",
@@ -63,7 +64,7 @@ def test_every_package_states_that_it_is_typed(distributions: Distributions, nam
 @each_distribution
 def test_a_wheel_has_every_file_of_its_packages_that_git_has(distributions: Distributions, name: str) -> None:
     """An sdist that leaves something out would go unnoticed until an import fails."""
-    folders = [ROOT, ROOT / "pipeline", ROOT / "protos", *(ROOT / "services").iterdir()]
+    folders = [ROOT, ROOT / "cli", ROOT / "pipeline", ROOT / "protos", *(ROOT / "services").iterdir()]
     packages = [folder / package for folder in folders for package in PACKAGES[name] if (folder / package).is_dir()]
     assert {package.name for package in packages} == PACKAGES[name]
     expected = {
@@ -110,5 +111,5 @@ def test_an_sdist_has_no_tests_and_nothing_of_the_checkout(distributions: Distri
     with tarfile.open(distributions[name].sdist) as archive:
         parts = {member.name.split("/")[1] for member in archive.getmembers()}
     own = {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"}
-    allowed = {"barnabas": {"barnabas", "services", "protos", "CHANGELOG.md", "constraints.txt"}}
+    allowed = {"barnabas": {"barnabas", "services", "protos", "CHANGELOG.md", "cli", "constraints.txt"}}
     assert parts <= own | allowed.get(name, {"barnabas_pipeline"})

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from barnabas.cli.etcd_binary import pick_etcd
-from barnabas.cli.local.layout import HOST
 from barnabas.cores import COMPILED, INTERPRETED
+from barnabas_cli.etcd_binary import pick_etcd
+from barnabas_cli.local.layout import HOST
 from tests.integration.reserved_ports import reserve_ports
 from tests.integration.running_cluster import reaper_of
 from tests.packaging.conftest import Distribution, Environment

@@ -23,8 +23,8 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from pyspark.sql import SparkSession
 
-from barnabas.cli.local.certificates import create_authority, issue, write_authority
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.certificates import create_authority, issue, write_authority
+from barnabas_cli.local.layout import HOST
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
 from tests.pipeline.spark_world import Topics, spark_session

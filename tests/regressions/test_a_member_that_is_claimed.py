@@ -18,15 +18,15 @@ import pytest
 
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest
 from barnabas.channel.packing import pack_replicate_request
-from barnabas.cli.local.certificates import create_authority, issue, names, write_authority, write_secret
-from barnabas.cli.local.layout import ClusterDirectory, ClusterLayout
-from barnabas.cli.local.secrets import ensure_secrets
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN, member_uri
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterPartitionResponse, ControlledShutdownResponse
 from barnabas.runtime.inter_service import identity
 from barnabas.runtime.inter_service.identity import Certified, ServiceIdentity
 from barnabas.runtime.pem_files import TlsFiles
+from barnabas_cli.local.certificates import create_authority, issue, names, write_authority, write_secret
+from barnabas_cli.local.layout import ClusterDirectory, ClusterLayout
+from barnabas_cli.local.secrets import ensure_secrets
 from barnabas_controller.shell.membership import _Subscription, add_membership
 from barnabas_logstore.shell.data_listener import DataListener
 from barnabas_protos.controller.v1 import membership_pb2 as pb

@@ -26,7 +26,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.local.certificates import create_authority, issue
 from barnabas.client.sasl import ScramClient
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.broker_key import UpdateMode
@@ -36,6 +35,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_request
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.messages import MESSAGES
+from barnabas_cli.local.certificates import create_authority, issue
 from barnabas_gateway.core.handlers import HANDLERS
 from barnabas_gateway.shell.tls.tls_config import create_context, tls_config
 from barnabas_gateway.shell.tls.tls_socket import HandshakeQueue, TlsSocket

@@ -16,11 +16,6 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from barnabas.cli.local.layout import ClusterDirectory
-from barnabas.cli.recovery.choices import Choices
-from barnabas.cli.recovery.etcd_options import EtcdOptions
-from barnabas.cli.recovery.etcd_state import StateError
-from barnabas.cli.recovery.restoring import read_backup, recover
 from barnabas.cluster.backup import (
     Backup,
     BackupEntry,
@@ -51,6 +46,11 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.recovery.plan import Plan, plan_recovery
 from barnabas.cluster.recovery.remembered import PARTITIONS_MAX, Remembered, remember
+from barnabas_cli.local.layout import ClusterDirectory
+from barnabas_cli.recovery.choices import Choices
+from barnabas_cli.recovery.etcd_options import EtcdOptions
+from barnabas_cli.recovery.etcd_state import StateError
+from barnabas_cli.recovery.restoring import read_backup, recover
 
 KEYS = Keys("/b/")
 TOPIC_ID = bytes(range(16))
@@ -156,7 +156,7 @@ def test_half_a_surrogate_pair_in_the_first_line_is_refused() -> None:
 
 
 def test_a_file_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.cli.recovery.restoring.FILE_BYTES_MAX", 1 << 16)
+    monkeypatch.setattr("barnabas_cli.recovery.restoring.FILE_BYTES_MAX", 1 << 16)
     with pytest.raises(StateError, match="/dev/zero has more than 65536 bytes"):
         read_backup(Path("/dev/zero"), EtcdOptions((), KEYS.prefix))
 

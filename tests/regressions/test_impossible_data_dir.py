@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from barnabas.cli.__main__ import main
+from barnabas_cli.__main__ import main
 
 
 def test_up_where_no_directory_can_be(tmp_path: Path) -> None:

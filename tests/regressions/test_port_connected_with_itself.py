@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from barnabas.cli.local import ports
-from barnabas.cli.local.layout import HOST
 from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
+from barnabas_cli.local import ports
+from barnabas_cli.local.layout import HOST
 
 
 @pytest.fixture

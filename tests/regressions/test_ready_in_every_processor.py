@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.local import readiness
+from barnabas_cli.local import readiness
 
 
 class Processors:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local import cluster as local_cluster
-from barnabas.cli.local import ports
-from barnabas.cli.local.cluster import ClusterError, LocalCluster
-from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas_cli.local import cluster as local_cluster
+from barnabas_cli.local import ports
+from barnabas_cli.local.cluster import ClusterError, LocalCluster
+from barnabas_cli.local.layout import HOST, ClusterDirectory, ClusterLayout
 
 
 class Clock:

@@ -14,14 +14,14 @@ import grpc
 import grpc.aio
 import pytest
 
-from barnabas.cli.local.etcd import ETCD_ADMINISTRATOR
-from barnabas.cli.local.layout import ClusterLayout, members_of
-from barnabas.cli.local.secrets import _certificates_of_etcd
 from barnabas.cluster.keys import Keys, Role
 from barnabas.ports.etcd import EtcdRefused, Put, Txn, prefix_end
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.etcd.users import ROOT, MemberUser
+from barnabas_cli.local.etcd import ETCD_ADMINISTRATOR
+from barnabas_cli.local.layout import ClusterLayout, members_of
+from barnabas_cli.local.secrets import _certificates_of_etcd
 from barnabas_protos.etcd.v1 import rpc_pb2 as pb
 
 KEYS = Keys("/b/")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from tests.acceptance.suite import Broker
 from tests.acceptance.suites.steps import StepError
 from tests.compat.matrix.toolchains import PEER_LIBS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from tests.acceptance.clusters import EndedError
 from tests.integration.reserved_ports import free_port
 

@@ -16,8 +16,8 @@ import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from barnabas.cli.local.cluster import ClusterError, Started
-from barnabas.cli.local.services import Role
+from barnabas_cli.local.cluster import ClusterError, Started
+from barnabas_cli.local.services import Role
 from bench.apache_kafka import ApacheKafka
 from tests.compat.matrix import table
 from tests.compat.matrix.clients import CLIENTS, Client

@@ -45,7 +45,7 @@ def today() -> str:
 
 def commit() -> str:
     """Of the tree as it is; a plus where files of it differ."""
-    changed = _git("status", "--porcelain", "--untracked-files=no", "barnabas", "services", "protos")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "barnabas", "cli", "services", "protos")
     return _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 

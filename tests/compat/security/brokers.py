@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from barnabas.cli.local.certificates import create_authority, issue, write_authority
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.certificates import create_authority, issue, write_authority
+from barnabas_cli.local.layout import HOST
 from bench.apache_kafka import ApacheKafka
 from tests.compat.security.cells import LISTENERS, NAME, PASSWORD, PORTS, SCRAMS, USER
 from tests.integration.kerberos_realm import REALM, SERVICE, KerberosRealm

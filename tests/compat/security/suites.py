@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from tests.compat.matrix.programs import Report
 from tests.compat.matrix.toolchains import UnavailableError, prepare
 from tests.compat.security.cells import PASSWORD, PORTS, USER

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import msgspec
 
-from barnabas.cli.local.services import service_environment
+from barnabas_cli.local.services import service_environment
 from tests.faults.groups.consumer import Plan
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from barnabas.cli.local.cluster import ClusterError
+from barnabas_cli.local.cluster import ClusterError
 from tests.compat.matrix.toolchains import UnavailableError
 from tests.faults.cluster import UnhealthyError, signals_end_the_run
 from tests.faults.moving_leaders.clusters import BarnabasCluster, Cluster, KafkaCluster, kafka_is_lacking

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
-from barnabas.cli.local import processes
-from barnabas.cli.local.layout import HOST, ClusterDirectory
+from barnabas_cli.local import processes
+from barnabas_cli.local.layout import HOST, ClusterDirectory
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 from tests.faults.cluster import FaultCluster, UnhealthyError
 from tests.faults.machines import LOGSTORES, broker_id, logstore_of

@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 from typing import Final
 
-from barnabas.cli.local.services import service_environment
+from barnabas_cli.local.services import service_environment
 
 LOOPS: Final = 2
 _TURN_SECONDS: Final = (0.1, 3.0)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.services import service_environment
+from barnabas_cli.local.services import service_environment
 from tests.compat.matrix.toolchains import prepare
 from tests.faults.moving_leaders.check import Kind
 from tests.faults.moving_leaders.deliveries import Deliveries, ReportError, Sender, read_reports

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.layout import HOST
+from barnabas_cli.local.layout import HOST
 from tests.compat.matrix.toolchains import UnavailableError, prepare
 from tests.faults.cluster import signals_end_the_run
 from tests.faults.moving_leaders.clusters import BROKERS, KafkaCluster, bootstrap_of, kafka_is_lacking

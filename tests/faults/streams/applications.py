@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.local.processes import last_lines
+from barnabas_cli.local.processes import last_lines
 from tests.compat.matrix.toolchains import prepare
 
 _HEAP: Final = "-Xmx256m"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from barnabas.cli.local.services import Role
+from barnabas_cli.local.services import Role
 from tests.faults.moving_leaders.clusters import KafkaCluster
 from tests.integration.running_cluster import RunningCluster
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from barnabas.cli.local.services import service_environment
+from barnabas_cli.local.services import service_environment
 from tests.faults.cells import Need
 from tests.faults.cluster import FaultCluster, UnhealthyError
 from tests.faults.history import Recorder

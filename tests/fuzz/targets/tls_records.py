@@ -19,7 +19,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from barnabas.cli.local.certificates import create_authority, issue
+from barnabas_cli.local.certificates import create_authority, issue
 from barnabas_gateway.shell.tls.tls_config import create_context, tls_config
 from barnabas_gateway.shell.tls.tls_socket import HandshakeQueue, TlsSocket
 from tests.fuzz.pieces import join_pieces, split_pieces

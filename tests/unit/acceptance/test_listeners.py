@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.local.layout import HOST, ClusterLayout
 from barnabas.cluster.messages import Broker
+from barnabas_cli.local.layout import HOST, ClusterLayout
 from barnabas_gateway.core.model.addresses import broker_address, node_of_port
 from barnabas_gateway.core.model.config import AddressPolicy
 from barnabas_gateway.core.model.config import Listener as GatewayListener

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local import ports
+from barnabas_cli.local import ports
 from tests.acceptance.clusters import EndedError
 from tests.acceptance.suites.toxiproxy import Proxy, enabled, toxiproxy
 

@@ -61,7 +61,7 @@ def _is_started_by_people(path: Path) -> bool:
     )
 
 
-_STARTERS = {"barnabas.cli.local.cluster", "tests.integration.running_cluster", "bench.sides", "bench.failover.trio"}
+_STARTERS = {"barnabas_cli.local.cluster", "tests.integration.running_cluster", "bench.sides", "bench.failover.trio"}
 
 
 def _imports(path: Path) -> set[str]:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_request, encode_response
 from barnabas.wire.errors import ErrorCode
@@ -24,6 +23,7 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas_cli.local.processes import ProcessIdentity
 from bench.groups import measurements
 from bench.groups.measurements import CommittingGroups, Comparison, Sample
 from bench.groups.members import TOPIC, Committer, Group, Member, RefusedError

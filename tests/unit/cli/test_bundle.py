@@ -10,12 +10,12 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner
 
-from barnabas.cli import bundle as bundles
-from barnabas.cli.__main__ import main
-from barnabas.cli.bundle import Bundle, _described_group, gather_bundle
-from barnabas.cli.local.layout import ClusterDirectory, new_layout
-from barnabas.cli.operations import OperationsClient, OperationsError
-from barnabas.cli.redaction import REDACTED, redacted_properties
+from barnabas_cli import bundle as bundles
+from barnabas_cli.__main__ import main
+from barnabas_cli.bundle import Bundle, _described_group, gather_bundle
+from barnabas_cli.local.layout import ClusterDirectory, new_layout
+from barnabas_cli.operations import OperationsClient, OperationsError
+from barnabas_cli.redaction import REDACTED, redacted_properties
 
 
 @pytest.mark.parametrize(

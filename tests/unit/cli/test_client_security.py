@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local.certificates import create_authority, issue, write_authority
 from barnabas.client.client_security import client_security
+from barnabas_cli.local.certificates import create_authority, issue, write_authority
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

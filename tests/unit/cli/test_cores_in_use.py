@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local import cluster as local_cluster
-from barnabas.cli.local import cores_in_use
-from barnabas.cli.local.cluster import ClusterError
-from barnabas.cli.local.cores_in_use import libraries_of, library_to_take, runs_other_cores
-from barnabas.cli.local.services import Role
 from barnabas.cores import COMPILED, INTERPRETED, LIBRARY, MANIFEST, VARIABLE, digest
+from barnabas_cli.local import cluster as local_cluster
+from barnabas_cli.local import cores_in_use
+from barnabas_cli.local.cluster import ClusterError
+from barnabas_cli.local.cores_in_use import libraries_of, library_to_take, runs_other_cores
+from barnabas_cli.local.services import Role
 from tests.unit.cli.test_local_cluster import ALL, LISTENER, Fake, wait_until_listening
 
 SERVICE = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli import etcd_binary
-from barnabas.cli.etcd_build import Say, SourceFailed
+from barnabas_cli import etcd_binary
+from barnabas_cli.etcd_build import Say, SourceFailed
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli import etcd_build
-from barnabas.cli.etcd_build import SourceFailed, build_with_go_of_pypi, build_with_go_on_path, run
+from barnabas_cli import etcd_build
+from barnabas_cli.etcd_build import SourceFailed, build_with_go_of_pypi, build_with_go_on_path, run
 
 SOURCE = Path(etcd_build.__file__).parent / "etcd_source"
 

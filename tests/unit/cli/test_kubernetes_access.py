@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from barnabas.cli.kubernetes.access import AccessError, Applied, WantedAccess, access_changes
 from barnabas.cluster.acls import Acl, Operation, PatternType, PermissionType, ResourceType, describe_acl
 from barnabas.cluster.scram import ScramMechanism, ScramUser, credential_of, salted_password
+from barnabas_cli.kubernetes.access import AccessError, Applied, WantedAccess, access_changes
 
 READ: dict[str, Any] = {
     "principal": "User:alice",

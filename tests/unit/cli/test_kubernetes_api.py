@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.kubernetes.api import KubernetesApi, KubernetesError, api_of_this_pod
-from barnabas.cli.local.certificates import create_authority, issue
+from barnabas_cli.kubernetes.api import KubernetesApi, KubernetesError, api_of_this_pod
+from barnabas_cli.local.certificates import create_authority, issue
 
 TOKEN = "a-token"
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from cryptography import x509
 
-from barnabas.cli.kubernetes.api import KubernetesError, Stored
-from barnabas.cli.kubernetes.certificates import (
+from barnabas_cli.kubernetes.api import KubernetesError, Stored
+from barnabas_cli.kubernetes.certificates import (
     CERTIFICATE_DAYS,
     RENEWED_BEFORE,
     WantedCertificate,

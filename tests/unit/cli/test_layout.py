@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas import __version__
-from barnabas.cli.local.layout import LOGSTORES_MAX, ClusterDirectory, LayoutError, new_layout, settle_layout
+from barnabas_cli.local.layout import LOGSTORES_MAX, ClusterDirectory, LayoutError, new_layout, settle_layout
 
 
 @pytest.fixture

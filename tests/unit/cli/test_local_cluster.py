@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local import cluster as local_cluster
-from barnabas.cli.local import ports, processes
-from barnabas.cli.local.cluster import ClusterError, LocalCluster, sole_command
-from barnabas.cli.local.layout import HOST, ClusterDirectory, ClusterLayout
-from barnabas.cli.local.services import Role, Service
 from barnabas.cores import INTERPRETED, VARIABLE
+from barnabas_cli.local import cluster as local_cluster
+from barnabas_cli.local import ports, processes
+from barnabas_cli.local.cluster import ClusterError, LocalCluster, sole_command
+from barnabas_cli.local.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas_cli.local.services import Role, Service
 from tests.integration.reserved_ports import free_port
 
 LISTENER = (

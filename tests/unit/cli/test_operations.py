@@ -8,7 +8,7 @@ from typing import Any, cast
 import grpc
 import pytest
 
-from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas_cli.operations import OperationsClient, OperationsError
 from barnabas_protos.controller.v1 import operations_pb2 as pb
 from barnabas_protos.controller.v1.operations_pb2_grpc import OperationsStub
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from barnabas.cli.__main__ import main
 from barnabas.runtime.pem_files import PemError, TlsFiles
 from barnabas.runtime.rpc import Health, add_health, create_health_server
+from barnabas_cli.__main__ import main
 from tests.unit.runtime.inter_service.certificates import Certificates, certificates
 
 NAME = "gateway.barnabas.internal"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local import processes
-from barnabas.cli.local.processes import ProcessIdentity
 from barnabas.supervisor import process_table
+from barnabas_cli.local import processes
+from barnabas_cli.local.processes import ProcessIdentity
 
 SLEEPER = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 STUBBORN = [

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.cli.record_client import KafkaError, RecordClient, decode_batches
 from barnabas.runtime.compression import compress
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, build_batch
+from barnabas_cli.record_client import KafkaError, RecordClient, decode_batches
 
 
 def compressed(compression: Compression, payload: bytes) -> bytes:

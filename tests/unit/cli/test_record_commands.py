@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
-from barnabas.cli.commands.records import _batches
+from barnabas_cli.commands.records import _batches
 
 
 class Chunks(io.RawIOBase):

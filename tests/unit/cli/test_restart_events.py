@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.local.restarts import REPEATED, notices_of, problems_of, restarts_of
 from barnabas.supervisor import process_table
 from barnabas.supervisor.process_table import ProcessIdentity, read_pid_file, write_pid_file
 from barnabas.supervisor.restart_events import (
@@ -23,6 +22,7 @@ from barnabas.supervisor.restart_events import (
     read_restart_events,
 )
 from barnabas.supervisor.watched import CALM_MS, DELAY_MS_MAX, Watched
+from barnabas_cli.local.restarts import REPEATED, notices_of, problems_of, restarts_of
 
 HOUR_MS = 3_600_000
 NOW_MS = 100 * HOUR_MS

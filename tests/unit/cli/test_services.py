@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.etcd_binary import cache_path
-from barnabas.cli.local.services import Role, service_environment
+from barnabas_cli.etcd_binary import cache_path
+from barnabas_cli.local.services import Role, service_environment
 
 
 def test_services_keep_their_bytecode_apart_where_none_may_be_written_beside_the_sources(

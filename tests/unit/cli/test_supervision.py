@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.local import cluster as local_cluster
-from barnabas.cli.local import processes, supervision
-from barnabas.cli.local.cluster import ClusterError
-from barnabas.cli.local.processes import ProcessIdentity
-from barnabas.cli.local.restarts import Supervised, recent_restarts, supervisor_status
-from barnabas.cli.local.services import Service
-from barnabas.cli.local.supervision import Supervision, SupervisorError, restart_events_path, supervisor_identity
-from barnabas.cli.recovery.etcd_state import local_etcd
+from barnabas.supervisor import places
 from barnabas.supervisor.places import PID_FILE, SOCKET
 from barnabas.supervisor.restart_events import DIED, FAILED, RESTARTED, RestartEvent, read_restart_events
+from barnabas_cli.local import cluster as local_cluster
+from barnabas_cli.local import processes, supervision
+from barnabas_cli.local.cluster import ClusterError
+from barnabas_cli.local.processes import ProcessIdentity
+from barnabas_cli.local.restarts import Supervised, recent_restarts, supervisor_status
+from barnabas_cli.local.services import Service
+from barnabas_cli.local.supervision import Supervision, SupervisorError, restart_events_path, supervisor_identity
+from barnabas_cli.recovery.etcd_state import local_etcd
 from tests.unit.cli.test_local_cluster import ALL, Fake, wait_until_listening
 
 PATIENCE_SECONDS = 60.0
@@ -233,7 +234,7 @@ def test_two_supervisors_of_one_directory(fake: SupervisedFake) -> None:
     fake.start()
     before = fake.supervisor
     run_path = fake.cluster.directory.pid_path("any").parent
-    main = Path(supervision.__file__).parents[2] / "supervisor" / "__main__.py"
+    main = Path(places.__file__).with_name("__main__.py")
     second = subprocess.run([sys.executable, "-I", "-S", str(main), str(run_path)], check=False, timeout=60)
     assert second.returncode == 0
     assert fake.supervisor == before
@@ -300,7 +301,7 @@ def test_it_loads_little() -> None:
         "import sys; package = type(sys)('barnabas'); package.__path__ = [sys.argv[1]];"
         "sys.modules['barnabas'] = package; import barnabas.supervisor.supervisor; print(*sys.modules)"
     )
-    root = Path(supervision.__file__).parents[2]
+    root = Path(places.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(root)], capture_output=True, text=True, check=True
     )

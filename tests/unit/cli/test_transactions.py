@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli import transactions
-from barnabas.cli.record_client import KafkaError
-from barnabas.cli.transactions import TransactionsClient
 from barnabas.client.kafka_connection import ConnectionBroken
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_producers import (
@@ -40,6 +37,9 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from barnabas_cli import transactions
+from barnabas_cli.record_client import KafkaError
+from barnabas_cli.transactions import TransactionsClient
 
 NOW_MS = 1_000_000
 SILENT_MS = 1_000

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cli.recovery.backup import _write
-from barnabas.cli.recovery.backup import take_backup as take
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, UnreadableBackup, decode_backup, encode_backup
 from barnabas.ports.etcd import KeyValue, Snapshot
+from barnabas_cli.recovery.backup import _write
+from barnabas_cli.recovery.backup import take_backup as take
 from tests.tiers import Cost, examples
 
 SNAPSHOT = Snapshot(

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from barnabas.cli.recovery.backup import take_backup
 from barnabas.cluster.inspection import (
     KnownTopic,
     LogDirFound,
@@ -38,6 +37,7 @@ from barnabas.cluster.recovery.partitions import EPOCHS_SKIPPED
 from barnabas.cluster.recovery.plan import HELD_CONFIGS, PRODUCER_IDS_SKIPPED, Plan, plan_recovery
 from barnabas.cluster.recovery.remembered import Remembered, remember
 from barnabas.ports.etcd import KeyValue, Snapshot
+from barnabas_cli.recovery.backup import take_backup
 
 KEYS = Keys("/b/")
 A, B = bytes(15) + b"\x0a", bytes(15) + b"\x0b"

@@ -8,17 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from barnabas.cli.__main__ import main
-from barnabas.cli.kubernetes.access import WantedAccess
-from barnabas.cli.kubernetes.certificates import WantedSecrets
-from barnabas.cli.local.etcd import ETCD_ADMINISTRATOR
-from barnabas.cli.operator_access import read_access
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.cluster.acls import describe_acl
 from barnabas.cluster.keys import Role
 from barnabas.runtime.configuration.properties import parse_properties
 from barnabas.runtime.etcd.users import ROOT
 from barnabas.runtime.rpc import LIVENESS
+from barnabas_cli.__main__ import main
+from barnabas_cli.kubernetes.access import WantedAccess
+from barnabas_cli.kubernetes.certificates import WantedSecrets
+from barnabas_cli.local.etcd import ETCD_ADMINISTRATOR
+from barnabas_cli.operator_access import read_access
 from barnabas_logstore.shell.node import IN_SYNC
 from tests.unit.deploy.chart import (
     Object,

@@ -35,7 +35,7 @@ def test_an_image_is_built_from_what_the_docker_ignore_file_admits(tmp_path: Pat
     copy_sources(tmp_path)
     assert (tmp_path / RECIPE).read_text() == (ROOT / RECIPE).read_text()
     copied = {path.name for path in tmp_path.iterdir()}
-    assert {"barnabas", "services", "protos", "pyproject.toml", "constraints.txt"} <= copied
+    assert {"barnabas", "cli", "services", "protos", "pyproject.toml", "constraints.txt"} <= copied
     assert "tests" not in copied
     assert not list(tmp_path.rglob("__pycache__"))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-_TOPS = ("barnabas", "bench", "deploy", "docs", "pipeline", "protos", "scripts", "services", "tests")
+_TOPS = ("barnabas", "bench", "cli", "deploy", "docs", "pipeline", "protos", "scripts", "services", "tests")
 _SOURCES = frozenset({".py", ".sh", ".md", ".yaml", ".tpl", ".toml", ".proto", ".service", ".properties", ""})
 _FOREIGN = frozenset({"node_modules", "target", "__pycache__"})
 

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.json_format import Parse
 from google.protobuf.message_factory import GetMessageClass
 
-from barnabas.cli.__main__ import main
+from barnabas_cli.__main__ import main
 from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 PAGE = (Path(__file__).parents[3] / "docs/operate/operations.md").read_text()

@@ -72,7 +72,7 @@ def calls_of_ours() -> Iterator[Calls]:
         code = frame.f_code
         if code not in known:
             path = Path(code.co_filename)
-            is_ours = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ("barnabas", "services")
+            is_ours = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ("barnabas", "cli", "services")
             # A comprehension belongs to the function that it stands in.
             name = code.co_qualname.partition(".<locals>")[0]
             known[code] = Function(str(path.relative_to(ROOT)), name) if is_ours else None

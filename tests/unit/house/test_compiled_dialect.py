@@ -24,7 +24,7 @@ PURE = (
 )
 # Layers that stay interpreted, for what they are to msgspec and protobuf; their values may be numbers or booleans.
 INTERPRETED = (ROOT / "barnabas/cluster", ROOT / "barnabas/metrics")
-PRODUCTION = (ROOT / "barnabas", ROOT / "services")
+PRODUCTION = (ROOT / "barnabas", ROOT / "cli", ROOT / "services")
 
 
 @cache

@@ -29,7 +29,7 @@ SERVED_BY_SHELLS: Final = {"Subscribe", "ReportHealth", "RecordOperatorCalls"}
 FILES_OF_A_CALL_MAX: Final = 6
 """Its proto, its dataclasses, its row, the controller's decision and what decides, and the handler of the API key."""
 ASKERS: Final = {
-    "barnabas/cli/": "a client without an event loop, and Kafka's own AlterScramCredentials",
+    "cli/barnabas_cli/": "a client without an event loop, and Kafka's own AlterScramCredentials",
     "services/controller/barnabas_controller/shell/operations/": "operators ask for the same changes",
     "services/gateway/barnabas_gateway/core/": "handlers, and gateways that ask for topics and ids of producers",
     "services/gateway/barnabas_gateway/shell/quota_sharing.py": "gateways ask for shares of quotas",
@@ -51,7 +51,7 @@ Method = ControllerMethod[object, object]
 def files_by_call() -> dict[str, list[str]]:
     """Return the production files that name the types of each call, its gRPC method or its messages."""
     found: dict[str, list[str]] = {method.name: [] for method in CONTROLLER_CALLS}
-    for path in sources("barnabas", "services"):
+    for path in sources("barnabas", "cli", "services"):
         if not path.startswith("barnabas/wire/"):
             for name in _calls_named_in((ROOT / path).read_text(), path):
                 found[name].append(path)

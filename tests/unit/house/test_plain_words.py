@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-CODE = ("barnabas", "services", "pipeline")
+CODE = ("barnabas", "cli", "services", "pipeline")
 TESTS = ("tests", "bench")
 OTHERS = ("Makefile", "scripts", "deploy", "protos")
 """Files that are checked as a whole; of the protos only the .proto files."""

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli import bundle
-from barnabas.cli.local.certificates import create_authority
-from barnabas.cli.operator_access import OperatorAccess
 from barnabas.metrics.family import Family, Kind, Sample
 from barnabas.runtime.metrics.endpoint import MetricsEndpoint
 from barnabas.runtime.metrics.listener import bind_metrics
 from barnabas.runtime.metrics.security import OPEN, MetricsSecurity
 from barnabas.runtime.pem_files import PemError, TlsFiles
+from barnabas_cli import bundle
+from barnabas_cli.local.certificates import create_authority
+from barnabas_cli.operator_access import OperatorAccess
 from tests.unit.runtime.inter_service.certificates import NOW, Certificates
 
 SIZE = Family("kafka_queue_size", Kind.GAUGE, "How many wait.")

@@ -87,7 +87,7 @@ tls.server.name={{ include "barnabas.fullname" . }}-controller
 {{- toYaml (list (index . 1) $qualified (printf "%s.svc" $qualified) (printf "%s.svc.cluster.local" $qualified)) -}}
 {{- end -}}
 
-{{/* The certificates and passwords that a job generates (barnabas/cli/kubernetes/certificates.py). A YAML object. */}}
+{{/* The certificates and passwords that a job generates (cli/barnabas_cli/kubernetes/certificates.py). A YAML object. */}}
 {{- define "barnabas.wantedSecrets" -}}
 {{- $root := . -}}
 {{- $name := include "barnabas.fullname" . -}}
@@ -154,7 +154,7 @@ app.kubernetes.io/part-of: barnabas
 {{- end -}}
 {{- end -}}
 
-{{/* Users and ACLs (barnabas/cli/kubernetes/access.py). A YAML object. */}}
+{{/* Users and ACLs (cli/barnabas_cli/kubernetes/access.py). A YAML object. */}}
 {{- define "barnabas.wantedAccess" -}}
 {{- $users := list -}}
 {{- range $number, $user := .Values.users -}}

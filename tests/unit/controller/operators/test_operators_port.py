@@ -13,10 +13,10 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from barnabas.cli.operator_access import OperatorAccess
 from barnabas.runtime.configuration.config import ConfigError, build_config
 from barnabas.runtime.pem_files import TlsFiles
 from barnabas.runtime.rpc import add_health
+from barnabas_cli.operator_access import OperatorAccess
 from barnabas_controller.shell.config import ControllerConfig
 from barnabas_controller.shell.operators.call_records import CallRecords
 from barnabas_controller.shell.operators.server import create_operators_server

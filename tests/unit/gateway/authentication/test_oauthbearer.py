@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.local.certificates import create_authority, issue, write_authority
 from barnabas.runtime.tokens.verification_keys import KEYS_BYTES_MAX
 from barnabas.wire.codec import encode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas_cli.local.certificates import create_authority, issue, write_authority
 from barnabas_gateway.core.model.config import OAuthConfig, SaslConfig
 from barnabas_gateway.core.requests.costly_tokens import CHECKS_PER_TURN
 from barnabas_gateway.core.sasl.oauthbearer import AccessToken, InvalidToken, OAuthBearerServer

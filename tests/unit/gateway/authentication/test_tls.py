@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.cli.local.certificates import Authority, create_authority, issue, read_authority, write_authority
 from barnabas.runtime.lane import Descriptor
 from barnabas.wire.file_range import FileRange
+from barnabas_cli.local.certificates import Authority, create_authority, issue, read_authority, write_authority
 from barnabas_gateway.shell.tls import tls_socket
 from barnabas_gateway.shell.tls.key_stores import Store, StoreError, read_store
 from barnabas_gateway.shell.tls.tls_config import ReloadedContext, TlsConfig, create_context, tls_config

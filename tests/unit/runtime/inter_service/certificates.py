@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from barnabas.cli.local.certificates import Authority, create_authority, issue
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN
 from barnabas.runtime.inter_service.identity import ServiceIdentity
 from barnabas.runtime.pem_files import TlsFiles
+from barnabas_cli.local.certificates import Authority, create_authority, issue
 
 NOW = datetime.fromtimestamp(time.time(), UTC)
 
