@@ -126,7 +126,7 @@ imports: setup ## Check the import rules
 
 type: setup ## mypy, strict
 	@$(BIN)/mypy
-	@$(BIN)/mypy bench tests/faults tests/acceptance tests/transcripts
+	@$(BIN)/mypy bench scripts tests/faults tests/acceptance tests/transcripts
 
 format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format .

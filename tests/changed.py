@@ -28,7 +28,7 @@ ROOTS = (
     "pipeline",
 )
 """Folders of one package each; the other packages lie in the root."""
-PACKAGES = ("barnabas", *(f"barnabas_{Path(root).name}" for root in ROOTS), "bench", "tests")
+PACKAGES = ("barnabas", *(f"barnabas_{Path(root).name}" for root in ROOTS), "bench", "scripts", "tests")
 TIERS = ("tests.unit.", "tests.property.", "tests.regressions.", "tests.scenarios.", "tests.transcripts.")
 DOCS_TESTS = "tests.unit.docs"
 CPU_SECONDS_MAX = 60.0

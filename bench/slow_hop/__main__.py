@@ -31,7 +31,7 @@ from bench.slow_hop.load import RECORDS_PER_SECOND
 from bench.slow_hop.picture import Span, draw
 from bench.slow_hop.scraping import Scraping
 from bench.slow_hop.verdict import Verdict, judge
-from tests.unit.observability.dashboard import ROWS
+from scripts.dashboards.dashboard import ROWS
 
 _PORTS: Final = range(25_000, 26_600, 200)
 _TOPIC: Final = "slow-hop"

@@ -12,7 +12,7 @@ from typing import Final
 from bench.slow_hop.evaluation import evaluate
 from bench.slow_hop.expressions import parse
 from bench.slow_hop.series import Labels, Scraped
-from tests.unit.observability.dashboard import Panel
+from scripts.dashboards.dashboard import Panel
 
 _COLUMNS: Final = 3
 _WIDTH: Final = 380

@@ -150,7 +150,7 @@ def _wire_field(name: str, annotation: str, call: ast.Call) -> _Field:
     if isinstance(kind, ast.List):
         return _Field(name, annotation, None, "list", True)
     if isinstance(kind, ast.Constant):
-        return _Field(name, annotation, repr(DEFAULTS.get(kind.value, 0)), None, True)
+        return _Field(name, annotation, repr(DEFAULTS.get(str(kind.value), 0)), None, True)
     if "tag" in given or "nullable" in given:
         return _Field(name, annotation, "None", None, True)
     return _Field(name, annotation, None, ast.unparse(kind), True)

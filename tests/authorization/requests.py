@@ -55,10 +55,10 @@ from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_cli.local.layout import HOST
 from bench.apache_kafka import ApacheKafka
+from scripts.pages.kafka_differences import TOPIC_CONFIG_KEYS
 from tests.authorization.__main__ import PAGE
 from tests.integration.reserved_ports import free_port
 from tests.integration.running_cluster import RunningCluster
-from tests.unit.docs.kafka_differences import TOPIC_CONFIG_KEYS
 from tests.unit.gateway.request_rights import ROWS
 from tests.unit.gateway.world import TOPIC_ID
 

@@ -22,10 +22,10 @@ from barnabas.runtime.compression import compress
 from barnabas.runtime.configuration.config import load_config, settings_of
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
+from scripts.pages.configuration import SERVICES
 from tests.unit.cluster.test_config_keys import KAFKA_BROKER
 from tests.unit.controller.cluster import BROKER, alter, create, created, to_set
 from tests.unit.controller.test_config_changes import a_cluster, broker_configs_of, configs_of, outcome
-from tests.unit.docs.configuration import SERVICES
 from tests.unit.logstore.service.support import EXCHANGE, READ, WALL_MS, Host, topic
 
 NEW = {

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from bench.slow_hop.picture import Span, axis_label, draw, lines_of
 from bench.slow_hop.series import Scraped
 from bench.slow_hop.verdict import judge
-from tests.unit.observability.dashboard import ROWS, Panel, Query
+from scripts.dashboards.dashboard import ROWS, Panel, Query
 
 FAULT_S = 30
 END_S = 60

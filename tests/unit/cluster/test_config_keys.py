@@ -25,8 +25,8 @@ from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.runtime.configuration.config import settings_of
+from scripts.pages.configuration import SERVICES
 from tests.compat.java_programs import SHORT_LIVED
-from tests.unit.docs.configuration import SERVICES
 from tests.unit.wire.golden import HAS_KAFKA, JARS, WITHOUT_KAFKA
 
 GOLDEN_FILE = Path(__file__).parent / "kafka_configs.tsv"

@@ -8,7 +8,7 @@ from barnabas_controller.shell.config import ControllerConfig
 from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_logstore.shell.config import LogstoreSettings
 from barnabas_purgatory.shell.config import PurgatoryConfig
-from tests.unit.deploy.chart import Values, example
+from scripts.kubernetes.chart import Values, example
 
 COMPONENT = "app.kubernetes.io/component"
 NODE_PORTS: Values = {"externalAccess": {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"}}

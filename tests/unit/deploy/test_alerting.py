@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bench.slow_hop.expressions import parse, selectors
-from tests.unit.deploy.chart import ROOT, Object, Values, find, render
+from scripts.kubernetes.chart import ROOT, Object, Values, find, render
 
 pytestmark = pytest.mark.deep
 

@@ -15,7 +15,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.runtime.configuration.config import load_config
 from barnabas.runtime.rpc import LIVENESS
 from barnabas_logstore.shell.node import IN_SYNC
-from tests.unit.deploy.chart import (
+from scripts.kubernetes.chart import (
     CHART,
     EXAMPLES,
     Values,

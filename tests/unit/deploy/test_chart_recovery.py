@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.unit.deploy.chart import ROOT, container, find, render
+from scripts.kubernetes.chart import ROOT, container, find, render
 
 RECOVERY = ROOT / "deploy/k8s/recovery"
 KUBERNETES = ("1.28", "1.34", "1.37")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.deploy.chart import Values, refusal
+from scripts.kubernetes.chart import Values, refusal
 
 pytestmark = pytest.mark.deep
 

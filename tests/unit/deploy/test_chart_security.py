@@ -20,7 +20,7 @@ from barnabas_cli.kubernetes.certificates import WantedSecrets
 from barnabas_cli.local.etcd import ETCD_ADMINISTRATOR
 from barnabas_cli.operator_access import read_access
 from barnabas_logstore.shell.node import IN_SYNC
-from tests.unit.deploy.chart import (
+from scripts.kubernetes.chart import (
     Object,
     Values,
     container,

@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
-from tests.unit.deploy.chart import ROOT, find, render, render_files
-from tests.unit.deploy.manifests import differing, manifests, stale_copies
+from scripts.kubernetes.chart import ROOT, find, render, render_files
+from scripts.kubernetes.manifests import differing, manifests, stale_copies
 
 pytestmark = pytest.mark.deep
 

@@ -28,7 +28,7 @@ ARCHITECTURE = ROOT / "docs/architecture.md"
 BYTES_MAX = 60_000
 """A newcomer reads it on the first day."""
 DESCRIPTIONS = [ARCHITECTURE, ROOT / "docs/skipped.md"]
-SOURCES = ("barnabas", "cli", "services", "pipeline", "bench", "tests")
+SOURCES = ("barnabas", "cli", "services", "pipeline", "bench", "scripts", "tests")
 
 _TOP = r"(?:barnabas|cli|services|protos|pipeline|tests|bench|docs|deploy|scripts)"
 _PATH = re.compile(rf"(?<![\w./-]){_TOP}/[\w./-]*\w(?::(?P<name>[A-Za-z_]\w*(?:\.\w+)*))?")

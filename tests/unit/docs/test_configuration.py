@@ -7,7 +7,7 @@ import re
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
-from tests.unit.docs.configuration import PAGE, page
+from scripts.pages.configuration import PAGE, page
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -14,8 +14,7 @@ from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
-from tests.unit.cluster.test_config_keys import KAFKA_BROKER, KAFKA_TOPIC
-from tests.unit.docs.kafka_differences import (
+from scripts.pages.kafka_differences import (
     API_KEYS,
     ERRORS,
     FEATURES,
@@ -24,6 +23,7 @@ from tests.unit.docs.kafka_differences import (
     TOPIC_KEYS_WITHOUT_EFFECT,
     page,
 )
+from tests.unit.cluster.test_config_keys import KAFKA_BROKER, KAFKA_TOPIC
 from tests.unit.wire.golden import serves
 
 

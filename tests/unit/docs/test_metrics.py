@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.metrics.catalogue import FAMILIES
 from barnabas.metrics.kafka_names import KAFKA_NAMES, exported_name
-from tests.unit.docs.metrics import PAGE, exposed, page
+from scripts.pages.metrics import PAGE, exposed, page
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.wire.api_keys import CLIENT_KEYS, SERVED_KEYS, ApiKey
 from barnabas_gateway.core.handlers import HANDLERS
-from tests.unit.docs.protocol import PAGE, ROOT, contract, module, page
+from scripts.pages.protocol import PAGE, ROOT, contract, module, page
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -117,7 +117,7 @@ def test_python_is_without_banned_words(folder: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("folder", CODE + TESTS)
+@pytest.mark.parametrize("folder", [*CODE, *TESTS, "scripts"])
 def test_docstrings_and_comments_name_their_subject(folder: str) -> None:
     found = []
     for path in python_files(folder):

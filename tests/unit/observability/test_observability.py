@@ -13,7 +13,7 @@ from barnabas.metrics.catalogue import FAMILIES
 from barnabas.metrics.conditions import ConditionKind
 from barnabas.metrics.family import Family, Kind
 from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Number, Selector, parse, selectors
-from tests.unit.observability import dashboard, dashboard_json
+from scripts.dashboards import dashboard, dashboard_json
 
 ROOT = Path(__file__).parents[3]
 RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from google.protobuf import descriptor_pb2 as pb
 
+from scripts.protos.compatibility import breaks, compiled, readable, released
 from tests.releases import ROOT, releases
-from tests.unit.protos.compatibility import breaks, compiled, readable, released
 
 BEFORE = """
 syntax = "proto3";

@@ -8,7 +8,7 @@ from barnabas.wire import codec
 from barnabas.wire.api_keys import CLIENT_KEYS, ApiKey
 from barnabas.wire.headers import decode_request_header
 from barnabas.wire.schema import Versions
-from tests.unit.docs.kafka_differences import API_KEYS
+from scripts.pages.kafka_differences import API_KEYS
 from tests.unit.wire.recorded import Exchange, exchanges
 
 EXCHANGES = exchanges()

@@ -1,6 +1,6 @@
 """Our message classes and API keys against Kafka 4.4's own message JSON, field by field.
 
-What 4.4 has in versions that we do not have is left out: `tests/unit/docs/kafka_differences.py` has to name the key.
+What 4.4 has in versions that we do not have is left out: `scripts/pages/kafka_differences.py` has to name the key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.wire.api_keys import CLIENT_KEYS, NEVER, SERVED_KEYS, ApiKey
 from barnabas.wire.messages import MESSAGES, api_key_of
 from barnabas.wire.primitives import ZERO_UUID
 from barnabas.wire.schema import Versions, shape_of
-from tests.unit.docs.kafka_differences import API_KEYS
+from scripts.pages.kafka_differences import API_KEYS
 from tests.unit.wire.golden.schemas import KafkaField, kafkas_schemas
 from tests.unit.wire.samples import RENAMED
 

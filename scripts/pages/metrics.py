@@ -1,6 +1,6 @@
 """Write the declarations of metric families to `docs/reference/metrics.md`.
 
-`scripts/metrics` runs it; `test_metrics.py` holds it to the declarations.
+`scripts/metrics` runs it; `tests/unit/docs/test_metrics.py` holds it to the declarations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from barnabas.metrics.catalogue import FAMILIES_BY_MODULE
 from barnabas.metrics.family import Family, Kind
 from barnabas.metrics.kafka_names import KAFKA_NAMES
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 HEAD = """# Metrics
 

@@ -1,8 +1,8 @@
 """Every key, version, feature, error and configuration key in which Barnabas differs from Apache Kafka 4.4.0, and why.
 
-`scripts/protocol` writes them to `docs/reference/kafka-4.4.md`. `test_kafka_differences.py` compares them with what
-Kafka's jars say, `kafka-4.4.0-serves.tsv` and `kafka_configs.tsv`: what differs and is not here fails it, and so does
-what is here and does not differ.
+`scripts/protocol` writes them to `docs/reference/kafka-4.4.md`. `tests/unit/docs/test_kafka_differences.py` compares
+them with what Kafka's jars say, `kafka-4.4.0-serves.tsv` and `kafka_configs.tsv`: what differs and is not here fails
+it, and so does what is here and does not differ.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.wire.api_keys import SERVED_KEYS
-from tests.unit.docs.configuration import by_reason
+from scripts.pages.configuration import by_reason
 from tests.unit.wire.golden import serves
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "kafka-4.4.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "kafka-4.4.md"
 
 _CONSUMER_GROUPS = "the new consumer group protocol (KIP-848) is not served yet"
 _SHARE_GROUPS = "share groups and their coordinator (KIP-932) are not served yet"
@@ -132,7 +132,7 @@ TOPIC_KEYS_WITHOUT_EFFECT: Final = {
 
 HEAD = """# What Apache Kafka 4.4 serves and Barnabas does not, and why
 
-Written by `scripts/protocol` from `tests/unit/docs/kafka_differences.py`; change that, not this page. A test compares
+Written by `scripts/protocol` from `scripts/pages/kafka_differences.py`; change that, not this page. A test compares
 it with the jars of Apache Kafka 4.4.0: it fails if a key, a version, a feature, an error or a configuration key differs
 and is not here, and if one is here and does not differ.
 

@@ -1,7 +1,7 @@
 """Write the protocol's tables to `docs/reference/protocol.md` and to the contract of each message module, and what
 differs from Kafka 4.4 to `docs/reference/kafka-4.4.md`.
 
-`scripts/protocol` runs it; `test_protocol.py` holds both to the tables.
+`scripts/protocol` runs it; `tests/unit/docs/test_protocol.py` holds both to the tables.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from barnabas.wire.api_keys import CLIENT_KEYS, NEVER, SERVED_KEYS, ApiKey
 from barnabas.wire.schema import Versions
 from barnabas_gateway.core.handlers import HANDLERS
-from tests.unit.docs import kafka_differences
+from scripts.pages import kafka_differences
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "protocol.md"
 MESSAGES_DIRECTORY = ROOT / "barnabas" / "wire" / "messages"
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.unit.observability.dashboard import ROWS, Panel
+from scripts.dashboards.dashboard import ROWS, Panel
 
-FILE = Path(__file__).parents[3] / "deploy" / "observability" / "dashboard.json"
+FILE = Path(__file__).parents[2] / "deploy" / "observability" / "dashboard.json"
 UID = "barnabas-overview"
 _WIDTH = 24
 _HEIGHT = 8

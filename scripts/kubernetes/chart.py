@@ -8,7 +8,7 @@ from typing import Any
 import helm_python
 import yaml
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/k8s/chart"
 EXAMPLES = CHART / "examples"
 

@@ -158,7 +158,7 @@ def _services(files: pb.FileDescriptorSet) -> Iterator[tuple[str, pb.ServiceDesc
 
 def compiled(root: Path) -> pb.FileDescriptorSet:
     """Of all .proto files below `root`/protos, except for etcd's, whose peer is etcd."""
-    from grpc_tools import protoc  # type: ignore[import-untyped]
+    from grpc_tools import protoc
 
     folder = root / "protos"
     paths = sorted(folder.rglob("*.proto"))

@@ -1,6 +1,6 @@
 """Write the tables of configuration keys to `docs/reference/configuration.md`.
 
-`scripts/configuration` runs it; `test_configuration.py` holds it to the tables.
+`scripts/configuration` runs it; `tests/unit/docs/test_configuration.py` holds it to the tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from barnabas_gateway.shell.config import GatewayProperties
 from barnabas_logstore.shell.config import LogstoreSettings
 from barnabas_purgatory.shell.config import PurgatoryConfig
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 SERVICES: dict[Role, msgspec.Struct] = {
     Role.LOGSTORE: LogstoreSettings(node_id=1, log_dirs=["/data"], etcd_endpoints=["etcd:2379"]),

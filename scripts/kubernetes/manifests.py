@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.unit.deploy.chart import CHART, ROOT, render_files
+from scripts.kubernetes.chart import CHART, ROOT, render_files
 
 MANIFESTS = ROOT / "deploy/k8s/manifests"
 HEADER = "# Rendered from deploy/k8s/chart by `make manifests`: change that.\n"
