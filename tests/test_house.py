@@ -65,7 +65,7 @@ def sources(*folders: str) -> tuple[str, ...]:
 
 
 def _is_generated(path: Path) -> bool:
-    return path.stem.endswith(("_pb2", "_pb2_grpc")) or path == ROOT / "barnabas/channel/packing.py"
+    return path.stem.endswith(("_pb2", "_pb2_grpc")) or path.parent.name == "generated"
 
 
 @dataclass(slots=True, frozen=True)

@@ -2,9 +2,9 @@
 
 Each class mirrors the message of the same name in `protos/barnabas_protos`, in `data.proto`, `replication.proto`,
 `watch.proto` and `coordination.proto` of `logstore/v1` and in `purgatory/v1/purgatory.proto`, field by field, with the
-types and numbers of its fields in its annotations (`barnabas.channel.proto_fields`); `barnabas.channel.packing` packs
-and scans them. The meaning of every field is documented in the protos, once. Buffers are slices of what was received,
-never copied here.
+types and numbers of its fields in its annotations (`scripts/channel/proto_fields.py` reads them);
+`barnabas.channel.generated.packing` packs and scans them. The meaning of every field is documented in the protos, once.
+Buffers are slices of what was received, never copied here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pack and scan messages of thousands of partitions in steps: those of a Read, and the conditions of a park.
 
 Whole, such a message takes 20 to 50 ms either way. A list of submessages may be cut anywhere between two of them: each
-piece is packed, or scanned, as a message of its own by `barnabas.channel.packing`; the bytes are the same. A step is a
-partition or a condition.
+piece is packed, or scanned, as a message of its own by `barnabas.channel.generated.packing`; the bytes are the same. A
+step is a partition or a condition.
 """
 
 from __future__ import annotations
@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from barnabas.channel.generated.packing import (
+    pack_park_request,
+    pack_read_request,
+    scan_park_request,
+    scan_read_request,
+)
 from barnabas.channel.messages import ParkFetch, ParkProduce, ParkRequest, Read, ReadRequest
-from barnabas.channel.packing import pack_park_request, pack_read_request, scan_park_request, scan_read_request
 from barnabas.channel.packing_primitives import (
     long_varint,
     message_field,

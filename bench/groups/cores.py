@@ -11,13 +11,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, Credit, GroupCall
-from barnabas.channel.packing import (
+from barnabas.channel.generated.packing import (
     pack_coordinate_request,
     pack_coordinate_response,
     scan_coordinate_request,
     scan_coordinate_response,
 )
+from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, Credit, GroupCall
 from barnabas.wire.codec import encode_request
 from barnabas.wire.messages import Request
 from barnabas.wire.messages.heartbeat import HeartbeatRequest

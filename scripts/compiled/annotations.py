@@ -24,7 +24,6 @@ _BY_FIRST_ARGUMENT: Final = frozenset({"from_proto", "from_proto_in_steps", "Dec
 _BY_SECOND_ARGUMENT: Final = frozenset({"convert"})
 _MODULES: Final = ("msgspec", "msgpack", "json", "typing")
 GIVEN: Final[Mapping[str, str]] = {
-    "barnabas/channel/proto_fields.py": "",
     "barnabas_cli/commands/kubernetes.py": "barnabas_cli.kubernetes",
     "barnabas/cluster/json_values.py": "barnabas.cluster",
     "barnabas/runtime/configuration/config.py": "barnabas.runtime.configuration",
@@ -35,9 +34,7 @@ GIVEN: Final[Mapping[str, str]] = {
     "barnabas_gateway/shell/processor_ipc.py": "barnabas.cluster",
     "barnabas_logstore/shell/administration.py": "barnabas.cluster",
 }
-"""Modules that read a class which they are given, and the package whose classes these are: all of them are checked.
-Empty: it makes the source of packers from plain modules, and runs in no service.
-"""
+"""Modules that read a class which they are given, and the package whose classes these are: all of them are checked."""
 _NEVER: Final = frozenset({"pickle", "marshal", "shelve", "copyreg"})
 """Modules that restore objects without their constructors: nothing that is compiled or not needs them."""
 
@@ -112,7 +109,7 @@ def check_annotations(files: Mapping[str, Path], compiled: Collection[str]) -> N
             problems += [f"{file}:{reading.line}: {problem}" for problem in refused(kind, compiled)]
     for file in sorted(files):
         module = _module_of(file)
-        if any(package and f"{module}.".startswith(f"{package}.") for package in packages):
+        if any(f"{module}.".startswith(f"{package}.") for package in packages):
             problems += [problem for kind in _classes_of(module) for problem in refused(kind, compiled)]
     if problems:
         raise ErasedAnnotationError(

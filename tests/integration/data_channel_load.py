@@ -15,8 +15,8 @@ import time
 from dataclasses import asdict, dataclass
 
 from barnabas.channel.credits import CreditAccount
+from barnabas.channel.generated.packing import pack_exchange_request
 from barnabas.channel.messages import Append, Credit, ExchangeRequest, Hello
-from barnabas.channel.packing import pack_exchange_request
 from barnabas.runtime.rpc import DATA_OPTIONS
 from barnabas.runtime.streams import StreamLink
 from barnabas.wire.record_batch import Record, build_batch

@@ -18,6 +18,14 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from barnabas.channel.assembly import ReadAssembler, ReadResult
+from barnabas.channel.generated.packing import (
+    pack_exchange_request,
+    pack_read_request,
+    pack_watch_request,
+    scan_exchange_response,
+    scan_read_response,
+    scan_watch_response,
+)
 from barnabas.channel.messages import (
     Append,
     AppendResult,
@@ -30,14 +38,6 @@ from barnabas.channel.messages import (
     WatchedPartition,
     WatchRequest,
     Welcome,
-)
-from barnabas.channel.packing import (
-    pack_exchange_request,
-    pack_read_request,
-    pack_watch_request,
-    scan_exchange_response,
-    scan_read_response,
-    scan_watch_response,
 )
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_registration, encode_record
 from barnabas.cluster.messages import (

@@ -11,6 +11,12 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from barnabas.channel.generated.packing import (
+    pack_park_request,
+    pack_watch_response,
+    scan_park_response,
+    scan_watch_request,
+)
 from barnabas.channel.messages import (
     Completion,
     FetchCondition,
@@ -24,12 +30,6 @@ from barnabas.channel.messages import (
     WatchRequest,
     WatchResponse,
     Welcome,
-)
-from barnabas.channel.packing import (
-    pack_park_request,
-    pack_watch_response,
-    scan_park_response,
-    scan_watch_request,
 )
 from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role, decode_registration
 from barnabas.cluster.messages import Broker, UpdateMetadata

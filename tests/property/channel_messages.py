@@ -10,7 +10,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import strategies as st
 
-from barnabas.channel import messages, packing, packing_in_steps
+from barnabas.channel import messages, packing_in_steps
+from barnabas.channel.generated import packing
 from barnabas.wire.primitives import Steps
 from barnabas_protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
 from barnabas_protos.purgatory.v1 import purgatory_pb2

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from barnabas.channel.messages import ExchangeRequest, Hello
-from barnabas.channel.packing import (
+from barnabas.channel.generated.packing import (
     pack_replicate_request,
     pack_replicate_response,
 )
+from barnabas.channel.messages import ExchangeRequest, Hello
 from barnabas.cluster.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,

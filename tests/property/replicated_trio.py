@@ -13,12 +13,12 @@ from dataclasses import replace
 from itertools import count
 from random import Random
 
-from barnabas.channel.messages import Append, ExchangeRequest, ReplicateRequest
-from barnabas.channel.packing import (
+from barnabas.channel.generated.packing import (
     pack_replicate_request,
     scan_replicate_request,
     scan_replicate_response,
 )
+from barnabas.channel.messages import Append, ExchangeRequest, ReplicateRequest
 from barnabas.cluster.administration import DeleteRecordsPartition, DeleteRecordsRequest
 from barnabas.cluster.messages import (
     AlterPartitionResponse,

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.channel.packing import MalformedMessage
+from barnabas.channel.generated.packing import MalformedMessage
 from tests.property.channel_messages import (
     CODEC_NAMES,
     CODECS,

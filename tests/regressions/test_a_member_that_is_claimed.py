@@ -16,8 +16,8 @@ import grpc
 import grpc.aio
 import pytest
 
+from barnabas.channel.generated.packing import pack_replicate_request
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest
-from barnabas.channel.packing import pack_replicate_request
 from barnabas.cluster.access.service_permissions import DEFAULT_DOMAIN, member_uri
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterPartitionResponse, ControlledShutdownResponse

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.channel.generated.packing import pack_coordinate_response, scan_coordinate_response
 from barnabas.channel.messages import CoordinateResponse, GroupAnswer
-from barnabas.channel.packing import pack_coordinate_response, scan_coordinate_response
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

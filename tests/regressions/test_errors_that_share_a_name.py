@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas.channel.generated.packing import pack_watch_request, scan_watch_request
 from barnabas.channel.messages import WatchRequest
-from barnabas.channel.packing import pack_watch_request, scan_watch_request
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode

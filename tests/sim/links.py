@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.channel.packing import MalformedMessage
+from barnabas.channel.generated.packing import MalformedMessage
 from tests.sim.network import End, StreamKind
 from tests.sim.process import Process
 from tests.sim.scheduler import MS, Event

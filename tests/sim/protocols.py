@@ -1,9 +1,9 @@
 """What is spoken on the simulation's connections: the services' own messages, how the trace tells them, how they are
 encoded.
 
-The data channel, parking and watching are packed by `barnabas.channel.packing`, the control plane is protobuf: with
-encoding on, every message goes through the same functions as in production. Etcd's own protocol is not ours and is
-never encoded.
+The data channel, parking and watching are packed by `barnabas.channel.generated.packing`, the control plane is
+protobuf: with encoding on, every message goes through the same functions as in production. Etcd's own protocol is not
+ours and is never encoded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 from zlib import crc32
 
-from barnabas.channel import packing
+from barnabas.channel.generated import packing
 from barnabas.channel.messages import (
     CoordinateRequest,
     CoordinateResponse,

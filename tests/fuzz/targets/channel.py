@@ -1,7 +1,7 @@
 """The data channel's messages: the first byte picks one of the eight, the rest is its bytes.
 
-Scanned by `barnabas.channel.packing` and by protobuf: both refuse, or both read the same. A refusal is MalformedMessage
-and nothing else.
+Scanned by `barnabas.channel.generated.packing` and by protobuf: both refuse, or both read the same. A refusal is
+MalformedMessage and nothing else.
 """
 
 from __future__ import annotations

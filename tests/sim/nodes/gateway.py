@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from barnabas.channel.generated.packing import MalformedMessage
 from barnabas.channel.messages import (
     CoordinateRequest,
     CoordinateResponse,
@@ -18,7 +19,6 @@ from barnabas.channel.messages import (
     ReadRequest,
     ReadResponse,
 )
-from barnabas.channel.packing import MalformedMessage
 from barnabas.channel.range_files import ReceivedFiles
 from barnabas.cluster.access.operator_calls import OperatorCall
 from barnabas.cluster.administration import AdministrationResponse

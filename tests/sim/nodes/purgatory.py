@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.channel.generated.packing import MalformedMessage
 from barnabas.channel.messages import (
     Hello,
     ParkRequest,
@@ -11,7 +12,6 @@ from barnabas.channel.messages import (
     WatchRequest,
     WatchResponse,
 )
-from barnabas.channel.packing import MalformedMessage
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import PurgatoryRegistration, Role
 from barnabas.cluster.messages import Broker, UpdateMetadata

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.assembly import ReadAssembler, ReadResult, split_read_result
+from barnabas.channel.generated.packing import MalformedMessage, pack_read_response, scan_read_response
 from barnabas.channel.messages import ReadPartitionResult, ReadPiece, ReadResponse
-from barnabas.channel.packing import MalformedMessage, pack_read_response, scan_read_response
 from tests.tiers import Cost, examples
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.channel.generated.packing import MalformedMessage, pack_park_request, pack_read_request
 from barnabas.channel.messages import (
     FetchCondition,
     ParkFetch,
@@ -14,7 +15,6 @@ from barnabas.channel.messages import (
     ReadPartition,
     ReadRequest,
 )
-from barnabas.channel.packing import MalformedMessage, pack_park_request, pack_read_request
 from barnabas.channel.packing_in_steps import (
     ELEMENTS_AT_ONCE,
     is_long_park_request,

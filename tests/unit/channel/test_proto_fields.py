@@ -9,12 +9,12 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from barnabas.channel import messages
+from barnabas.channel.generated.packing import pack_exchange_request
 from barnabas.channel.messages import Append, ExchangeRequest
-from barnabas.channel.packers import packer_text
-from barnabas.channel.packing import pack_exchange_request
-from barnabas.channel.packing_source import packing_source
-from barnabas.channel.proto_fields import fields_of, holds_slices
-from barnabas.channel.scanners import scanner_text
+from scripts.channel.packers import packer_text
+from scripts.channel.packing import packing_source
+from scripts.channel.proto_fields import fields_of, holds_slices
+from scripts.channel.scanners import scanner_text
 from tests.compiled import interpreted_only
 from tests.property.channel_messages import CODECS
 from tests.releases import ROOT
@@ -98,4 +98,4 @@ def test_an_integer_that_no_unsigned_field_holds_is_a_bug_of_the_caller(value: i
 
 def test_the_generated_module_is_that_of_the_declared_fields() -> None:
     """After a change to `messages.py`: scripts/packing."""
-    assert (ROOT / "barnabas/channel/packing.py").read_text() == packing_source()
+    assert (ROOT / "barnabas/channel/generated/packing.py").read_text() == packing_source()

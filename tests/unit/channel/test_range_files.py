@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
+from barnabas.channel.generated.packing import MalformedMessage, pack_read_response, scan_read_response
 from barnabas.channel.messages import ReadPartitionResult, ReadPiece, ReadResponse, RecordsRange
-from barnabas.channel.packing import MalformedMessage, pack_read_response, scan_read_response
 from barnabas.channel.range_files import HandedFiles, ReceivedFiles
 from barnabas.wire.file_range import FileRange
 

@@ -7,6 +7,13 @@ from random import Random
 import pytest
 
 from barnabas.channel import shared_records
+from barnabas.channel.generated.packing import (
+    MalformedMessage,
+    pack_exchange_request,
+    pack_replicate_response,
+    scan_exchange_request,
+    scan_replicate_response,
+)
 from barnabas.channel.messages import (
     Append,
     ExchangeRequest,
@@ -14,13 +21,6 @@ from barnabas.channel.messages import (
     ReplicaPiece,
     ReplicateResponse,
     SharedRecords,
-)
-from barnabas.channel.packing import (
-    MalformedMessage,
-    pack_exchange_request,
-    pack_replicate_response,
-    scan_exchange_request,
-    scan_replicate_response,
 )
 from barnabas.channel.shared_records import (
     BLOCK_BYTES,

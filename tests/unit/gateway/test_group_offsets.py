@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from barnabas.channel.generated.packing import MalformedMessage
 from barnabas.channel.messages import CoordinateResponse, GroupAnswer
-from barnabas.channel.packing import MalformedMessage
 from barnabas.cluster.acls import ResourceType
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_body

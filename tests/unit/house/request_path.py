@@ -14,8 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from barnabas.channel.messages import ExchangeRequest, Hello, ReadRequest
-from barnabas.channel.packing import (
+from barnabas.channel.generated.packing import (
     pack_coordinate_request,
     pack_coordinate_response,
     pack_exchange_request,
@@ -29,6 +28,7 @@ from barnabas.channel.packing import (
     scan_read_request,
     scan_read_response,
 )
+from barnabas.channel.messages import ExchangeRequest, Hello, ReadRequest
 from barnabas.cluster.acls import Acl
 from barnabas.cluster.messages import Broker, TopicMetadata, UpdateMetadata
 from barnabas.wire.codec import decode_response, encode_request
@@ -221,7 +221,7 @@ class RequestPath:
 
 
 _COUNTED = ("services/gateway/", "services/logstore/", "barnabas/channel/")
-_GENERATED = ("barnabas/channel/packing.py", "barnabas/channel/packing_primitives.py")
+_GENERATED = ("barnabas/channel/generated/packing.py", "barnabas/channel/packing_primitives.py")
 """Packers and scanners, and what they call."""
 
 

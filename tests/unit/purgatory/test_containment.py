@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from barnabas.channel.generated.packing import pack_park_request
 from barnabas.channel.messages import Completion, Outcome, ParkFetch, ParkProduce, ParkRequest
-from barnabas.channel.packing import pack_park_request
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.containment import Uncontained

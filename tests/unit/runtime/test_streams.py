@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from barnabas.channel.packing import MalformedMessage
+from barnabas.channel.generated.packing import MalformedMessage
 from barnabas.cluster.keys import Role
 from barnabas.runtime import conversation, streams
 from barnabas.runtime.rpc import Options, create_channel, create_server

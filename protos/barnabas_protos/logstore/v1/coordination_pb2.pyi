@@ -4,8 +4,8 @@ isort:skip_file
 Requests of gateways to the logstore that coordinates a group, which is the leader of the group's partition of
 __consumer_offsets. One long-lived stream per (processor, logstore), separate from the data channel, so that
 heartbeats never wait behind records. Each side sends one message per turn of its loop with all that it has. Any gRPC
-client can use this; Barnabas packs and scans it by hand (barnabas/channel/packing_coordinate.py), byte-equal to
-protobuf.
+client can use this; Barnabas has packers and scanners of its own (barnabas/channel/generated/packing.py), byte-equal
+to protobuf.
 
 Requests and answers are Kafka's own bodies, by the schema of their API key and version: there is no second protocol
 of groups. A gateway decodes what it has to authorize or to route, and forwards the rest unchanged.

@@ -3,7 +3,8 @@
 isort:skip_file
 The data channel: requests of a gateway's processor to a logstore, over two long-lived streams, so that small acks
 never wait behind record bytes. Each side sends one message per turn of its loop with all that it has. Any gRPC
-client can use this; Barnabas packs and scans it by hand (barnabas/channel/packing.py), byte-equal to protobuf.
+client can use this; Barnabas has packers and scanners of its own (barnabas/channel/generated/packing.py), byte-equal
+to protobuf.
 
 Handshake: the opener sends `hello` first, the logstore answers `welcome` with the first credit. Each side then sends
 `heartbeat` after 500 ms without a message; 3 s of silence means dead.

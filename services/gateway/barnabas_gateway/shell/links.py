@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import Protocol
 
+from barnabas.channel.generated.packing import pack_park_request, scan_park_response
 from barnabas.channel.messages import (
     CoordinateRequest,
     ExchangeRequest,
@@ -14,7 +15,6 @@ from barnabas.channel.messages import (
     ParkResponse,
     ReadRequest,
 )
-from barnabas.channel.packing import pack_park_request, scan_park_response
 from barnabas.channel.packing_in_steps import is_long_park_request, pack_park_request_in_steps
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import Broker, Purgatory

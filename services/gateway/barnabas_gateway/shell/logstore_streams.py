@@ -7,6 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from barnabas.channel.generated.packing import (
+    pack_coordinate_request,
+    pack_exchange_request,
+    pack_read_request,
+    scan_coordinate_response,
+    scan_exchange_response,
+    scan_read_response,
+)
 from barnabas.channel.messages import (
     CoordinateRequest,
     CoordinateResponse,
@@ -16,14 +24,6 @@ from barnabas.channel.messages import (
     ReadRequest,
     ReadResponse,
     Welcome,
-)
-from barnabas.channel.packing import (
-    pack_coordinate_request,
-    pack_exchange_request,
-    pack_read_request,
-    scan_coordinate_response,
-    scan_exchange_response,
-    scan_read_response,
 )
 from barnabas.channel.packing_in_steps import is_long_read_request, pack_read_request_in_steps
 from barnabas.channel.range_files import ReceivedFiles

@@ -1,5 +1,5 @@
 """The data listener: DataChannel.Exchange and .Read, Coordination.Coordinate, PartitionWatch.Watch and
-Replication.Replicate, as bytes packed by `barnabas.channel.packing`.
+Replication.Replicate, as bytes packed by `barnabas.channel.generated.packing`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import grpc.aio
 
-from barnabas.channel.messages import (
-    CoordinateResponse,
-    ExchangeRequest,
-    ExchangeResponse,
-    ReadRequest,
-    ReadResponse,
-    ReplicateRequest,
-    ReplicateResponse,
-    WatchResponse,
-)
-from barnabas.channel.packing import (
+from barnabas.channel.generated.packing import (
     pack_coordinate_response,
     pack_exchange_response,
     pack_read_response,
@@ -30,6 +20,16 @@ from barnabas.channel.packing import (
     scan_read_request,
     scan_replicate_request,
     scan_watch_request,
+)
+from barnabas.channel.messages import (
+    CoordinateResponse,
+    ExchangeRequest,
+    ExchangeResponse,
+    ReadRequest,
+    ReadResponse,
+    ReplicateRequest,
+    ReplicateResponse,
+    WatchResponse,
 )
 from barnabas.channel.packing_in_steps import scan_read_request_in_steps
 from barnabas.channel.range_files import HandedFiles

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from barnabas.channel.generated.packing import (
+    pack_coordinate_request,
+    pack_replicate_request,
+    scan_coordinate_response,
+    scan_replicate_response,
+)
 from barnabas.channel.messages import (
     CoordinateRequest,
     CoordinateResponse,
     ReplicateRequest,
     ReplicateResponse,
     Welcome,
-)
-from barnabas.channel.packing import (
-    pack_coordinate_request,
-    pack_replicate_request,
-    scan_coordinate_response,
-    scan_replicate_response,
 )
 from barnabas.channel.shared_records import SHARED_BYTES, SharedInbox, resolve
 from barnabas.cluster.messages import Broker

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator
 
+from barnabas.channel.generated.packing import pack_park_response, scan_park_request
 from barnabas.channel.messages import GroupState, ParkRequest, ParkResponse, PartitionState
-from barnabas.channel.packing import pack_park_response, scan_park_request
 from barnabas.channel.packing_in_steps import scan_park_request_in_steps
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.image import ClusterImage

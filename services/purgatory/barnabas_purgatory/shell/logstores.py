@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
+from barnabas.channel.generated.packing import pack_watch_request, scan_watch_response
 from barnabas.channel.messages import GroupState, Hello, PartitionState, WatchRequest, WatchResponse
-from barnabas.channel.packing import pack_watch_request, scan_watch_response
 from barnabas.cluster.messages import Broker
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas.channel.generated.packing import pack_exchange_request
 from barnabas.channel.messages import ExchangeRequest
-from barnabas.channel.packing import pack_exchange_request
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.containment import Uncontained
 from barnabas.metrics.log_families import IO_QUEUE_SIZE

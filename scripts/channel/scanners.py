@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from barnabas.channel.proto_fields import Field, fields_of, holds_slices
 from barnabas.wire.source import Source
+from scripts.channel.proto_fields import Field, fields_of, holds_slices
 
 _DEFAULTS: Final = {"bool": "False", "bytes": "b''", "string": "''"}
 

@@ -9,8 +9,8 @@ A message is a dataclass with slots. The annotation of each field has the type a
         records: Annotated[Buffer, "bytes", 6]
 
 `list[…]` is a repeated field, `… | None` a field with presence, which is None where it is absent. `bytes` is copied
-out of what was received, `Buffer` is a slice of it. The packers (`barnabas.channel.packers`) and the scanners
-(`barnabas.channel.scanners`) are generated from these declarations.
+out of what was received, `Buffer` is a slice of it. The packers (`scripts.channel.packers`) and the scanners
+(`scripts.channel.scanners`) are generated from these declarations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the source of `barnabas.channel.packing` from the fields that the messages of the data channel declare.
+"""Write the source of `barnabas.channel.generated.packing` from the fields that the data channel's messages declare.
 
 `scripts/packing` writes the file; a unit test holds it to what this returns.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from barnabas.channel import messages
-from barnabas.channel.packers import packer_text
-from barnabas.channel.scanners import enums_within, members_name, messages_within, nested_scanner_text, scanner_text
+from scripts.channel.packers import packer_text
+from scripts.channel.scanners import enums_within, members_name, messages_within, nested_scanner_text, scanner_text
 
 _STREAMS: Final = ("Exchange", "Read", "Replicate", "Coordinate", "Park", "Watch")
 _DOCSTRING: Final = '''"""Pack and scan the messages of the data channel, byte-equal to protobuf (tests hold it).

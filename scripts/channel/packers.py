@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import Any
 
 from barnabas.channel.packing_primitives import SHORT_VARINTS_END
-from barnabas.channel.proto_fields import SIGNED_TYPES, UNSIGNED_TYPES, ZIGZAG_TYPES, Field, fields_of, holds_slices
 from barnabas.wire.source import Source
+from scripts.channel.proto_fields import SIGNED_TYPES, UNSIGNED_TYPES, ZIGZAG_TYPES, Field, fields_of, holds_slices
 
 _Put = Callable[[str], None]
 """Writes the line that adds the bytes of an expression to what is packed."""
