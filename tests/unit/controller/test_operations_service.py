@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from barnabas.cluster.messages import NewTopic
 from barnabas_controller.core.state.events import EventLog
+from barnabas_controller.core.state.operator_requests import Outcome, RequestRefused
 from barnabas_controller.shell.driver import ControllerDriver, NotActive
 from barnabas_controller.shell.operations import watching
 from barnabas_controller.shell.operations.calls import Call, Refusal, page_of
@@ -170,9 +171,9 @@ def test_an_unknown_kind_of_election_is_none() -> None:
         _, driver = a_driver(controller)
         run = Reassigning(driver, LogstoreQuestions(driver.core)).methods()["RunElection"]
         request = pb.RunElectionRequest(kind=cast("pb.ElectionKind.ValueType", 7))
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(RequestRefused) as refused:
             await cast("Coroutine[None, None, Message]", run(request, cast("Call", None)))
-        assert refused.value.status is grpc.StatusCode.INVALID_ARGUMENT
+        assert refused.value.outcome is Outcome.INVALID
 
     asyncio.run(play())
 

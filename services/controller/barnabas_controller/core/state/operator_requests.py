@@ -9,10 +9,21 @@ from typing import TypeAlias
 
 class Outcome(Enum):
     DONE = "done"
+    # The request can't be met in any state of the cluster.
+    INVALID = "invalid"
     NOT_FOUND = "not found"
     # The cluster's state does not allow it; nothing was done.
     REFUSED = "refused"
     TIMED_OUT = "timed out"
+
+
+class RequestRefused(Exception):  # noqa: N818  (an answer on its way to the one place that gives it)
+    """What is asked for can't be done, with one line that says why and what to do."""
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.message = message
 
 
 @dataclass(slots=True, frozen=True)

@@ -10,7 +10,7 @@ has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -52,6 +52,12 @@ class Operation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
+
+
+def changes_of(values: Mapping[str, str], deleted: Iterable[str]) -> list[ConfigChange]:
+    """Return the changes that set these values, by key, and delete the other keys."""
+    changes = [ConfigChange(name, Operation.SET, value) for name, value in sorted(values.items())]
+    return changes + [ConfigChange(name, Operation.DELETE, "") for name in deleted]
 
 
 @dataclass(slots=True, frozen=True)

@@ -14,6 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from barnabas.cluster.keys import TopicRecord
 from barnabas.wire.errors import ErrorCode
 from barnabas_controller.core.state.image import ControllerImage
+from barnabas_controller.core.state.operator_requests import Outcome, RequestRefused
 from barnabas_controller.shell.driver import ControllerDriver, NotActive
 from barnabas_controller.shell.membership import abort_not_active
 from barnabas_protos.controller.v1 import operations_pb2 as pb
@@ -56,7 +57,7 @@ class Call:
 
 
 Method: TypeAlias = Callable[[Any, Call], Message | Awaitable[Message]]
-"""Takes the request; returns the answer, or raises Refusal or NotActive."""
+"""Takes the request; returns the answer, or raises Refusal, RequestRefused (of the core) or NotActive."""
 
 
 class QuestionKind(Protocol):
@@ -76,6 +77,8 @@ def unary_method(driver: ControllerDriver, name: str, method: Method) -> grpc.Rp
             return answer if isinstance(answer, Message) else await answer
         except NotActive as outcome:
             await abort_not_active(context, driver, outcome)
+        except RequestRefused as refused:
+            await _abort(context, refusal_of(refused.outcome, refused.message))
         except Refusal as refusal:
             await _abort(context, refusal)
 
@@ -129,6 +132,21 @@ def invalid(message: str) -> Refusal:
 
 def refused_state(message: str) -> Refusal:
     return Refusal(grpc.StatusCode.FAILED_PRECONDITION, message)
+
+
+def refusal_of(outcome: Outcome, message: str) -> Refusal:
+    """Return the status of an outcome other than DONE."""
+    match outcome:
+        case Outcome.INVALID:
+            return invalid(message)
+        case Outcome.NOT_FOUND:
+            return not_found(message)
+        case Outcome.REFUSED:
+            return refused_state(message)
+        case Outcome.TIMED_OUT:
+            return Refusal(grpc.StatusCode.DEADLINE_EXCEEDED, f"not done in time: {message}")
+        case Outcome.DONE:
+            raise AssertionError("what is done is not refused")
 
 
 def unavailable(message: str) -> Refusal:

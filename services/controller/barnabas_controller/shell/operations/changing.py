@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import grpc
-
 from barnabas.cluster.messages import (
+    AlterConfigsResource,
     Assignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -28,20 +27,18 @@ from barnabas_controller.core.state.operator_requests import (
     RemoveNode,
     ReturnNode,
 )
-from barnabas_controller.core.topics.config_changes import ResourceType
+from barnabas_controller.core.topics.config_changes import ResourceType, changes_of
 from barnabas_controller.shell.driver import ControllerDriver
 from barnabas_controller.shell.operations.calls import (
     Call,
     Method,
-    Refusal,
     invalid,
-    not_found,
-    refused_state,
+    refusal_of,
     require_done,
     require_topic,
     unknown_topic,
 )
-from barnabas_controller.shell.operations.configs import alter_configs, changes_of
+from barnabas_controller.shell.operations.configs import alter_configs
 from barnabas_protos.controller.v1 import operations_pb2 as pb
 
 
@@ -93,7 +90,8 @@ class Changing:
         changes = changes_of(request.set_configs, request.delete_configs)
         revision = self._image.revision
         if changes:
-            revision = await alter_configs(self._driver, [(ResourceType.TOPIC, request.topic, changes)], call)
+            resource = AlterConfigsResource(ResourceType.TOPIC, request.topic, replace=False, changes=changes)
+            revision = await alter_configs(self._driver, [resource], call)
         if request.partitions:
             growth = NewPartitions(request.topic, request.partitions)
             grown = await self._driver.ask(CreatePartitionsRequest([growth], call.timeout_ms))
@@ -125,15 +123,9 @@ class Changing:
         """Return the revision at which the change holds. Raises Refusal and NotActive."""
         response = await self._driver.ask(request)
         assert isinstance(response, OperatorResponse)
-        match response.outcome:
-            case Outcome.DONE:
-                return response.revision if response.revision >= 0 else self._image.revision
-            case Outcome.NOT_FOUND:
-                raise not_found(response.message)
-            case Outcome.REFUSED:
-                raise refused_state(response.message)
-            case Outcome.TIMED_OUT:
-                raise Refusal(grpc.StatusCode.DEADLINE_EXCEEDED, f"not done in time: {response.message}")
+        if response.outcome is not Outcome.DONE:
+            raise refusal_of(response.outcome, response.message)
+        return response.revision if response.revision >= 0 else self._image.revision
 
 
 def _require_done_to(topic: str, error_code: int, message: str) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from barnabas.cluster.messages import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResponse,
-    ConfigChange,
-)
-from barnabas_controller.core.topics.config_changes import Operation, ResourceType
+from barnabas.cluster.messages import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
+from barnabas_controller.core.topics.config_changes import ResourceType, changes_of
 from barnabas_controller.shell.driver import ControllerDriver
 from barnabas_controller.shell.operations.calls import (
     Call,
@@ -80,21 +75,14 @@ class Configs:
         if not changes:
             raise invalid("nothing to change: set_configs and delete_configs are empty")
         name = str(request.broker) if request.HasField("broker") else ""
-        revision = await alter_configs(self._driver, [(ResourceType.BROKER, name, changes)], call)
+        resource = AlterConfigsResource(ResourceType.BROKER, name, replace=False, changes=changes)
+        revision = await alter_configs(self._driver, [resource], call)
         return pb.AlterBrokerConfigsResponse(revision=revision)
 
 
-def changes_of(set_configs: Mapping[str, str], deleted: Iterable[str]) -> list[ConfigChange]:
-    changes = [ConfigChange(name, Operation.SET, value) for name, value in sorted(set_configs.items())]
-    return changes + [ConfigChange(name, Operation.DELETE, "") for name in deleted]
-
-
-async def alter_configs(
-    driver: ControllerDriver, resources: list[tuple[ResourceType, str, list[ConfigChange]]], call: Call
-) -> int:
+async def alter_configs(driver: ControllerDriver, resources: list[AlterConfigsResource], call: Call) -> int:
     """Return the revision at which all are changed. Raises Refusal with the first error, and NotActive."""
-    asked = [AlterConfigsResource(kind, name, replace=False, changes=changes) for kind, name, changes in resources]
-    response = await driver.ask(AlterConfigsRequest(asked, call.timeout_ms))
+    response = await driver.ask(AlterConfigsRequest(resources, call.timeout_ms))
     assert isinstance(response, AlterConfigsResponse)
     for result in response.results:
         require_done(result.error_code, result.error_message)

@@ -1,51 +1,36 @@
-"""Elections and moves for operators: start them, report the progress of moves, and throttle their replication."""
+"""Elections and moves for operators: start them, report the progress of moves, and throttle their replication.
+
+What may be asked for, and what it changes, `barnabas_controller.core.operations.partition_moves` decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.cluster.messages import (
-    ALL_BROKERS,
     NO_LEADER,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
-    ConfigChange,
     ElectLeadersRequest,
     ElectLeadersResponse,
     Reassignment,
-    TopicPartition,
 )
 from barnabas.wire.errors import ErrorCode
-from barnabas_controller.core.observability.partition_listing import (
-    Condition,
-    ListedPartition,
-    PartitionFilter,
-    list_partitions,
-)
-from barnabas_controller.core.topics.config_changes import ResourceType
+from barnabas_controller.core.operations.partition_moves import MovingPartition, NamedPartitions, PartitionMoves
 from barnabas_controller.shell.driver import ControllerDriver
 from barnabas_controller.shell.operations.calls import (
     Call,
     Method,
-    invalid,
-    not_found,
     page_size_of,
     position_of,
-    refused_state,
     require_done,
     require_topic,
     token_of,
 )
-from barnabas_controller.shell.operations.configs import alter_configs, changes_of
+from barnabas_controller.shell.operations.configs import alter_configs
 from barnabas_controller.shell.operations.logstore_questions import LogstoreQuestions, gather_answers
 from barnabas_protos.controller.v1 import operations_pb2 as pb
 from barnabas_protos.logstore.v1 import administration_pb2
-
-_RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-_LEADERS: Final = "leader.replication.throttled.replicas"
-_FOLLOWERS: Final = "follower.replication.throttled.replicas"
-_MOVES_MAX: Final = 10_000
 
 Replica = tuple[str, int]
 """A topic and a partition, on a node given otherwise."""
@@ -54,8 +39,8 @@ Replica = tuple[str, int]
 class Reassigning:
     def __init__(self, driver: ControllerDriver, questions: LogstoreQuestions) -> None:
         self._driver = driver
-        self._core = driver.core
         self._image = driver.core.image
+        self._moves = PartitionMoves(driver.core.image)
         self._questions = questions
 
     def methods(self) -> Mapping[str, Method]:
@@ -68,11 +53,7 @@ class Reassigning:
         }
 
     async def _run_election(self, request: pb.RunElectionRequest, call: Call) -> pb.RunElectionResponse:
-        if request.kind not in pb.ElectionKind.values():
-            raise invalid(f"there is no kind {request.kind} of elections: {', '.join(pb.ElectionKind.keys())}")
-        if request.kind == pb.UNCLEAN and not request.partitions:
-            raise invalid("an unclean election may lose records: name the partitions")
-        asked = [TopicPartition(topic, number) for topic, number in self._named(request.partitions)]
+        asked = self._moves.electing(request.kind, _named(request.partitions))
         election = ElectLeadersRequest(int(request.kind), not request.partitions, asked, call.timeout_ms)
         response = await self._driver.ask(election)
         assert isinstance(response, ElectLeadersResponse)
@@ -92,35 +73,14 @@ class Reassigning:
             )
         return pb.RunElectionResponse(elections=elections, revision=response.revision)
 
-    def _named(self, partitions: Iterable[pb.TopicPartitions]) -> Iterator[Replica]:
-        """Raises Refusal for partitions that don't exist."""
-        for each in partitions:
-            topic = require_topic(self._image, each.topic)
-            for number in each.partitions or range(topic.partitions):
-                self._require_partition(each.topic, number)
-                yield each.topic, number
-
-    def _require_partition(self, name: str, number: int) -> None:
-        topic = require_topic(self._image, name)
-        if not 0 <= number < topic.partitions:
-            raise not_found(f"there is no partition {name}-{number}: it has {topic.partitions}, from 0")
-
     # --- moves --------------------------------------------------------------------------------------------------------
 
     async def _reassign(self, request: pb.ReassignRequest, call: Call) -> pb.ReassignResponse:
-        if not request.moves:
-            raise invalid("nothing to move: moves is empty")
-        if len(request.moves) > _MOVES_MAX:
-            raise invalid(f"{len(request.moves)} moves: at most {_MOVES_MAX} can be requested at a time")
-        if request.throttle_bytes_per_second < 0:
-            raise invalid("throttle_bytes_per_second is below 0: a rate in bytes, or 0 for none")
-        for move in request.moves:
-            self._require_partition(move.topic, move.partition)
-            if not move.replicas:
-                raise invalid(f"no replicas for {move.topic}-{move.partition}; CancelReassignments cancels moves")
-        if request.throttle_bytes_per_second:
-            await self._throttle(request, call)
         moves = [Reassignment(move.topic, move.partition, list(move.replicas)) for move in request.moves]
+        self._moves.check(moves, request.throttle_bytes_per_second)
+        throttles = self._moves.throttles(moves, request.throttle_bytes_per_second)
+        if throttles:
+            await alter_configs(self._driver, throttles, call)
         revision = await self._alter(moves, call)
         return pb.ReassignResponse(revision=revision)
 
@@ -138,58 +98,20 @@ class Reassigning:
             require_done(result.error_code, f"{move.topic}-{move.partition}: {result.error_message}{more}")
         return response.revision
 
-    async def _throttle(self, request: pb.ReassignRequest, call: Call) -> None:
-        """Throttle as `kafka-reassign-partitions --throttle` does: the rate of every broker, and for each topic the
-        replicas that send (all existing ones) and those that receive (the new ones).
-        """
-        rate = str(request.throttle_bytes_per_second)
-        sending: dict[str, list[str]] = {}
-        receiving: dict[str, list[str]] = {}
-        for move in request.moves:
-            partition = self._image.partition(self._image.topics[move.topic].topic_id, move.partition)
-            assert partition is not None
-            sending.setdefault(move.topic, []).extend(f"{move.partition}:{each}" for each in partition.replicas)
-            receiving.setdefault(move.topic, []).extend(
-                f"{move.partition}:{each}" for each in move.replicas if each not in partition.replicas
-            )
-        resources = [(ResourceType.BROKER, "", changes_of(dict.fromkeys(_RATES, rate), []))]
-        for topic, replicas in sending.items():
-            values = {_LEADERS: ",".join(replicas), _FOLLOWERS: ",".join(receiving[topic])}
-            resources.append((ResourceType.TOPIC, topic, changes_of(values, [])))
-        await alter_configs(self._driver, resources, call)
-
     async def _cancel_reassignments(
         self, request: pb.CancelReassignmentsRequest, call: Call
     ) -> pb.CancelReassignmentsResponse:
-        named = list(self._named(request.partitions)) or [
-            listed.position for listed in self._reassigning(PartitionFilter())
-        ]
-        if not named:
+        cancellations = self._moves.cancellations(_named(request.partitions))
+        if not cancellations:
             return pb.CancelReassignmentsResponse(revision=self._image.revision)
-        revision = await self._alter([Reassignment(topic, number, []) for topic, number in named], call)
-        return pb.CancelReassignmentsResponse(cancelled=len(named), revision=revision)
+        revision = await self._alter(cancellations, call)
+        return pb.CancelReassignmentsResponse(cancelled=len(cancellations), revision=revision)
 
     async def _remove_throttles(self, request: pb.RemoveThrottlesRequest, call: Call) -> pb.RemoveThrottlesResponse:
-        image = self._image
-        moving = sum(1 for _ in self._reassigning(PartitionFilter()))
-        if moving:
-            raise refused_state(f"{moving} partitions still move: wait until they are complete, or cancel them")
-        resources = []
-        for broker_id, record in sorted(image.broker_configs.items()):
-            name = "" if broker_id == ALL_BROKERS else str(broker_id)
-            resources += [(ResourceType.BROKER, name, each) for each in _deletions(record.configs, _RATES)]
-        for topic, topic_record in sorted(image.topics.items()):
-            resources += [
-                (ResourceType.TOPIC, topic, each) for each in _deletions(topic_record.configs, (_LEADERS, _FOLLOWERS))
-            ]
-        if resources:
-            await alter_configs(self._driver, resources, call)
-        return pb.RemoveThrottlesResponse(changed=len(resources))
-
-    def _reassigning(self, wanted: PartitionFilter) -> Iterator[ListedPartition]:
-        for listed in list_partitions(self._image, self._core.rules, wanted):
-            if Condition.REASSIGNING in listed.conditions:
-                yield listed
+        removals = self._moves.throttle_removals()
+        if removals:
+            await alter_configs(self._driver, removals, call)
+        return pb.RemoveThrottlesResponse(changed=len(removals))
 
     # --- progress -----------------------------------------------------------------------------------------------------
 
@@ -200,27 +122,26 @@ class Reassigning:
             require_topic(self._image, request.topic)
         size = page_size_of(request.page_size)
         after = position_of(request.page_token)
-        moving = list(self._reassigning(PartitionFilter(request.topic)))
-        later = [listed for listed in moving if after is None or listed.position > after]
+        moving = list(self._moves.moving(request.topic))
+        later = [each for each in moving if after is None or each.position > after]
         page = later[:size]
         sizes, unanswered = await self._replica_sizes(page, call)
         return pb.ListReassignmentsResponse(
-            partitions=[_progress(listed, sizes) for listed in page],
+            partitions=[_progress(each, sizes) for each in page],
             next_page_token=token_of(page[-1].position) if len(later) > size else "",
             unanswered=unanswered,
             total=len(moving),
         )
 
     async def _replica_sizes(
-        self, page: Sequence[ListedPartition], call: Call
+        self, page: Sequence[MovingPartition], call: Call
     ) -> tuple[dict[int, dict[Replica, administration_pb2.LogDirReplica]], list[str]]:
         """By node: the sizes of the partitions that it leads, or is to have."""
         asked: dict[int, administration_pb2.DescribeLogDirsRequest] = {}
-        for listed in page:
-            for node_id in dict.fromkeys((listed.record.leader, *listed.record.adding_replicas)):
-                if node_id != NO_LEADER:
-                    question = asked.setdefault(node_id, administration_pb2.DescribeLogDirsRequest())
-                    question.partitions.add(topic_id=listed.topic.topic_id, partition=listed.number)
+        for each in page:
+            for node_id in each.nodes_with_progress:
+                question = asked.setdefault(node_id, administration_pb2.DescribeLogDirsRequest())
+                question.partitions.add(topic_id=each.topic.topic_id, partition=each.number)
         answered, unanswered = await gather_answers(
             {
                 node_id: self._questions.administer(
@@ -245,19 +166,17 @@ class Reassigning:
         return sizes, unanswered
 
 
-def _deletions(configs: Mapping[str, str], names: Sequence[str]) -> Iterator[list[ConfigChange]]:
-    found = [name for name in names if name in configs]
-    if found:
-        yield changes_of({}, found)
+def _named(partitions: Iterable[pb.TopicPartitions]) -> list[NamedPartitions]:
+    return [(each.topic, each.partitions) for each in partitions]
 
 
 def _progress(
-    listed: ListedPartition, sizes: Mapping[int, Mapping[Replica, administration_pb2.LogDirReplica]]
+    moving: MovingPartition, sizes: Mapping[int, Mapping[Replica, administration_pb2.LogDirReplica]]
 ) -> pb.ReassigningPartition:
-    record = listed.record
+    record = moving.record
     adding = []
     for node_id in record.adding_replicas:
-        replica = sizes.get(node_id, {}).get(listed.position)
+        replica = sizes.get(node_id, {}).get(moving.position)
         adding.append(
             pb.AddingReplica(
                 node_id=node_id,
@@ -266,10 +185,10 @@ def _progress(
                 offset_lag=-1 if replica is None else replica.offset_lag,
             )
         )
-    led = sizes.get(record.leader, {}).get(listed.position)
+    led = sizes.get(record.leader, {}).get(moving.position)
     return pb.ReassigningPartition(
-        topic=listed.topic.topic,
-        partition=listed.number,
+        topic=moving.topic.topic,
+        partition=moving.number,
         leader=record.leader,
         replicas=record.replicas,
         in_sync_replicas=record.in_sync_replicas,
