@@ -109,7 +109,9 @@ def test_metadata_is_complete(distributions: Distributions, name: str) -> None:
 @each_distribution
 def test_an_sdist_has_no_tests_and_nothing_of_the_checkout(distributions: Distributions, name: str) -> None:
     with tarfile.open(distributions[name].sdist) as archive:
-        parts = {member.name.split("/")[1] for member in archive.getmembers()}
+        paths = {tuple(member.name.split("/")[1:]) for member in archive.getmembers()}
     own = {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO", ".gitignore"}
-    allowed = {"barnabas": {"barnabas", "services", "protos", "CHANGELOG.md", "cli", "constraints.txt"}}
-    assert parts <= own | allowed.get(name, {"barnabas_pipeline"})
+    allowed = {"barnabas": {"barnabas", "services", "protos", "CHANGELOG.md", "cli", "constraints.txt", "scripts"}}
+    assert {path[0] for path in paths} <= own | allowed.get(name, {"barnabas_pipeline"})
+    scripts = {path[1] for path in paths if path[0] == "scripts"}
+    assert scripts <= {"__init__.py", "compiled"}, "what the wheel's build hook runs"
